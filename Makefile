@@ -1,0 +1,47 @@
+# One command each, on a fresh machine: `make demo`, `make test`. Everything lives in .venv.
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+# With a GPU the newest torch is wanted; without one, the build that constraints.txt names.
+CONSTRAINT := $(shell nvidia-smi >/dev/null 2>&1 || echo "-c constraints.txt")
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINT)
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test test-slow coverage lint bench clean
+
+help:           ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.demo      ## corrupt the embedded dataset, train, and write demo/report.html
+	$(BIN)/propml demo --out demo
+
+test: $(VENV)/.test      ## run the tests (set PROPML_DATA to include the real files)
+	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.test ## run the tests marked slow
+	$(PYTEST) -n 2 -m slow $(ARGS)
+
+coverage: $(VENV)/.test  ## run the tests and print line coverage
+	$(PYTEST) -n 2 -m "not slow" --cov=propml --cov-report=term-missing $(ARGS)
+
+lint: $(VENV)/.test      ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test     ## run the speed comparisons (ratios, ours against the alternatives)
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:          ## remove the virtual environment and everything that was generated
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[report]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[test]"
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,293 @@
+"""Losses on candidate labels: pure functions of logits that return one value per example.
+
+All of them share their arguments:
+
+logits : Tensor
+    Scores before the sigmoid, any shape; one axis, ``label_dim``, runs over the labels.
+candidates : Tensor, same shape as ``logits``
+    1 for a candidate, 0 for an excluded label, -1 (or NaN) for an unknown one, which carries no loss. Any dtype.
+label_dim : int
+    The axis of the labels: ``-1`` for ``(N, C)`` and ``(N, A, C)``, ``1`` for ``(N, C, H, W)``.
+label_weight : Tensor, shape (C,), optional
+    How much each label counts.
+example_weight : Tensor, optional
+    How much each example counts; broadcast against the returned values.
+mask : Tensor of bool, same shape as ``logits``, optional
+    False where an entry carries no loss (the same as an unknown label).
+
+They return the shape of ``logits`` without ``label_dim``, in float32 at least: float16 and bfloat16 logits are lifted
+before anything is summed. Everything is computed in log space; value and gradient are finite for finite logits, and an
+empty candidate set contributes its excluded labels only.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+Lam = float | Tensor
+
+
+def propml_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    lam: Lam = 1.0,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""ProPML: find at least one true label among the candidates, and none outside them.
+
+    .. math:: L = -\log \sum_{i \in S} p_i \; - \; \lambda \sum_{j \notin S} \log(1 - p_j), \quad p = \sigma(z)
+
+    Parameters
+    ----------
+    lam : float or Tensor
+        The paper's λ; a tensor is broadcast against the returned values (one λ per example, or per model).
+
+    Notes
+    -----
+    The gradient on a candidate's logit is :math:`-p_i (1 - p_i) / \sum_S p`: the pull goes to the candidate that is
+    already ahead. With one candidate and λ = 1 this is binary cross entropy summed over labels.
+    With label weights the set's term counts as much as its heaviest label :math:`w_S`, and lighter labels enter the sum
+    in proportion: :math:`-w_S \log \sum_{i \in S} (w_i / w_S) p_i`.
+
+    References
+    ----------
+    Struski, Pardyl, Tabor, Zieliński: ProPML: Probability Partial Multi-label Learning. DSAA 2023, equation 1.
+
+    Examples
+    --------
+    >>> logits, candidates = torch.zeros(1, 3), torch.tensor([[1, 1, 0]])
+    >>> propml_loss(logits, candidates, lam=0.5)  # -log(0.5 + 0.5) - 0.5 log(0.5)
+    tensor([0.3466])
+    """
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    excluded = _excluded_term(z, negative, label_weight)
+    if label_weight is None:
+        found = _log_sum_exp(logsigmoid(z), positive)
+        return _weighted(lam * excluded - found, example_weight)
+    weight = label_weight.to(z)
+    positive = positive & (weight > 0)
+    heaviest = torch.where(positive, weight, 0.0).amax(dim=-1)
+    share = torch.where(positive, weight, 1.0).log()  # the 1.0 stands where the set's sum does not look
+    found = _log_sum_exp(logsigmoid(z) + share, positive) - torch.where(heaviest > 0, heaviest, 1.0).log()
+    return _weighted(lam * excluded - heaviest * found, example_weight)
+
+
+def bce_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    lam: Lam = 1.0,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""Binary cross entropy that takes every candidate for true, summed over labels.
+
+    .. math:: L = -\sum_{i \in S} \log p_i \; - \; \lambda \sum_{j \notin S} \log(1 - p_j)
+
+    >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1, 0]]))  # 2 log 2
+    tensor([1.3863])
+    """
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    found = _sum_over_labels(-logsigmoid(z), positive, label_weight)
+    return _weighted(found + lam * _excluded_term(z, negative, label_weight), example_weight)
+
+
+def asl_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    lam: Lam = 1.0,
+    gamma_positive: float = 1.0,
+    gamma_negative: float = 4.0,
+    clip: float = 0.05,
+    detach_focus: bool = False,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""Asymmetric loss: easy negatives are turned down, the easiest are dropped; summed over labels.
+
+    .. math:: L = -\sum_{i \in S} (1-p_i)^{\gamma_+} \log p_i - \lambda \sum_{j \notin S} m_j^{\gamma_-} \log(1-m_j),
+              \quad m = \max(p - \mathrm{clip}, 0)
+
+    Parameters
+    ----------
+    gamma_positive, gamma_negative, clip : float
+        The authors' class defaults; their COCO script uses ``gamma_positive=0``.
+    detach_focus : bool
+        Send no gradient through the focusing weights, as the authors' training script does.
+
+    References
+    ----------
+    Ridnik et al.: Asymmetric Loss for Multi-Label Classification. ICCV 2021.
+    """
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
+    focus_positive = torch.exp(gamma_positive * log_not_p)
+    if clip > 0:
+        kept = log_p.exp() - clip
+        # A floor instead of zero: the power's slope stays finite for exponents below one.
+        focus_negative = torch.where(kept > 0, kept.clamp(min=1e-8) ** gamma_negative, 0.0)
+        log_rest = torch.log((log_not_p.exp() + clip).clamp(max=1.0))
+    else:
+        focus_negative, log_rest = torch.exp(gamma_negative * log_p), log_not_p
+    if detach_focus:
+        focus_positive, focus_negative = focus_positive.detach(), focus_negative.detach()
+    found = _sum_over_labels(-focus_positive * log_p, positive, label_weight)
+    excluded = _sum_over_labels(-focus_negative * log_rest, negative, label_weight)
+    return _weighted(found + lam * excluded, example_weight)
+
+
+def propall_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    lam: Lam = 1.0,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""ProPaLL: the probability that at least one candidate fires (noisy-or), and none outside.
+
+    .. math:: L = -\log\Big(1 - \prod_{i \in S} (1 - p_i)\Big) - \lambda \sum_{j \notin S} \log(1 - p_j)
+
+    The paper has λ = 1. A label's weight is an exponent of its factor :math:`(1 - p_i)^{w_i}`.
+
+    References
+    ----------
+    Struski, Tabor, Zieliński: ProPaLL: Probabilistic Partial Label Learning. 2022.
+    """
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    weight = None if label_weight is None else label_weight.to(z)
+    if weight is not None:
+        positive = positive & (weight > 0)
+    none_fires = _sum_over_labels(-logsigmoid(-z), positive, weight)  # s = -log Π (1 - p)
+    # log(1 - exp(-s)): below log(eps) the sum s is Σ w exp(z) to the last digit, so its logarithm is taken directly.
+    share = z if weight is None else z + torch.where(positive, weight, 1.0).log()
+    log_tiny = _log_sum_exp(share, positive)
+    tiny = log_tiny < math.log(torch.finfo(z.dtype).eps)
+    regular = torch.where(tiny, 1.0, none_fires)
+    log_regular = torch.where(
+        regular < math.log(2), torch.log(-torch.expm1(-regular)), torch.log1p(-torch.exp(-regular))
+    )
+    found = torch.where(positive.any(dim=-1), torch.where(tiny, log_tiny, log_regular), 0.0)
+    return _weighted(lam * _excluded_term(z, negative, label_weight) - found, example_weight)
+
+
+def unbiased_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    flip_rate: Lam,
+    miss_rate: Lam = 0.0,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""Binary cross entropy corrected for known noise: on average over the noise it is the loss on the true labels.
+
+    With :math:`\rho` = ``flip_rate``, P(candidate | false), and :math:`\mu` = ``miss_rate``, P(not candidate | true),
+
+    .. math:: \ell_{S=1} = \frac{(1-\rho)\,\ell_1 - \mu\,\ell_0}{1-\rho-\mu}, \quad
+              \ell_{S=0} = \frac{(1-\mu)\,\ell_0 - \rho\,\ell_1}{1-\rho-\mu}, \quad
+              \ell_1 = -\log p, \; \ell_0 = -\log(1-p)
+
+    Parameters
+    ----------
+    flip_rate, miss_rate : float or Tensor
+        Rates below one together; a tensor is broadcast against the labels (one rate per label).
+
+    Notes
+    -----
+    Single values may be negative, and a strong network can drive their mean below zero: see
+    :class:`propml.losses.UnbiasedLoss` for the clamps that prevent it.
+
+    References
+    ----------
+    Natarajan et al., NIPS 2013; Xie, Huang: CCMN, TPAMI 2022.
+    """
+    entries = unbiased_entries(
+        logits, candidates, flip_rate=flip_rate, miss_rate=miss_rate, label_dim=label_dim, mask=mask
+    )
+    if label_weight is not None:
+        entries = entries * label_weight.to(entries)
+    return _weighted(entries.sum(dim=-1), example_weight)
+
+
+def unbiased_entries(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    flip_rate: Lam,
+    miss_rate: Lam = 0.0,
+    label_dim: int = -1,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The terms that :func:`unbiased_loss` sums, with the labels as the last axis; 0 where an entry is unknown."""
+    for rate in (flip_rate, miss_rate):
+        if isinstance(rate, float | int) and not 0 <= rate < 1:
+            raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
+    if isinstance(flip_rate, float | int) and isinstance(miss_rate, float | int) and flip_rate + miss_rate >= 1:
+        raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    if_true, if_false = -logsigmoid(z), -logsigmoid(-z)
+    observed = (1 - flip_rate) * if_true - miss_rate * if_false
+    absent = (1 - miss_rate) * if_false - flip_rate * if_true
+    entries = torch.where(positive, observed, torch.where(negative, absent, 0.0))
+    return entries / (1 - flip_rate - miss_rate)
+
+
+def _entries(logits: Tensor, candidates: Tensor, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis."""
+    if candidates.shape != logits.shape:
+        raise ValueError(
+            f"candidates have shape {tuple(candidates.shape)}, logits {tuple(logits.shape)}; give one entry per logit"
+        )
+    if not logits.is_floating_point():
+        raise ValueError(f"logits are {logits.dtype}; give floating-point scores before the sigmoid")
+    lifted = torch.promote_types(logits.dtype, torch.float32)
+    z = logits.to(lifted).movedim(label_dim, -1)
+    marks = candidates.movedim(label_dim, -1)
+    if marks.dtype == torch.bool:
+        positive, negative = marks, ~marks
+    else:
+        positive, negative = marks > 0.5, (marks > -0.5) & (marks <= 0.5)
+    if mask is not None:
+        if mask.shape != logits.shape or mask.dtype != torch.bool:
+            raise ValueError(f"mask is {mask.dtype} of shape {tuple(mask.shape)}; give bool of the logits' shape")
+        counted = mask.movedim(label_dim, -1)
+        positive, negative = positive & counted, negative & counted
+    return z, positive, negative
+
+
+def _log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
+    """log Σ exp over the chosen entries of the last axis; 0, without gradient, where none is chosen."""
+    # A finite stand-in for -inf: with -inf an empty row would have the gradient NaN, even where it is not used.
+    total = torch.logsumexp(torch.where(chosen, values, torch.finfo(values.dtype).min / 2), dim=-1)
+    return torch.where(chosen.any(dim=-1), total, 0.0)
+
+
+def _sum_over_labels(values: Tensor, chosen: Tensor, weight: Tensor | None) -> Tensor:
+    """Σ over the chosen entries of the last axis, each label by its weight."""
+    kept = torch.where(chosen, values, 0.0)
+    return (kept if weight is None else kept * weight.to(kept)).sum(dim=-1)
+
+
+def _excluded_term(z: Tensor, negative: Tensor, weight: Tensor | None) -> Tensor:
+    """-Σ log(1 - p) over the labels outside the candidate set."""
+    return _sum_over_labels(-logsigmoid(-z), negative, weight)
+
+
+def _weighted(values: Tensor, example_weight: Tensor | None) -> Tensor:
+    return values if example_weight is None else values * example_weight.to(values)

@@ -1,0 +1,81 @@
+"""What a candidate label may be: the checks behind :mod:`propml.targets`, with errors that name the row and the fix."""
+
+import difflib
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+CANDIDATE, EXCLUDED, UNKNOWN = 1, 0, -1
+
+
+def is_torch(value: Any) -> bool:
+    """Whether this is a tensor, found without importing torch."""
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def dense_matrix(matrix: Any) -> sp.csr_array:
+    """A dense matrix of any library as a float or integer csr_array; NaN survives for the check that names it."""
+    if is_torch(matrix):
+        tensor = matrix.detach().to_dense().cpu()
+        values = tensor.double().numpy() if tensor.is_floating_point() else tensor.numpy()
+    elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
+        values = matrix.to_numpy()
+    else:
+        try:
+            values = np.asarray(matrix)
+        except ValueError as error:
+            raise ValueError(
+                "the rows of the 0/1 matrix differ in length; give every row one entry per label"
+            ) from error
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"a 0/1 matrix was expected, got entries such as {str(values.flat[0])!r}; "
+                f"for label names use Candidates.from_lists"
+            ) from error
+    if values.ndim != 2:
+        raise ValueError(f"a 0/1 matrix has two dimensions (n_samples, n_labels), got shape {values.shape}")
+    return sp.csr_array(values)
+
+
+def check_states(states: sp.csr_array, names: tuple[Hashable, ...]) -> sp.csr_array:
+    """The matrix as sorted int8 states, or an error that names the first entry that is none."""
+    states.sum_duplicates()
+    data = states.data
+    if data.dtype != bool:
+        wrong = np.flatnonzero((data != CANDIDATE) & (data != EXCLUDED) & (data != UNKNOWN))
+        if wrong.size:
+            row = int(np.searchsorted(states.indptr, wrong[0], side="right")) - 1
+            name, value = names[states.indices[wrong[0]]], data[wrong[0]]
+            told = "write -1 where a label is unknown" if value != value else "use 1 candidate, 0 excluded, -1 unknown"
+            raise ValueError(f"row {row}, label {name!r} is {value}; {told}")
+    states = states.astype(np.int8)
+    states.eliminate_zeros()
+    return states
+
+
+def label_names(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in labels)
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"label name {twice!r} occurs twice; give every label its own name")
+    return names
+
+
+def sorted_names(names: set[Hashable]) -> list[Hashable]:
+    try:
+        return sorted(names)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(names, key=lambda name: (type(name).__name__, str(name)))
+
+
+def column_of(name: Hashable, column: dict[Hashable, int], row: int) -> int:
+    if name in column:
+        return column[name]
+    close = difflib.get_close_matches(str(name), [str(known) for known in column], n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"the {len(column)} known labels start with {list(column)[:5]}"
+    raise ValueError(f"row {row}: {name!r} is not one of the labels; {hint}")

@@ -1,0 +1,396 @@
+"""Candidate labels: the one concept that everything else in this package speaks.
+
+Every entry of an ``(n_samples, n_labels)`` target is in one of three states: ``CANDIDATE`` (1: proposed, may be
+true), ``EXCLUDED`` (0: surely not true) or ``UNKNOWN`` (-1: nobody looked; carries no loss).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.target_checks import (
+    CANDIDATE,
+    EXCLUDED,
+    UNKNOWN,
+    check_states,
+    column_of,
+    dense_matrix,
+    is_torch,
+    label_names,
+    sorted_names,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["CANDIDATE", "EXCLUDED", "UNKNOWN", "Annotations", "Candidates", "as_candidates"]
+
+
+Empty: TypeAlias = Literal["error", "ignore", "drop"]
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Who proposed what: one entry per (row, annotator, label), ``label`` -1 where an annotator saw nothing."""
+
+    row: np.ndarray
+    annotator: np.ndarray
+    label: np.ndarray
+    names: tuple[Hashable, ...]
+
+    def take(self, rows: np.ndarray, n_rows: int) -> Annotations:
+        """The entries of the given rows, renumbered to their new positions (a row may be taken twice)."""
+        table = sp.csr_array(
+            (np.arange(1, len(self.row) + 1), (self.row, np.arange(len(self.row)))), (n_rows, len(self.row))
+        )
+        picked = table[rows].tocoo()
+        entry = picked.data - 1
+        return replace(self, row=picked.coords[0], annotator=self.annotator[entry], label=self.label[entry])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The candidate labels of ``n_samples`` rows, over labels that have names.
+
+    Build one with a ``from_…`` method, or with :func:`as_candidates`, which looks at what it is given.
+
+    Attributes
+    ----------
+    states : csr_array of int8, shape (n_samples, n_labels)
+        1 where a label is a candidate, -1 where it is unknown; what is not stored is excluded.
+    labels : tuple
+        One name per column.
+    index : tuple or ndarray
+        One identifier per row: the items of an annotator table, otherwise the positions of the rows in the input
+        (which differ from 0, 1, 2, … after ``empty="drop"`` and after a selection).
+    annotations : Annotations or None
+        The votes that an annotator table held.
+
+    Examples
+    --------
+    >>> c = Candidates.from_lists([["beach", "sunset"], ["beach"]])
+    >>> c.labels
+    ('beach', 'sunset')
+    >>> c.to_matrix()
+    array([[1, 1],
+           [1, 0]], dtype=int8)
+    """
+
+    states: sp.csr_array
+    labels: tuple[Hashable, ...]
+    index: Sequence[Hashable] | np.ndarray
+    annotations: Annotations | None = None
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_matrix(
+        cls, matrix: Any, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
+    ) -> Candidates:
+        """From 0/1 entries (-1: unknown), one column per label.
+
+        Parameters
+        ----------
+        matrix : array-like, shape (n_samples, n_labels)
+            NumPy, SciPy sparse, torch, pandas or polars.
+        labels : iterable, optional
+            Names of the columns; by default those of the DataFrame, or 0, 1, 2, …
+        empty : {"error", "ignore", "drop"}
+            What to do with a row that has no candidate and no unknown label.
+        """
+        if labels is None and hasattr(matrix, "columns"):
+            labels = list(matrix.columns)
+        states = sp.csr_array(matrix) if sp.issparse(matrix) else dense_matrix(matrix)
+        names = label_names(range(states.shape[1]) if labels is None else labels)
+        if len(names) != states.shape[1]:
+            raise ValueError(f"the matrix has {states.shape[1]} columns and {len(names)} label names were given")
+        return cls._make(check_states(states, names), names, empty)
+
+    @classmethod
+    def from_lists(
+        cls, rows: Iterable[Any], labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
+    ) -> Candidates:
+        """From one list, tuple or set of label names per row (``None``: no candidates).
+
+        Without ``labels`` the names that occur become the columns, sorted.
+        """
+        names_of_rows: list[tuple[Hashable, ...]] = []
+        for i, row in enumerate(rows):
+            if row is None or (isinstance(row, float) and np.isnan(row)):
+                row = ()
+            if isinstance(row, str) or not isinstance(row, Iterable):
+                raise ValueError(
+                    f"row {i} is {row!r}, expected a list or set of label names; "
+                    f"for delimited text use Candidates.from_text, for one class per row Candidates.from_classes"
+                )
+            names_of_rows.append(tuple(row))
+        names = label_names(sorted_names({n for row in names_of_rows for n in row}) if labels is None else labels)
+        column = {name: j for j, name in enumerate(names)}
+        pairs = [(i, column_of(name, column, i)) for i, row in enumerate(names_of_rows) for name in row]
+        return cls._make(_states_from_pairs(pairs, (len(names_of_rows), len(names))), names, empty)
+
+    @classmethod
+    def from_text(
+        cls, column: Iterable[Any], sep: str = ";", labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
+    ) -> Candidates:
+        """From one delimited text per row, such as ``"beach;sunset"``; blanks around names are dropped."""
+        if not sep:
+            raise ValueError('sep is empty; give the character that stands between two labels, such as ";"')
+        rows = []
+        for i, cell in enumerate(column):
+            missing = cell is None or (not isinstance(cell, str) and cell != cell)  # NaN is not equal to itself
+            if not missing and not isinstance(cell, str):
+                raise ValueError(f"row {i} is {cell!r}, expected text with labels separated by {sep!r}")
+            rows.append([name for part in ("" if missing else cell).split(sep) if (name := part.strip())])
+        return cls.from_lists(rows, labels, empty=empty)
+
+    @classmethod
+    def from_votes(
+        cls,
+        items: Iterable[Hashable],
+        annotators: Iterable[Hashable],
+        proposed: Iterable[Hashable | None],
+        *,
+        min_votes: int = 1,
+        labels: Iterable[Hashable] | None = None,
+        empty: Empty = "error",
+    ) -> Candidates:
+        """From a long annotator table: three columns of equal length, one row per proposal.
+
+        Parameters
+        ----------
+        items, annotators, proposed : iterables of equal length
+            Which item, who, and the label that was proposed; ``None`` or NaN where the annotator saw nothing.
+            A proposal made twice by one annotator counts once.
+        min_votes : int
+            How many annotators must propose a label before it is a candidate.
+
+        Returns
+        -------
+        Candidates
+            One row per item, in the order of first appearance; the votes are kept (:attr:`votes`, :attr:`voters`).
+        """
+        items, annotators, proposed = list(items), list(annotators), list(proposed)
+        if not len(items) == len(annotators) == len(proposed):
+            raise ValueError(
+                f"an annotator table needs columns of equal length, got {len(items)} items, "
+                f"{len(annotators)} annotators and {len(proposed)} labels"
+            )
+        if min_votes < 1:
+            raise ValueError(f"min_votes is {min_votes}; a candidate needs at least one vote")
+        seen = [None if p is None or p != p else p for p in proposed]  # NaN is not equal to itself
+        names = label_names(sorted_names({p for p in seen if p is not None}) if labels is None else labels)
+        column = {name: j for j, name in enumerate(names)}
+        row_of = {item: i for i, item in enumerate(dict.fromkeys(items))}
+        annotator_of = {who: a for a, who in enumerate(dict.fromkeys(annotators))}
+        triples = sorted(
+            {
+                (row_of[item], annotator_of[who], -1 if name is None else column_of(name, column, i))
+                for i, (item, who, name) in enumerate(zip(items, annotators, seen, strict=True))
+            }
+        )
+        table = np.array(triples, dtype=np.int64).reshape(-1, 3)
+        annotations = Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(annotator_of))
+        counts = _count_votes(annotations, (len(row_of), len(names)))
+        states = sp.csr_array(counts >= min_votes).astype(np.int8)
+        return cls._make(states, names, empty, tuple(row_of), annotations)
+
+    @classmethod
+    def from_classes(cls, y: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
+        """From a 1-D class vector: every row has one candidate, its class."""
+        values = y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
+        if values.ndim != 1:
+            raise ValueError(f"a class vector has one dimension, got shape {values.shape}")
+        if values.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(values))).size:
+            raise ValueError(f"row {bad[0]} of the class vector is {values[bad[0]]}; give every row a class")
+        return cls.from_lists([(value,) for value in values.tolist()], labels)
+
+    @classmethod
+    def _make(
+        cls,
+        states: sp.csr_array,
+        labels: tuple[Hashable, ...],
+        empty: Empty,
+        index: Sequence[Hashable] | np.ndarray | None = None,
+        annotations: Annotations | None = None,
+    ) -> Candidates:
+        n_samples, n_labels = states.shape
+        if n_samples == 0 or n_labels == 0:
+            what = "rows" if n_samples == 0 else "labels"
+            raise ValueError(f"candidate labels of shape {states.shape}: there are no {what}; give at least one")
+        if empty not in ("error", "ignore", "drop"):
+            raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
+        made = cls(states, labels, np.arange(n_samples) if index is None else index, annotations)
+        if empty == "ignore":
+            return made
+        bare = np.flatnonzero(np.diff(states.indptr) == 0)
+        if bare.size == 0:
+            return made
+        if empty == "error":
+            more = f" (and {bare.size - 1} more rows)" if bare.size > 1 else ""
+            raise ValueError(f'row {bare[0]}{more} has no candidate label; drop it, or pass empty="ignore" or "drop"')
+        if bare.size == n_samples:
+            raise ValueError("no row has a candidate label; nothing is left after dropping rows without one")
+        return made[np.setdiff1d(np.arange(n_samples), bare)]
+
+    # -- what is inside --------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_samples, n_labels)``."""
+        return self.states.shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether any entry is unknown."""
+        return bool((self.states.data < 0).any())
+
+    @property
+    def votes(self) -> sp.csr_array | None:
+        """How many annotators proposed each label, ``(n_samples, n_labels)``; ``None`` without an annotator table."""
+        return None if self.annotations is None else _count_votes(self.annotations, self.shape)
+
+    @property
+    def voters(self) -> np.ndarray | None:
+        """How many annotators looked at each row, ``(n_samples,)``; ``None`` without an annotator table."""
+        if self.annotations is None:
+            return None
+        looked = np.unique(np.stack([self.annotations.row, self.annotations.annotator]), axis=1)
+        return np.bincount(looked[0], minlength=len(self))
+
+    def sizes(self) -> np.ndarray:
+        """The number of candidates of each row, ``(n_samples,)``."""
+        return np.asarray((self.states > 0).sum(axis=1)).ravel()
+
+    def missing_from(self, truth: Any) -> np.ndarray:
+        """The rows in which a true label is excluded, so that the set does not contain the truth.
+
+        Parameters
+        ----------
+        truth : array-like of 0/1, shape (n_samples, n_labels)
+        """
+        true = sp.csr_array(truth) if sp.issparse(truth) else sp.csr_array(np.asarray(truth))
+        if true.shape != self.shape:
+            raise ValueError(f"truth has shape {true.shape}, the candidate labels {self.shape}")
+        possible = (self.states != 0).astype(np.int8)
+        return np.flatnonzero(np.asarray(((true != 0).astype(np.int8) - possible > 0).sum(axis=1)).ravel())
+
+    def __getitem__(self, rows: Any) -> Candidates:
+        """The given rows: a slice, positions or a boolean mask."""
+        picked = np.atleast_1d(np.arange(len(self))[rows])
+        index: Sequence[Hashable] | np.ndarray
+        index = self.index[picked] if isinstance(self.index, np.ndarray) else tuple(self.index[i] for i in picked)
+        annotations = None if self.annotations is None else self.annotations.take(picked, len(self))
+        return Candidates(self.states[picked], self.labels, index, annotations)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Candidates):
+            return NotImplemented
+        return self.labels == other.labels and self.shape == other.shape and (self.states != other.states).nnz == 0
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        unknown = f", {int((self.states.data < 0).sum())} unknown entries" if self.has_unknown else ""
+        return f"Candidates({len(self)} rows, {self.shape[1]} labels, {self.sizes().mean():.2f} per row{unknown})"
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def to_matrix(self, dtype: Any = np.int8) -> np.ndarray:
+        """Dense ``(n_samples, n_labels)`` of 1, 0 and, for unknown, -1 (which needs a signed type)."""
+        if self.has_unknown and np.dtype(dtype).kind in "ub":
+            raise ValueError(f"unknown entries are -1, which {np.dtype(dtype)} cannot hold; ask for int8")
+        return self.states.toarray().astype(dtype, copy=False)
+
+    def to_sparse(self) -> sp.csr_array:
+        """Sparse int8 ``(n_samples, n_labels)`` of 1 and, for unknown, -1."""
+        return self.states.copy()
+
+    def to_torch(self, device: Any = None) -> torch.Tensor:
+        """Dense int8 tensor ``(n_samples, n_labels)``, as the losses take it."""
+        import torch
+
+        return torch.as_tensor(self.to_matrix(), device=device)
+
+    def to_lists(self) -> list[list[Hashable]]:
+        """The candidate names of each row; unknown labels are left out."""
+        marked = sp.csr_array(self.states > 0)
+        marked.sort_indices()
+        return [[self.labels[j] for j in part] for part in np.split(marked.indices, marked.indptr[1:-1])]
+
+    def to_text(self, sep: str = ";") -> list[str]:
+        """One delimited text per row."""
+        if clash := [name for name in self.labels if sep in str(name)]:
+            raise ValueError(f"label {clash[0]!r} contains the separator {sep!r}; choose another sep")
+        return [sep.join(map(str, names)) for names in self.to_lists()]
+
+    def to_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
+        """A DataFrame with one int8 column per label."""
+        from propml.extras import require
+
+        frame = require(library, "data").DataFrame
+        matrix = self.to_matrix()
+        if library == "pandas":
+            return frame(matrix, columns=list(self.labels), index=list(self.index))
+        return frame({str(name): matrix[:, j] for j, name in enumerate(self.labels)})
+
+    def to_classes(self) -> np.ndarray:
+        """The class of each row, where every row has exactly one candidate."""
+        if (other := np.flatnonzero(self.sizes() != 1)).size:
+            raise ValueError(
+                f"row {other[0]} has {self.sizes()[other[0]]} candidates; a class vector needs exactly one"
+            )
+        return np.array([names[0] for names in self.to_lists()])
+
+
+def as_candidates(y: Any, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error") -> Candidates:
+    """Candidate labels from whatever the user has.
+
+    A 2-D array, sparse matrix, tensor or DataFrame is a 0/1 matrix; a list of lists of numbers too. A list of sets, or
+    of lists of text, holds label names. One dimension of numbers or text is a class vector (use
+    :meth:`Candidates.from_text` for delimited text).
+
+    >>> as_candidates([{"cat"}, {"cat", "dog"}])
+    Candidates(2 rows, 2 labels, 1.50 per row)
+    >>> as_candidates([[1, 0], [1, 1]])
+    Candidates(2 rows, 2 labels, 1.50 per row)
+    """
+    if isinstance(y, Candidates):
+        if labels is not None and tuple(labels) != y.labels:
+            raise ValueError("the candidate labels already carry other label names than the ones given")
+        return Candidates._make(y.states, y.labels, empty, y.index, y.annotations)
+    if sp.issparse(y) or hasattr(y, "columns") or is_torch(y) or getattr(y, "ndim", 0) == 2:
+        if getattr(y, "ndim", 2) == 1:
+            return Candidates.from_classes(y, labels)
+        return Candidates.from_matrix(y, labels, empty=empty)
+    rows = list(y)
+    first = next((row for row in rows if row is not None and not (isinstance(row, Sequence) and len(row) == 0)), None)
+    if isinstance(first, set | frozenset) or (
+        isinstance(first, Iterable) and not isinstance(first, str) and isinstance(next(iter(first), ""), str)
+    ):
+        return Candidates.from_lists(rows, labels, empty=empty)
+    if isinstance(first, Iterable) and not isinstance(first, str):
+        return Candidates.from_matrix(rows, labels, empty=empty)
+    return Candidates.from_classes(y if isinstance(y, np.ndarray) else rows, labels)
+
+
+def _states_from_pairs(pairs: list[tuple[int, int]], shape: tuple[int, int]) -> sp.csr_array:
+    at = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    marked = sp.coo_array((np.ones(len(at), dtype=np.int8), (at[:, 0], at[:, 1])), shape=shape).tocsr()
+    marked.sum_duplicates()
+    marked.data[:] = CANDIDATE  # a name given twice in a row is one candidate
+    return marked
+
+
+def _count_votes(annotations: Annotations, shape: tuple[int, int]) -> sp.csr_array:
+    given = annotations.label >= 0
+    ones = np.ones(int(given.sum()), dtype=np.int64)
+    return sp.coo_array((ones, (annotations.row[given], annotations.label[given])), shape=shape).tocsr()
