@@ -1,6 +1,6 @@
 """Losses on candidate labels: pure functions (one value per example) and thin ``torch.nn`` modules over them."""
 
-from propml.losses.functional import asl_loss, bce_loss, propall_loss, propml_loss, unbiased_loss
+from propml.losses.functional import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.losses.modules import ASLLoss, BCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "UnbiasedLoss",
     "asl_loss",
     "bce_loss",
+    "power_loss",
     "propall_loss",
     "propml_loss",
     "unbiased_loss",

@@ -184,6 +184,52 @@ def propall_loss(
     return _weighted(lam * _excluded_term(z, negative, label_weight) - found, example_weight)
 
 
+def power_loss(
+    logits: Tensor,
+    candidates: Tensor,
+    *,
+    lam: Lam = 1.0,
+    order: Lam = 0.5,
+    label_dim: int = -1,
+    label_weight: Tensor | None = None,
+    example_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""The family between BCE and ProPML: the candidates' probabilities enter by their power mean of order ``order``.
+
+    .. math:: L_a = -|S|^{1-a} \log M_a(p_S) - \lambda \sum_{j \notin S} \log(1 - p_j), \quad
+              M_a(p_S) = \Big(\frac{1}{|S|} \sum_{i \in S} p_i^a\Big)^{1/a}
+
+    Parameters
+    ----------
+    order : float or Tensor
+        a = 0 is the geometric mean and gives BCE on candidates, a = 1 the arithmetic mean and gives ProPML up to the
+        constant log|S|. A tensor is broadcast against the returned values.
+
+    Notes
+    -----
+    The gradient on a candidate's logit is :math:`-|S|^{1-a} \, \frac{p_i^a}{\sum_S p^a} (1 - p_i)`: of the pull that BCE
+    gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when one
+    candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
+    """
+    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    log_p = logsigmoid(z)
+    counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
+    size = _sum_over_labels(torch.ones_like(z), counted, label_weight)
+    safe_size = torch.where(size > 0, size, 1.0)
+    a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
+    tiny = a < 1e-3  # there the power mean is the geometric one to float precision, and 1/a would lose digits
+    safe_a = torch.where(tiny, 1.0, a)
+    scaled = safe_a.unsqueeze(-1) * log_p
+    if label_weight is not None:
+        scaled = scaled + torch.where(counted, label_weight.to(z), 1.0).log()
+    power_mean = (_log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
+    geometric_mean = _sum_over_labels(log_p, counted, label_weight) / safe_size
+    found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
+    found = torch.where(size > 0, found, 0.0)
+    return _weighted(lam * _excluded_term(z, negative, label_weight) - found, example_weight)
+
+
 def unbiased_loss(
     logits: Tensor,
     candidates: Tensor,

@@ -1,0 +1,25 @@
+"""The command line, ``propml …``: one file per group of commands, each of them thin."""
+
+import os
+import sys
+
+from propml.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line; a user's mistake becomes one sentence, never a stack trace.
+
+    Set ``PROPML_DEBUG=1`` to see the trace as well.
+    """
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("PROPML_DEBUG"):
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.exit(130)

@@ -1,0 +1,318 @@
+"""``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from propml.corruption import Realised
+    from propml.targets import Candidates
+
+
+class Method(StrEnum):
+    SVM = "svm"
+    FLIPS = "flips"
+    COUNT = "count"
+    FRACTION = "fraction"
+    ANNOTATORS = "annotators"
+
+
+class RoundingName(StrEnum):
+    PAPER = "paper"
+    EXACT = "exact"
+    STOCHASTIC = "stochastic"
+
+
+class Mode(StrEnum):
+    FILL = "fill"
+    ADD = "add"
+
+
+SVM_PANEL = "SVM confusions (--method svm)"
+FLIPS_PANEL = "Independent flips (--method flips)"
+COUNT_PANEL = "Random labels (--method count, --method fraction)"
+ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
+
+# Which options belong to which method; those without a default must be given.
+NEEDED = "given by the user"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "svm": {"ratio": 1.0, "rounding": "paper"},
+    "flips": {"rate": NEEDED},
+    "count": {"count": NEEDED, "mode": "fill"},
+    "fraction": {"fraction": NEEDED},
+    "annotators": {
+        "n_annotators": None,
+        "sensitivity": NEEDED,
+        "false_positive_rate": NEEDED,
+        "coverage": 1.0,
+        "min_votes": 1,
+    },
+}
+
+
+def corrupt(
+    data: Annotated[
+        str, typer.Argument(help="A dataset by name (scene, digits-mosaic, …) or an .npz file with arrays X and truth.")
+    ],
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="svm: labels that an SVM confuses with the true ones. flips: every other label with a probability. "
+            "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
+        ),
+    ] = Method.SVM,
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=SVM_PANEL, help="False labels per true label; the paper has 0.5, 1 and 1.5. Default 1."
+        ),
+    ] = None,
+    rounding: Annotated[
+        RoundingName | None,
+        typer.Option(
+            rich_help_panel=SVM_PANEL,
+            help="paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
+            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random. Default paper.",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=FLIPS_PANEL, help="Probability that a label that is not true becomes a candidate."
+        ),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(rich_help_panel=COUNT_PANEL, help="count: number of labels, see --mode.")
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            rich_help_panel=COUNT_PANEL,
+            help="count: fill each row up to --count candidates, or add --count labels. Default fill.",
+        ),
+    ] = None,
+    fraction: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=COUNT_PANEL, help="fraction: share of the labels that are not true, in each row."),
+    ] = None,
+    n_annotators: Annotated[
+        int | None,
+        typer.Option(
+            "--annotators", rich_help_panel=ANNOTATORS_PANEL, help="How many people, where their rates are equal."
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        list[float] | None,
+        typer.Option(
+            rich_help_panel=ANNOTATORS_PANEL,
+            help="Chance to propose a true label. Once for all, or repeated: once per annotator.",
+        ),
+    ] = None,
+    false_positive_rate: Annotated[
+        list[float] | None,
+        typer.Option(
+            rich_help_panel=ANNOTATORS_PANEL,
+            help="Chance to propose a label that is not true. Once, or once per annotator.",
+        ),
+    ] = None,
+    coverage: Annotated[
+        list[float] | None,
+        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Chance to look at a row at all. Default 1."),
+    ] = None,
+    min_votes: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Votes that make a label a candidate. Default 1."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same candidates.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates)."),
+    ] = None,
+    votes_out: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Write all votes as a .csv with item, annotator, label."),
+    ] = None,
+    keep_unlabelled: Annotated[
+        bool, typer.Option("--keep-unlabelled", help="Keep rows without a true label; the paper drops them.")
+    ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Only print what the paper's rounding makes of 50, 100 and 150 %; fast.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the datasets; default: PROPML_DATA, then the user's cache.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(rich_help_panel=SVM_PANEL, help="Labels worked on at the same time; -1 for all cores.")
+    ] = -1,
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=SVM_PANEL, help="Where fitted probabilities are kept; default: the user's cache."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", rich_help_panel=SVM_PANEL, help="Neither read nor write that cache.")
+    ] = False,
+) -> None:
+    """Turn clean labels into candidate labels: the true ones and some that are false.
+
+    Examples:
+
+    propml corrupt scene --ratio 0.5 --rounding exact --out candidates.csv
+
+    propml corrupt my.npz --method flips --rate 0.1 --seed 3 --out candidates.npz
+
+    propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
+    """
+    from propml.corruption import corrupt as make_candidates
+    from propml.corruption import realised_levels, realised_ratio
+    from propml.corruption.files import check_output, write_candidates, write_votes
+
+    given = {
+        "ratio": ratio,
+        "rounding": rounding,
+        "rate": rate,
+        "count": count,
+        "mode": mode,
+        "fraction": fraction,
+        "n_annotators": n_annotators,
+        "sensitivity": _one_or_many(sensitivity),
+        "false_positive_rate": _one_or_many(false_positive_rate),
+        "coverage": _one_or_many(coverage),
+        "min_votes": min_votes,
+    }
+    if preview:
+        _print_levels(data, realised_levels(_labelled(_read(data, data_dir), keep_unlabelled).truth))
+        return
+    settings = _settings_of(method.value, given)
+    if out is not None:
+        check_output(out)
+    if votes_out is not None:
+        _check_votes_output(method.value, votes_out)
+    clean = _labelled(_read(data, data_dir), keep_unlabelled)
+    if method is Method.SVM and clean.X is None:
+        raise ValueError(
+            f"--method svm looks at the features, and {data} holds none; choose another method, or a file with X"
+        )
+    running = _svm_running(jobs, cache_dir, no_cache) if method is Method.SVM else {}
+    candidates = make_candidates(
+        method.value, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **settings, **running
+    )
+    if out is not None:
+        made = {"data": data, "method": method.value, "seed": seed, **settings}
+        write_candidates(out, candidates, clean.rows, made)
+    if votes_out is not None:
+        write_votes(votes_out, candidates, clean.rows)
+    _print_summary(data, clean, candidates, realised_ratio(clean.truth, candidates), out)
+
+
+class _Clean(NamedTuple):
+    """Clean data, and where its rows stood in the file."""
+
+    X: Any
+    truth: "np.ndarray"
+    label_names: tuple[Any, ...] | None
+    rows: "np.ndarray"
+    dropped: int = 0
+
+
+def _read(data: str, data_dir: Path | None) -> _Clean:
+    import numpy as np
+
+    from propml.corruption.files import read_clean
+
+    if data.endswith(".npz"):
+        X, truth, names = read_clean(data)
+    else:
+        from propml.datasets import load
+
+        loaded = load(data, data_dir=data_dir)
+        if loaded.truth is None:
+            raise ValueError(f"{data} has no true labels, so there is nothing to corrupt")
+        X, truth, names = getattr(loaded, "X", None), loaded.truth, loaded.label_names
+    if truth.ndim != 2:
+        raise ValueError(f"the truth of {data} has shape {truth.shape}; expected 0/1 of shape (n_samples, n_labels)")
+    return _Clean(X, truth, names, np.arange(len(truth)))
+
+
+def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
+    labelled = clean.truth.any(axis=1)
+    if keep_unlabelled or labelled.all():
+        return clean
+    if not labelled.any():
+        raise ValueError("no row has a true label, so there is nothing to corrupt")
+    X = None if clean.X is None else clean.X[labelled]
+    dropped = int((~labelled).sum())
+    return _Clean(X, clean.truth[labelled], clean.label_names, clean.rows[labelled], dropped)
+
+
+def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    settings = dict(OPTIONS[method])
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in settings:
+            owner = next(owner for owner, options in OPTIONS.items() if name in options)
+            raise ValueError(
+                f"{_flag(name)} belongs to --method {owner}, and the method is {method}; "
+                f"leave it out, or choose that method"
+            )
+        settings[name] = value.value if isinstance(value, StrEnum) else value
+    for name, value in settings.items():
+        if value is NEEDED:
+            raise ValueError(f"--method {method} needs {_flag(name)}; see propml corrupt --help")
+    return settings
+
+
+def _flag(name: str) -> str:
+    return "--annotators" if name == "n_annotators" else f"--{name.replace('_', '-')}"
+
+
+def _one_or_many(values: list[float] | None) -> float | list[float] | None:
+    # Once: the same for all annotators; repeated: one each.
+    return values[0] if values and len(values) == 1 else values or None
+
+
+def _check_votes_output(method: str, path: Path) -> None:
+    if method != "annotators":
+        raise ValueError(f"--votes-out belongs to --method annotators, and the method is {method}; leave it out")
+    if path.suffix != ".csv" or not path.parent.is_dir():
+        raise ValueError(f"votes cannot be written to {path}; give a file ending in .csv in a folder that exists")
+
+
+def _svm_running(jobs: int, cache_dir: Path | None, no_cache: bool) -> dict[str, Any]:
+    from propml.datasets.locations import cache_dir as user_cache
+
+    folder = None if no_cache else cache_dir or user_cache() / "corruption"
+    return {"n_jobs": jobs, "cache_dir": folder, "verbose": True}
+
+
+def _print_summary(data: str, clean: _Clean, candidates: "Candidates", level: "Realised", out: Path | None) -> None:
+    table = Table(title=f"candidates of {data}", show_header=False, title_justify="left")
+    table.add_row("rows × labels", f"{candidates.shape[0]} × {candidates.shape[1]}")
+    if clean.dropped:
+        table.add_row("rows dropped (no true label)", str(clean.dropped))
+    table.add_row("false labels per true label", f"{level.ratio:.3f}")
+    table.add_row("candidates per row", f"{level.mean_size:.2f}")
+    table.add_row("rows left as they were", f"{level.untouched:.1%}")
+    if level.missed:
+        table.add_row("true labels lost", f"{level.missed:.1%}")
+    bare = int((candidates.sizes() == 0).sum())
+    if bare:
+        table.add_row("rows without a candidate", str(bare))
+    if out is not None:
+        table.add_row("written to", str(out))
+    Console(soft_wrap=True).print(table, markup=False)
+
+
+def _print_levels(data: str, levels: "dict[float, Realised]") -> None:
+    table = Table(
+        "asked ratio", "false per true", "candidates per row", "rows untouched", title=f"{data}, rounded down"
+    )
+    for asked, level in levels.items():
+        table.add_row(f"{asked:.0%}", f"{level.ratio:.3f}", f"{level.mean_size:.2f}", f"{level.untouched:.1%}")
+    Console(soft_wrap=True).print(table, markup=False)

@@ -1,0 +1,113 @@
+"""``propml datasets``: which there are, whether the files at hand are right, and downloading them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
+from propml.datasets.catalogue import at_hand
+from propml.datasets.entry import Facts
+from propml.datasets.verify import Verification
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, help="The datasets of the paper: list, check, download."
+)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder of datasets; searched before PROPML_DATA and the user's cache."),
+]
+Name = Annotated[str, typer.Argument(help="Name of a dataset, as `propml datasets list` shows it.")]
+
+
+@app.command("list")
+def list_datasets(data_dir: DataDir = None) -> None:
+    """All datasets, their sizes, and whether they are at hand."""
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("name", "suite"):
+        table.add_column(column, no_wrap=True)
+    for column in ("rows", "features", "labels", "true/row", "cand./row"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("at hand", no_wrap=True)
+    for entry in REGISTRY.values():
+        facts = entry.facts[0]
+        sizes = [facts.n_samples, facts.n_features, facts.n_labels, facts.mean_true, facts.mean_candidates]
+        here = "yes" if at_hand(entry, data_dir) is not None else "-"
+        table.add_row(entry.name, entry.suite, *map(_number, sizes), here)
+    Console().print(table)
+
+
+@app.command()
+def show(name: Name, data_dir: DataDir = None) -> None:
+    """Where a dataset comes from, and whether the files at hand are what they should be."""
+    entry = lookup(name)
+    console = Console()
+    _describe(entry, console)
+    found = verify(entry.name, data_dir)
+    _report(found, console)
+    if found.problems:
+        raise ValueError(f"{entry.title} in {found.folder} is not as it should be: {'; '.join(found.problems)}")
+    console.print("Everything is as it should be.")
+
+
+@app.command("fetch")
+def fetch_dataset(
+    name: Name,
+    data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are not the published ones.")] = False,
+) -> None:
+    """Download a dataset; goes on where an earlier try stopped, and checks what came."""
+    entry = lookup(name)
+    folder = fetch(entry.name, data_dir, force=force, show_progress=sys.stderr.isatty())
+    console = Console()
+    console.print(f"{entry.title} is in {folder}", markup=False, soft_wrap=True)
+    used = at_hand(entry, data_dir)
+    if used is not None and used != folder:
+        console.print(f"Note: {used} is searched first, and holds another copy.", markup=False, soft_wrap=True)
+
+
+def _describe(entry: Entry, console: Console) -> None:
+    console.print(f"{entry.title} ({entry.suite})", style="bold", markup=False)
+    lines = [f"Source: {entry.source}"]
+    lines += [f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}" for file in entry.files]
+    lines += [f"Known: {_shape(facts)}{f' ({facts.copy})' if facts.copy else ''}" for facts in entry.facts]
+    if entry.splits:
+        lines.append(f"Splits: {', '.join(entry.splits)}")
+    if entry.note:
+        lines.append(entry.note)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _report(found: Verification, console: Console) -> None:
+    if found.entry.needs:
+        console.print(f"Found in {found.folder}", markup=False, highlight=False, soft_wrap=True)
+    for path, state in found.files:
+        console.print(f"  {path}: {state}", markup=False, highlight=False, soft_wrap=True)
+    if found.facts.copy:
+        console.print(f"This copy is {found.facts.copy}.", markup=False, highlight=False, soft_wrap=True)
+    table = Table(box=None, header_style="bold")
+    table.add_column("")
+    for column in ("expected", "found", ""):
+        table.add_column(column, justify="right")
+    for check in found.checks:
+        verdict = "ok" if check.ok else "WRONG"
+        table.add_row(check.what, _number(check.expected), _number(check.found), verdict)
+    console.print(table)
+
+
+def _shape(facts: Facts) -> str:
+    sizes = [("rows", facts.n_samples), ("features", facts.n_features), ("labels", facts.n_labels)]
+    return " × ".join(f"{size} {what}" for what, size in sizes if size is not None)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,106 @@
+"""Files of the command line: clean labels in (``.npz``), candidates out (``.npz`` or ``.csv``)."""
+
+import csv
+import json
+import zipfile
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from propml.corruption.annotators import vote_table
+from propml.targets import Candidates
+
+SUFFIXES = (".npz", ".csv")
+
+
+class CleanFile(NamedTuple):
+    """What a user's ``.npz`` holds: ``X`` may be missing, names too."""
+
+    X: np.ndarray | None
+    truth: np.ndarray
+    label_names: tuple[Hashable, ...] | None
+
+
+def read_clean(path: str | Path) -> CleanFile:
+    """Read the arrays ``X``, ``truth`` and, where there are names, ``label_names`` from an ``.npz`` file."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}; give an .npz file with the arrays X and truth")
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in ("X", "truth", "label_names") if name in stored}
+    except (ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as an .npz file of plain arrays: {error}") from error
+    if "truth" not in arrays:
+        raise ValueError(
+            f"{path} holds no array named truth; save one with numpy.savez(path, X=features, truth=labels), "
+            f"where labels is 0/1 of shape (n_samples, n_labels)"
+        )
+    names = tuple(arrays["label_names"].tolist()) if "label_names" in arrays else None
+    return CleanFile(arrays.get("X"), arrays["truth"], names)
+
+
+def check_output(path: str | Path) -> Path:
+    """The path, if something can be written there; said before the long work, not after it."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"{path} ends in {path.suffix!r}; candidates are written as {' or '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first, or choose another --out")
+    return path
+
+
+def write_candidates(path: str | Path, candidates: Candidates, rows: np.ndarray, settings: Mapping[str, Any]) -> None:
+    """Write candidates to ``.npz`` or ``.csv``.
+
+    Parameters
+    ----------
+    path : path
+        An ``.npz`` holds ``candidates`` (int8, ``(n_samples, n_labels)``, -1 where unknown), ``label_names``, ``rows``,
+        ``settings`` (JSON), ``seed`` and, from annotators, ``votes``. A ``.csv`` has the columns ``row`` and
+        ``candidates``, the latter with names separated by ``;``; rows that nobody looked at are left out.
+    candidates : Candidates
+    rows : ndarray of int, shape (n_samples,)
+        Where each row stands in the data that the candidates were made from.
+    settings : mapping
+        How they were made, ``seed`` among them; plain values that JSON can hold.
+    """
+    path = check_output(path)
+    if path.suffix == ".csv":
+        _write_csv(path, candidates, rows)
+        return
+    arrays: dict[str, Any] = {
+        "candidates": candidates.to_matrix(np.int8),
+        "label_names": np.array([str(name) for name in candidates.labels]),
+        "rows": rows,
+        "settings": np.array(json.dumps(dict(settings))),
+        "seed": np.array(settings.get("seed", -1)),
+    }
+    if candidates.votes is not None:
+        arrays["votes"] = candidates.votes.toarray()
+    np.savez_compressed(path, **arrays)
+
+
+def write_votes(path: str | Path, candidates: Candidates, rows: np.ndarray) -> None:
+    """Write the long table of votes: ``item``, ``annotator``, ``label`` (empty where nothing was proposed)."""
+    table = vote_table(candidates)
+    row_of = dict(zip(candidates.index, rows.tolist(), strict=True))
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        for item, annotator, label in zip(*table.values(), strict=True):
+            writer.writerow([row_of[item], annotator, "" if label is None else label])
+
+
+def _write_csv(path: Path, candidates: Candidates, rows: np.ndarray) -> None:
+    if clash := [name for name in candidates.labels if ";" in str(name)]:
+        raise ValueError(f"label {clash[0]!r} contains ';', which separates labels in a .csv; write an .npz instead")
+    unseen = np.asarray((candidates.states < 0).sum(axis=1)).ravel() > 0
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["row", "candidates"])
+        for row, names, nobody in zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True):
+            if not nobody:
+                writer.writerow([row, names])

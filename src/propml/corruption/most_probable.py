@@ -1,0 +1,130 @@
+"""How many false labels each row gets, and which: the most probable ones.
+
+The papers say "a false/true ratio of 50, 100, 150 %" and round the number of each row down. Where most rows have one
+true label this turns 50 % into almost nothing and 150 % into 100 % (:func:`realised_levels` tells what it becomes);
+the roundings that keep the ratio stand beside it.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from propml.corruption.seeds import RandomState, generator
+from propml.corruption.statistics import Realised, realised_ratio
+from propml.corruption.truth import add_labels, clean_labels, highest_spare
+from propml.targets import Candidates
+
+Rounding: TypeAlias = Literal["paper", "exact", "stochastic"]
+
+# 0.29 * 100 is 28.999… in floating point and means 29.
+SLACK = 1e-9
+
+
+def add_most_probable(
+    truth: Any,
+    probabilities: np.ndarray,
+    ratio: float,
+    rounding: Rounding = "paper",
+    *,
+    random_state: RandomState = 0,
+    labels: Iterable[Hashable] | None = None,
+) -> Candidates:
+    """Add to each row its most probable labels that are not true, ``ratio`` false ones for each true one.
+
+    Parameters
+    ----------
+    truth : array-like of 0/1, shape (n_samples, n_labels)
+        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
+    probabilities : ndarray, shape (n_samples, n_labels)
+        How plausible each label is for each row; only the order within a row matters (with ``"exact"``, also
+        the order between rows). Ties: lower index first.
+    ratio : float
+        False labels per true label: 0.5, 1.0 and 1.5 in the paper.
+    rounding : {"paper", "exact", "stochastic"}
+        With t true labels in a row, ``"paper"`` adds ``floor(ratio * t)``. ``"exact"`` adds those, and hands out
+        what is missing to ``round(ratio * all true labels)`` one by one to the rows that were rounded down, the most
+        probable label first. ``"stochastic"`` rounds up at random, with the fraction as the probability. A row that
+        has too few spare labels takes all of them (and ``"exact"`` makes up for it in other rows).
+    random_state : int, Generator or None
+        For ``"stochastic"``.
+    labels : iterable, optional
+        Names of the labels.
+
+    Examples
+    --------
+    >>> truth = [[1, 0, 0], [1, 1, 0]]
+    >>> plausible = np.array([[0.9, 0.1, 0.4], [0.8, 0.7, 0.2]])
+    >>> add_most_probable(truth, plausible, ratio=0.5).to_matrix()
+    array([[1, 0, 0],
+           [1, 1, 1]], dtype=int8)
+    >>> add_most_probable(truth, plausible, ratio=0.5, rounding="exact").to_matrix()
+    array([[1, 0, 1],
+           [1, 1, 1]], dtype=int8)
+    """
+    clean = clean_labels(truth, labels)
+    probabilities = _checked_probabilities(probabilities, clean)
+    counts = false_counts(clean, probabilities, ratio, rounding, random_state)
+    return add_labels(clean, lambda true, rows: highest_spare(true, probabilities[rows], counts[rows]))
+
+
+def false_counts(
+    clean: Candidates, probabilities: np.ndarray, ratio: float, rounding: Rounding, random_state: RandomState = 0
+) -> np.ndarray:
+    """The number of false labels of each row, ``(n_samples,)``."""
+    if not (np.isfinite(ratio) and ratio >= 0):
+        raise ValueError(f"ratio is {ratio!r}; give the number of false labels per true label, such as 0.5, 1.0 or 1.5")
+    if rounding not in get_args(Rounding):
+        raise ValueError(f'rounding is {rounding!r}; choose "paper", "exact" or "stochastic"')
+    wanted = ratio * clean.sizes()
+    spare = clean.shape[1] - clean.sizes()
+    if rounding == "stochastic":
+        wanted = wanted + generator(random_state).random(len(clean))
+    counts = np.minimum(np.floor(wanted + SLACK).astype(np.int64), spare)
+    if rounding == "exact":
+        return _spend_budget(counts, clean, probabilities, ratio)
+    return counts
+
+
+def _spend_budget(counts: np.ndarray, clean: Candidates, probabilities: np.ndarray, ratio: float) -> np.ndarray:
+    sizes = clean.sizes()
+    spare = clean.shape[1] - sizes
+    left = round(ratio * int(sizes.sum())) - int(counts.sum())
+    true = clean.to_matrix(bool)
+    ranked = -np.sort(np.where(true, np.inf, -probabilities), axis=1)
+    cut_short = ratio * sizes - counts > SLACK
+    while left > 0 and (rows := np.flatnonzero((sizes > 0) & (counts < spare))).size:
+        following = ranked[rows, counts[rows]]
+        # Rows that rounding down cut short come first; others only make up for rows that had no spare label.
+        chosen = rows[np.lexsort((-following, ~cut_short[rows]))[:left]]
+        counts[chosen] += 1
+        left -= chosen.size
+    return counts
+
+
+def realised_levels(truth: Any, ratios: Iterable[float] = (0.5, 1.0, 1.5)) -> dict[float, Realised]:
+    """What the paper's rounding makes of each asked ratio; it depends on the number of true labels only.
+
+    Examples
+    --------
+    >>> one_label_each = np.eye(4, dtype=int)
+    >>> {asked: level.ratio for asked, level in realised_levels(one_label_each).items()}
+    {0.5: 0.0, 1.0: 1.0, 1.5: 1.0}
+    """
+    clean = clean_labels(truth)
+    same = np.zeros(clean.shape)
+    return {ratio: realised_ratio(clean, add_most_probable(clean, same, ratio)) for ratio in ratios}
+
+
+def _checked_probabilities(probabilities: np.ndarray, clean: Candidates) -> np.ndarray:
+    values = np.asarray(probabilities, dtype=np.float64)
+    if values.shape != clean.shape:
+        raise ValueError(
+            f"the probabilities have shape {values.shape} and the truth {clean.shape}; "
+            f"give one number per row and label"
+        )
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(f"the probability of row {row}, label {clean.labels[column]!r} is {values[row, column]}")
+    return values

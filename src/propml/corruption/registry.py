@@ -1,0 +1,48 @@
+"""The corruptions by name, for the command line and the benchmark."""
+
+from collections.abc import Callable
+from typing import Any
+
+from propml.corruption.annotators import simulated_annotators
+from propml.corruption.counts import fixed_count, fixed_fraction
+from propml.corruption.flips import independent_flips
+from propml.corruption.svm import svm_confusions
+from propml.targets import Candidates
+
+CORRUPTIONS: dict[str, Callable[..., Candidates]] = {
+    "svm": svm_confusions,
+    "flips": independent_flips,
+    "count": fixed_count,
+    "fraction": fixed_fraction,
+    "annotators": simulated_annotators,
+}
+
+# These look at the features as well as at the labels.
+NEEDS_FEATURES = frozenset({"svm"})
+
+
+def corrupt(name: str, X: Any, truth: Any, **settings: Any) -> Candidates:
+    """Corrupt clean labels by the name of the corruption.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`CORRUPTIONS`.
+    X : array-like, shape (n_samples, n_features)
+        Features; only ``"svm"`` looks at them, the others take ``None``.
+    truth : array-like of 0/1, shape (n_samples, n_labels)
+    **settings
+        The arguments of that corruption.
+
+    Examples
+    --------
+    >>> corrupt("count", None, [[1, 0, 0]], count=2).sizes()
+    array([2])
+    """
+    if name not in CORRUPTIONS:
+        raise ValueError(f"there is no corruption named {name!r}; choose one of {', '.join(CORRUPTIONS)}")
+    if name in NEEDS_FEATURES:
+        if X is None:
+            raise ValueError(f"the corruption {name!r} looks at the features, and X is None; give X")
+        return CORRUPTIONS[name](X, truth, **settings)
+    return CORRUPTIONS[name](truth, **settings)

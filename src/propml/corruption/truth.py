@@ -1,0 +1,83 @@
+"""The clean labels that go in: checked once, and read in blocks of rows so that large label spaces fit in memory."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.targets import Candidates, as_candidates
+
+# 4 million entries a block: 32 MB of float64, whatever the number of labels.
+BLOCK_ENTRIES = 4_000_000
+
+
+def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
+    """The true labels as sets that are certain; rows without a true label are legal, unknown entries are not.
+
+    Parameters
+    ----------
+    truth : array-like of 0/1, shape (n_samples, n_labels)
+        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
+    labels : iterable, optional
+        Names of the columns; by default those that ``truth`` carries.
+    """
+    clean = as_candidates(truth, labels, empty="ignore")
+    if clean.has_unknown:
+        at = clean.states.tocoo()
+        first = np.flatnonzero(at.data < 0)[0]
+        row, label = at.coords[0][first], clean.labels[at.coords[1][first]]
+        raise ValueError(
+            f"row {row}, label {label!r} of the truth is unknown (-1); corruption needs clean labels, "
+            f"so write 1 where a label is true and 0 where it is not"
+        )
+    return clean
+
+
+def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
+    """Slices that cover the rows, each of about :data:`BLOCK_ENTRIES` entries."""
+    step = max(1, BLOCK_ENTRIES // max(1, n_labels))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def add_labels(clean: Candidates, choose: Callable[[np.ndarray, slice], np.ndarray]) -> Candidates:
+    """Candidate sets: the true labels and those that ``choose`` marks.
+
+    Parameters
+    ----------
+    clean : Candidates
+        The true labels.
+    choose : callable
+        Called with a dense boolean block of the truth, ``(n_block, n_labels)``, and the slice of its rows; returns the
+        labels to add as a boolean block of the same shape.
+    """
+    blocks = []
+    for rows in row_blocks(*clean.shape):
+        true = clean.states[rows].toarray() > 0
+        blocks.append(sp.csr_array(true | choose(true, rows)))
+    states = sp.csr_array(sp.vstack(blocks, format="csr")).astype(np.int8)
+    return replace(clean, states=states, annotations=None)
+
+
+def highest_spare(true: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Mark in row i the ``counts[i]`` labels of highest score among those that are not true.
+
+    Ties go to the lower index; a row with fewer spare labels gives all of them.
+
+    Parameters
+    ----------
+    true : ndarray of bool, shape (n_samples, n_labels)
+    scores : ndarray of float, shape (n_samples, n_labels)
+    counts : ndarray of int, shape (n_samples,)
+
+    Returns
+    -------
+    ndarray of bool, shape (n_samples, n_labels)
+    """
+    order = np.argsort(np.where(true, np.inf, -scores), axis=1, kind="stable")
+    counts = np.minimum(counts, (~true).sum(axis=1))
+    marked = np.zeros_like(true)
+    np.put_along_axis(marked, order, np.arange(true.shape[1]) < counts[:, None], axis=1)
+    return marked

@@ -1,0 +1,139 @@
+"""Unpacking archives one did not make: nothing lands outside, and either all of it is there or nothing."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from propml.progress import Bar, progress_bar
+
+__all__ = ["DamagedArchive", "extract"]
+
+
+class DamagedArchive(ValueError):
+    """An archive that cannot or must not be unpacked."""
+
+    def __init__(self, archive: Path, problem: str) -> None:
+        super().__init__(f"{archive} {problem}")
+        self.archive = archive
+
+
+def extract(
+    archives: Sequence[Path],
+    destination: Path,
+    *,
+    inner: str = "",
+    required: Sequence[str] = (),
+    show_progress: bool = True,
+) -> Path:
+    """Unpack archives together into one new folder, all or nothing.
+
+    Everything goes to a temporary folder beside ``destination``, which is renamed at the end; whatever fails
+    before leaves no trace. A member with an absolute path, a ``..``, a link or a device is refused.
+
+    Parameters
+    ----------
+    archives : sequence of Path
+        ``.zip``, or ``.tar`` with any compression.
+    destination : Path
+        The folder that is to exist afterwards. If another process made it meanwhile, that one stays.
+    inner : str
+        The folder inside the archives that becomes ``destination``; by default all of the content.
+    required : sequence of str
+        Files that must be in ``destination`` before it is accepted.
+    """
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
+    try:
+        content = temporary / "content"
+        content.mkdir()
+        total = sum(archive.stat().st_size for archive in archives)
+        with progress_bar(f"unpacking {destination.name}", total, show=show_progress) as bar:
+            for archive in archives:
+                _unpack(archive, content, bar)
+        absent = [name for name in required if not (content / inner / name).is_file()]
+        if absent:
+            names = ", ".join(archive.name for archive in archives)
+            raise ValueError(f"{names} lacks {absent[0]}; it is not the expected archive, or it is truncated")
+        _rename(content / inner, destination, required)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return destination
+
+
+def _rename(source: Path, destination: Path, required: Sequence[str]) -> None:
+    if not destination.exists():
+        try:
+            os.rename(source, destination)
+            return
+        except OSError:
+            if not destination.is_dir():  # otherwise another process was faster
+                raise
+    absent = [name for name in required if not (destination / name).is_file()]
+    if absent:
+        raise FileExistsError(f"{destination} is there and lacks {absent[0]}; move it away and try again")
+
+
+def _unpack(archive: Path, folder: Path, bar: Bar) -> None:
+    members = _zip_members if zipfile.is_zipfile(archive) else _tar_members
+    try:
+        for name, source, consumed in members(archive):
+            target = _inside(folder, name, archive)
+            if source is None:
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+            bar.advance(consumed)
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise DamagedArchive(archive, f"is damaged or is not an archive ({error}); fetch or copy it again") from error
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a compression that Python does not know
+        raise DamagedArchive(archive, f"cannot be unpacked ({error})") from error
+
+
+def _inside(folder: Path, name: str, archive: Path) -> Path:
+    """Where a member goes; a name that leads out of ``folder`` on any platform is refused."""
+    parts = name.replace("\\", "/").split("/")
+    if parts[0] == "" or ".." in parts or ":" in parts[0] or "\0" in name:
+        raise DamagedArchive(archive, f"has a member {name!r}, which leads out of the folder; nothing was unpacked")
+    return folder.joinpath(*parts)
+
+
+def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
+    """Name, content (``None`` for a folder) and the bytes of the archive consumed since the last member."""
+    with archive.open("rb") as raw, tarfile.open(fileobj=raw, mode="r:*") as tar:
+        before = 0
+        for member in tar:
+            if not (member.isfile() or member.isdir()):
+                raise DamagedArchive(
+                    archive, f"has a member {member.name!r} that is a link or a device; nothing was unpacked"
+                )
+            yield member.name, tar.extractfile(member) if member.isfile() else None, raw.tell() - before
+            before = raw.tell()
+        while tar.fileobj is not None and tar.fileobj.read(
+            1 << 20
+        ):  # the checksum of the compression stands at the end
+            pass
+
+
+def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
+    with zipfile.ZipFile(archive) as zipped:
+        for member in zipped.infolist():
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise DamagedArchive(
+                    archive, f"has a member {member.filename!r} that is a link or a device; nothing was unpacked"
+                )
+            content = None if member.is_dir() else zipped.open(member)
+            yield member.filename, content, member.compress_size

@@ -1,0 +1,153 @@
+"""Named columns of a user's own file, and their conversion to numbers with errors that name row and column."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propml.extras import require
+
+__all__ = ["Columns", "read_csv", "read_parquet"]
+
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A table by columns.
+
+    Attributes
+    ----------
+    path : Path
+    cells : dict of str to list or ndarray
+        One per column, of equal length: text from CSV; numbers, text or lists from Parquet.
+    lines : sequence of int
+        The line of each row in a text file; empty where there are no lines.
+    """
+
+    path: Path
+    cells: dict[str, Any]
+    lines: Sequence[int] = ()
+
+    def column(self, name: str) -> Any:
+        """A column by name."""
+        if name not in self.cells:
+            raise ValueError(f"{self.path} has no column {name!r}; it has {', '.join(map(repr, self.cells))}")
+        return self.cells[name]
+
+    def as_list(self, name: str) -> list[Any]:
+        """A column as plain Python values."""
+        cells = self.column(name)
+        return cells.tolist() if isinstance(cells, np.ndarray) else cells
+
+    def where(self, row: int, name: str) -> str:
+        """How to name a cell to a person."""
+        line = f" (line {self.lines[row]})" if self.lines else ""
+        return f"{self.path}: row {row}{line}, column {name!r}"
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A column as finite numbers, shape ``(n_rows,)``."""
+        cells = self.column(name)
+        try:
+            values = np.array(cells, dtype=np.float64)
+            if values.ndim == 1 and np.isfinite(values).all():
+                return values
+        except (ValueError, TypeError):
+            pass  # found and named below
+        return np.array([self._number(cell, row, name) for row, cell in enumerate(self.as_list(name))])
+
+    def states(self, name: str, allowed: tuple[int, ...]) -> np.ndarray:
+        """A column of 0 and 1 (and -1, where it is allowed), shape ``(n_rows,)``."""
+        cells = self.as_list(name)
+        words = [_WORDS.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells]
+        values = Columns(self.path, {name: words}, self.lines).numbers(name)
+        bad = np.flatnonzero(~np.isin(values, allowed))
+        if bad.size:
+            choices = " or ".join(map(str, allowed))
+            raise ValueError(f"{self.where(int(bad[0]), name)} is {cells[bad[0]]!r}, expected {choices}")
+        return values.astype(np.int8)
+
+    def _number(self, cell: Any, row: int, name: str) -> float:
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
+            raise ValueError(f"{self.where(row, name)} is empty; fill it in, or leave the row out")
+        try:
+            value = float(cell)
+        except (ValueError, TypeError):
+            value = np.nan
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{self.where(row, name)} is {cell!r}, expected a finite number; encode the column as numbers, "
+                f"or leave it out with ignore=[{name!r}]"
+            )
+        return value
+
+
+def read_csv(path: Path, delimiter: str) -> Columns:
+    """The columns of a text table with a header line; plain or gzip-compressed, UTF-8."""
+    content = path.read_bytes()
+    try:
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, path)
+        rows, lines = [], []
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{path}: line {reader.line_num} has {len(row)} cells, the header has {len(header)}; "
+                    f"quote cells that contain {delimiter!r}"
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
+    if not rows:
+        raise ValueError(f"{path} has a header and no rows")
+    return Columns(path, dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
+
+
+def read_parquet(path: Path) -> Columns:
+    """The columns of a Parquet file."""
+    parquet = require("pyarrow.parquet", "data")
+    pyarrow = require("pyarrow", "data")
+    try:
+        with path.open("rb") as file:
+            table = parquet.read_table(file)
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path} is not a readable Parquet file ({error}); it may be truncated") from error
+    _check_header(table.column_names, path)
+    if not table.num_rows:
+        raise ValueError(f"{path} has no rows")
+    return Columns(path, {name: _cells(table.column(name)) for name in table.column_names})
+
+
+def _cells(column: Any) -> Any:
+    """Whole numeric columns as arrays, which is much faster than cell by cell; the rest as a list."""
+    numeric = str(column.type).startswith(("int", "uint", "float", "double"))
+    return column.to_numpy() if numeric and not column.null_count else column.to_pylist()
+
+
+def _check_header(names: Sequence[str], path: Path) -> None:
+    if not any(names):
+        raise ValueError(f"{path} has no header; its first line must name the columns")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{path} has two columns named {twice[0]!r}; rename one of them")

@@ -1,0 +1,166 @@
+"""What a reader returns: features with labels in a table, or image files with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.targets import Candidates
+
+__all__ = ["Dataset", "ImageDataset", "Statistics"]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The numbers by which one recognises a dataset; ``None`` where the dataset has no such part.
+
+    Attributes
+    ----------
+    n_samples, n_features, n_labels : int
+        The shape; images have no ``n_features``.
+    mean_true, mean_candidates : float
+        Labels per row, over all rows.
+    rows_without_truth, rows_without_candidates : int
+        Rows whose set is empty.
+    rows_missing_truth : int
+        Rows whose candidate set lacks one of the true labels.
+    """
+
+    n_samples: int
+    n_features: int | None
+    n_labels: int
+    mean_true: float | None = None
+    mean_candidates: float | None = None
+    rows_without_truth: int | None = None
+    rows_without_candidates: int | None = None
+    rows_missing_truth: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows of features with their true labels, their candidate labels, or both.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray or csr_array of float64, shape (n_samples, n_features)
+        Sparse where the file was sparse.
+    truth : ndarray of uint8, shape (n_samples, n_labels), or None
+    candidates : Candidates or None
+    label_names : tuple of str
+    feature_names : tuple of str
+
+    Examples
+    --------
+    >>> d = Dataset("toy", np.eye(2), np.array([[1, 0], [0, 0]], dtype=np.uint8), None, ("a", "b"), ("x", "y"))
+    >>> d.statistics().mean_true
+    0.5
+    >>> d.drop_unlabelled().X
+    array([[1., 0.]])
+    """
+
+    name: str
+    X: np.ndarray | sp.csr_array
+    truth: np.ndarray | None
+    candidates: Candidates | None
+    label_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        n_samples, n_features = self.X.shape
+        if len(self.feature_names) != n_features:
+            raise ValueError(
+                f"{self.name}: X has {n_features} columns and {len(self.feature_names)} feature names were given"
+            )
+        for part, given in (("truth", self.truth), ("candidates", self.candidates)):
+            if given is not None and given.shape != (n_samples, len(self.label_names)):
+                raise ValueError(
+                    f"{self.name}: {part} has shape {given.shape}, expected {n_samples} rows of X "
+                    f"by {len(self.label_names)} label names"
+                )
+
+    def take(self, rows: Any) -> Dataset:
+        """The given rows of every part: positions, a boolean mask or a slice."""
+        picked = np.atleast_1d(np.arange(self.X.shape[0])[rows])
+        return replace(
+            self,
+            X=self.X[picked],
+            truth=None if self.truth is None else self.truth[picked],
+            candidates=None if self.candidates is None else self.candidates[picked],
+        )
+
+    def drop_unlabelled(self) -> Dataset:
+        """Without the rows that have no true label, as the paper does."""
+        if self.truth is None:
+            raise ValueError(f"{self.name} has no true labels, so the rows without one are not known")
+        return self.take(self.truth.any(axis=1))
+
+    def statistics(self) -> Statistics:
+        """Shape and label counts, see :class:`Statistics`."""
+        numbers = _truth_statistics(self.truth)
+        if self.candidates is not None:
+            sizes = self.candidates.sizes()
+            numbers["mean_candidates"] = float(sizes.mean())
+            numbers["rows_without_candidates"] = int((sizes == 0).sum())
+            if self.truth is not None:
+                numbers["rows_missing_truth"] = len(self.candidates.missing_from(self.truth))
+        return Statistics(self.X.shape[0], self.X.shape[1], len(self.label_names), **numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageDataset:
+    """Image files with their true labels; the images are opened by whoever trains on them.
+
+    Attributes
+    ----------
+    name : str
+    paths : tuple of Path
+    truth : ndarray of uint8, shape (n_samples, n_labels)
+    label_names : tuple of str
+    split : str
+        The name of the part, such as ``"trainval"``.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    truth: np.ndarray
+    label_names: tuple[str, ...]
+    split: str
+
+    def __post_init__(self) -> None:
+        if self.truth.shape != (len(self.paths), len(self.label_names)):
+            raise ValueError(
+                f"{self.name}: truth has shape {self.truth.shape}, expected {len(self.paths)} images "
+                f"by {len(self.label_names)} label names"
+            )
+
+    def take(self, rows: Any) -> ImageDataset:
+        """The given images: positions, a boolean mask or a slice."""
+        picked = np.atleast_1d(np.arange(len(self.paths))[rows])
+        return replace(self, paths=tuple(self.paths[i] for i in picked), truth=self.truth[picked])
+
+    def statistics(self) -> Statistics:
+        """Shape and label counts, see :class:`Statistics`."""
+        return Statistics(len(self.paths), None, len(self.label_names), **_truth_statistics(self.truth))
+
+
+def joined_images(parts: Sequence[ImageDataset]) -> ImageDataset:
+    """Several splits of one image dataset, one after the other."""
+    return replace(
+        parts[0],
+        paths=tuple(path for part in parts for path in part.paths),
+        truth=np.concatenate([part.truth for part in parts]),
+        split="+".join(part.split for part in parts),
+    )
+
+
+def _truth_statistics(truth: np.ndarray | None) -> dict[str, Any]:
+    if truth is None:
+        return {}
+    counts = truth.sum(axis=1, dtype=np.int64)
+    return {"mean_true": float(counts.mean()), "rows_without_truth": int((counts == 0).sum())}

@@ -1,0 +1,158 @@
+"""One file over HTTP: goes on where it stopped, is checked, and appears under its name only when it is right."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from propml.datasets.checksums import checksum_of
+from propml.progress import Bar, progress_bar
+
+__all__ = ["download"]
+
+_BLOCK = 1 << 18
+# Answers that may be different the next time: timeouts, too many requests, trouble of the server.
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+# Trouble of the disk, which another try does not mend.
+_OF_THIS_MACHINE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EISDIR)
+
+
+class _Dropped(Exception):
+    """The transfer stopped early; what has come so far is kept."""
+
+
+def download(
+    url: str,
+    path: Path,
+    *,
+    checksum: str | None = None,
+    retries: int = 4,
+    wait: float = 0.5,
+    timeout: float = 30.0,
+    show_progress: bool = True,
+) -> Path:
+    """Download ``url`` to ``path``.
+
+    The bytes go to ``path`` + ``.part``; a later call asks the server for the rest of it. When all have come and
+    the checksum is right the file is renamed. A wrong checksum removes everything that was written.
+
+    Parameters
+    ----------
+    url : str
+        ``http://`` or ``https://``.
+    path : Path
+        Its folder is created.
+    checksum : str, optional
+        ``"git:<hex>"`` or ``"sha256:<hex>"``; without it only the size that the server announces is checked.
+    retries : int
+        How many tries in a row may bring nothing new.
+    wait : float
+        Seconds before the first retry; doubled with each one.
+    timeout : float
+        Seconds without a byte after which a connection counts as dropped.
+    """
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError(f"{url} is not an http or https address")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    resumed = part.exists()
+    _transfer_stubbornly(url, part, retries, wait, timeout, show_progress)
+    found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
+    if found != checksum and resumed:  # the beginning may be of another file: once more, from the start
+        part.unlink()
+        _transfer_stubbornly(url, part, retries, wait, timeout, show_progress)
+        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
+    if found != checksum:
+        part.unlink()
+        raise ValueError(
+            f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
+            f"Something on the way changed it: try again, or from another network"
+        )
+    os.replace(part, path)
+    return path
+
+
+def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, show_progress: bool) -> None:
+    failures = 0
+    while True:
+        before = _size(part)
+        try:
+            return _transfer(url, part, timeout, show_progress)
+        except _Dropped as error:
+            failures = 0 if _size(part) > before else failures + 1
+            if failures > retries:
+                raise OSError(
+                    f"{url} could not be downloaded: {error}; {_size(part)} bytes are kept in {part}, "
+                    f"and the next try goes on from there"
+                ) from error
+            time.sleep(wait * 2**failures if failures else 0)
+
+
+def _transfer(url: str, part: Path, timeout: float, show_progress: bool) -> None:
+    """One connection; raises ``_Dropped`` when it ends before the file does."""
+    start = _size(part)
+    headers = {"User-Agent": "propml", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
+            if start and not _continues_at(start, response, part):
+                start = 0
+            announced = response.headers.get("Content-Length")
+            total = start + int(announced) if announced and announced.isdecimal() else None
+            with progress_bar(f"fetching {part.stem}", total or 0, show=show_progress) as bar:
+                bar.advance(start)
+                _copy(response, part, "ab" if start else "wb", bar)
+    except urllib.error.HTTPError as error:
+        error.close()
+        _explain(error, url, part)
+        return
+    except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "errno", None) in _OF_THIS_MACHINE:
+            raise
+        raise _Dropped(str(error) or type(error).__name__) from error
+    if total is not None and _size(part) != total:
+        raise _Dropped(f"the connection ended after {_size(part)} of {total} bytes")
+
+
+def _copy(response: http.client.HTTPResponse, part: Path, mode: str, bar: Bar) -> None:
+    with part.open(mode) as file:
+        while block := response.read(_BLOCK):
+            file.write(block)
+            bar.advance(len(block))
+
+
+def _continues_at(start: int, response: http.client.HTTPResponse, part: Path) -> bool:
+    """Whether the answer is the rest of the file; a server may ignore the range and send all of it."""
+    if response.status != 206:
+        return False
+    given = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    if given is None or int(given[1]) != start:
+        part.unlink()
+        raise _Dropped("the server sent another range than it was asked for")
+    return True
+
+
+def _explain(error: urllib.error.HTTPError, url: str, part: Path) -> None:
+    """Return when the answer means that all bytes are there, otherwise raise."""
+    if error.code == 416:  # nothing after the end: the part is whole, or it is longer than the file
+        end = re.match(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
+        if end and int(end[1]) == _size(part):
+            return
+        part.unlink(missing_ok=True)
+        raise _Dropped("what had been fetched before does not fit the file")
+    if error.code in _PASSING:
+        raise _Dropped(f"the server answered {error.code} {error.reason}")
+    raise OSError(f"{url} could not be downloaded: the server answered {error.code} {error.reason}")
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0

@@ -1,0 +1,41 @@
+"""Where datasets are looked for: an explicit folder, ``PROPML_DATA``, then the user's cache."""
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["cache_dir", "data_dirs", "existing_file", "writable_data_dir"]
+
+
+def cache_dir() -> Path:
+    """The user's cache of this package: ``$XDG_CACHE_HOME/propml`` or the platform's usual place.
+
+    The folder is not created.
+    """
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "propml"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "propml" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "propml"
+    return Path.home() / ".cache" / "propml"
+
+
+def data_dirs(data_dir: str | Path | None = None) -> list[Path]:
+    """The folders to search, first one first: the argument, ``PROPML_DATA``, the user's cache."""
+    given = [data_dir, os.environ.get("PROPML_DATA")]
+    folders = [Path(folder).expanduser() for folder in given if folder]
+    return list(dict.fromkeys([*folders, cache_dir()]))
+
+
+def writable_data_dir(data_dir: str | Path | None = None) -> Path:
+    """Where a download goes: the argument, else ``PROPML_DATA`` where one may write, else the user's cache."""
+    if data_dir:
+        return Path(data_dir).expanduser()
+    return next((folder for folder in data_dirs() if folder.is_dir() and os.access(folder, os.W_OK)), cache_dir())
+
+
+def existing_file(folder: Path, relative: str) -> Path | None:
+    """The file itself or, for ARFF, its ``.gz``: whichever is there."""
+    names = [relative, f"{relative}.gz"] if relative.endswith(".arff") else [relative]
+    return next((folder / name for name in names if (folder / name).is_file()), None)

@@ -1,0 +1,114 @@
+"""Mulan datasets: an ARFF file of features and labels together, and an XML header that names the labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.datasets.arff import Arff, Attribute, read_arff
+from propml.datasets.dataset import Dataset
+from propml.datasets.safe_xml import read_xml
+
+__all__ = ["read_label_header", "read_mulan"]
+
+
+def read_mulan(arff: str | Path | Sequence[str | Path], xml: str | Path, *, name: str | None = None) -> Dataset:
+    """Read a Mulan dataset; the labels are the attributes that the XML names, wherever they stand.
+
+    Parameters
+    ----------
+    arff : path or sequence of paths
+        Several files (train and test) are joined, one after the other; ``.gz`` is fine.
+    xml : path
+        The label header.
+    name : str, optional
+        By default the name of the XML file.
+
+    Returns
+    -------
+    Dataset
+        With ``truth`` and without candidates. Labels stand in the order of the XML. A nominal feature stays one
+        column, so that the shapes are those which papers report: {0,1} becomes the number, any other its position
+        in the declaration, which is also what Weka and Mulan compute with. Sparse files stay sparse.
+    """
+    paths = [Path(arff)] if isinstance(arff, str | Path) else [Path(path) for path in arff]
+    xml = Path(xml)
+    parts = [read_arff(path) for path in paths]
+    for path, part in zip(paths[1:], parts[1:], strict=True):
+        if part.attributes != parts[0].attributes:
+            raise ValueError(f"{path} does not declare the same attributes as {paths[0]}; they cannot be joined")
+    attributes = parts[0].attributes
+    position = {attribute.name: j for j, attribute in enumerate(attributes)}
+    labels = read_label_header(xml)
+    absent = [label for label in labels if label not in position]
+    if absent:
+        raise ValueError(
+            f"{xml} names {len(labels)} labels, of which {len(absent)} are not attributes of {paths[0]} "
+            f"({', '.join(map(repr, absent[:3]))}); do the two files belong together?"
+        )
+    chosen = set(labels)
+    features = [attribute.name for attribute in attributes if attribute.name not in chosen]
+    if not features:
+        raise ValueError(f"{xml} names every attribute of {paths[0]} as a label; no feature is left")
+    data = _joined([_as_numbers(part) for part in parts])
+    return Dataset(
+        name=name or xml.stem,
+        X=data[:, [position[feature] for feature in features]],
+        truth=_truth(data, [attributes[position[label]] for label in labels], position, paths[0]),
+        candidates=None,
+        label_names=labels,
+        feature_names=tuple(features),
+    )
+
+
+def read_label_header(path: str | Path) -> tuple[str, ...]:
+    """The label names of a Mulan XML header; labels may be nested (hierarchies)."""
+    path = Path(path)
+    root = read_xml(path)
+    if root.tag != "labels":
+        raise ValueError(f"{path} has <{root.tag}> at its root, expected the <labels> of a Mulan header")
+    names = [element.get("name", "") for element in root.iter("label")]
+    if not names or not all(names):
+        raise ValueError(f"{path} has {'a <label> without a name' if names else 'no <label>'}; it is no Mulan header")
+    twice = [label for label, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{path} names label {twice[0]!r} twice; remove one of the two")
+    return tuple(names)
+
+
+def _as_numbers(part: Arff) -> Any:
+    """The data with {1,0} columns turned from positions into their numbers; {0,1} are equal in both."""
+    turned = np.array([attribute.values == ("1", "0") for attribute in part.attributes])
+    if not turned.any():
+        return part.data
+    sign = sp.diags_array(np.where(turned, -1.0, 1.0))
+    ones = np.ones((part.data.shape[0], 1)) * turned  # 1 - x where turned, 0 + x elsewhere
+    if sp.issparse(part.data):
+        return sp.csr_array(part.data @ sign + sp.csr_array(ones))
+    return part.data @ sign + ones
+
+
+def _joined(parts: list[Any]) -> Any:
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
+    return np.concatenate(parts)
+
+
+def _truth(data: Any, labels: Sequence[Attribute], position: dict[str, int], path: Path) -> np.ndarray:
+    columns = data[:, [position[label.name] for label in labels]]
+    numbers = columns.toarray() if sp.issparse(columns) else columns
+    for j, label in enumerate(labels):
+        if label.values is not None and set(label.values) != {"0", "1"}:
+            raise ValueError(
+                f"{path}: label {label.name!r} has values {', '.join(label.values[:5])}, expected 0 and 1; "
+                f"is it a feature that the XML names by mistake?"
+            )
+        bad = np.flatnonzero((numbers[:, j] != 0) & (numbers[:, j] != 1))
+        if bad.size:
+            raise ValueError(f"{path}: label {label.name!r} is {numbers[bad[0], j]:g} in row {bad[0]}, expected 0 or 1")
+    return numbers.astype(np.uint8)

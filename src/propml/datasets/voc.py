@@ -1,0 +1,63 @@
+"""The PASCAL VOC2007 devkit: image lists, one XML file of objects per image, JPEG images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from propml.datasets.dataset import ImageDataset
+from propml.datasets.safe_xml import read_xml
+
+__all__ = ["VOC_CLASSES", "read_voc"]
+
+VOC_CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+    "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+
+
+def read_voc(folder: str | Path, split: str = "trainval", *, name: str = "voc2007") -> ImageDataset:
+    """Read one split of a devkit; a class is true for an image when any object of it is, difficult ones included.
+
+    Parameters
+    ----------
+    folder : path
+        The folder that holds ``JPEGImages``, ``Annotations`` and ``ImageSets/Main``.
+    split : str
+        ``"trainval"``, ``"train"``, ``"val"`` or ``"test"``: a list in ``ImageSets/Main``.
+    """
+    folder = Path(folder)
+    splits = ("trainval", "train", "val", "test")
+    if split not in splits:
+        raise ValueError(f"split is {split!r}; VOC2007 has {', '.join(splits)}")
+    listing = folder / "ImageSets" / "Main" / f"{split}.txt"
+    lines = listing.read_text(encoding="ascii", errors="replace").splitlines()
+    identifiers = [line.split()[0] for line in lines if line.strip()]
+    if not identifiers:
+        raise ValueError(f"{listing} names no image; the file may be truncated")
+    images = _names(folder / "JPEGImages")
+    truth = np.zeros((len(identifiers), len(VOC_CLASSES)), dtype=np.uint8)
+    column = {known: j for j, known in enumerate(VOC_CLASSES)}
+    for i, identifier in enumerate(identifiers):
+        if f"{identifier}.jpg" not in images:
+            raise FileNotFoundError(f"{folder / 'JPEGImages' / identifier}.jpg is named in {listing} and is not there")
+        annotation = folder / "Annotations" / f"{identifier}.xml"
+        for label in _object_names(annotation):
+            if label not in column:
+                raise ValueError(f"{annotation} has an object {label!r}, which is not a class of VOC2007")
+            truth[i, column[label]] = 1
+    paths = tuple(folder / "JPEGImages" / f"{identifier}.jpg" for identifier in identifiers)
+    return ImageDataset(name, paths, truth, VOC_CLASSES, split)
+
+
+def _names(folder: Path) -> set[str]:
+    """The files of a folder in one look, which is much faster than asking for each."""
+    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+
+
+def _object_names(annotation: Path) -> list[str]:
+    root = read_xml(annotation)
+    if root.tag != "annotation":
+        raise ValueError(f"{annotation} has <{root.tag}> at its root, expected <annotation>")
+    return [(found.findtext("name") or "").strip() for found in root.findall("object")]

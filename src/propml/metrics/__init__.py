@@ -1,0 +1,34 @@
+"""Metrics of multi-label predictions, each with its conventions in its arguments.
+
+All values are fractions in [0, 1]; :func:`evaluate` returns them all. Where published numbers follow other conventions,
+``ties="paper"``, ``paper=True`` and the ``paper_…`` functions reproduce those.
+"""
+
+from propml.metrics.decision import F1Scores, f1_scores, hamming_loss, predict_threshold, predict_top_k
+from propml.metrics.evaluation import METRICS, Evaluation, Metric, evaluate
+from propml.metrics.paper import double_sigmoid, paper_f1, paper_hamming_loss, paper_mean_average_precision
+from propml.metrics.ranking import average_precision, coverage, n_tied_rows, one_error, ranking_loss
+from propml.metrics.retrieval import MeanAveragePrecision, mean_average_precision
+
+__all__ = [
+    "METRICS",
+    "Evaluation",
+    "F1Scores",
+    "MeanAveragePrecision",
+    "Metric",
+    "average_precision",
+    "coverage",
+    "double_sigmoid",
+    "evaluate",
+    "f1_scores",
+    "hamming_loss",
+    "mean_average_precision",
+    "n_tied_rows",
+    "one_error",
+    "paper_f1",
+    "paper_hamming_loss",
+    "paper_mean_average_precision",
+    "predict_threshold",
+    "predict_top_k",
+    "ranking_loss",
+]

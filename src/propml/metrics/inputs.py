@@ -1,0 +1,124 @@
+"""What every metric takes: 0/1 matrices and a matrix of scores, checked once and then read block by block."""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.targets import Candidates
+
+# A dense matrix keeps the type it came in; only the block at work is turned into booleans.
+BinaryMatrix: TypeAlias = np.ndarray | sp.csr_array
+
+# Entries at work at once: 8 MB of sort keys, so that memory stays bounded and the block near the caches.
+BLOCK_ENTRIES = 2**20
+
+
+def binary_matrix(values: Any, name: str) -> BinaryMatrix:
+    """Check a matrix of 0/1 entries.
+
+    Parameters
+    ----------
+    values : array-like, tensor, SciPy sparse matrix or Candidates, shape (n_samples, n_labels)
+    name : str
+        What to call it in an error, such as ``"truth"``.
+    """
+    if isinstance(values, Candidates):
+        values = values.to_sparse()
+    if not sp.issparse(values):
+        matrix = _dense(values, name)
+        for rows in row_blocks(matrix.shape):
+            _check_zero_one(matrix[rows], rows.start, name)
+        return matrix
+    sparse = sp.csr_array(values)
+    if not sparse.has_canonical_format:
+        sparse = sparse.copy()  # the caller's matrix stays as it is
+        sparse.sum_duplicates()
+    _check_not_empty(sparse.shape, name)
+    if (bad := np.flatnonzero((sparse.data != 0) & (sparse.data != 1))).size:
+        row = int(np.searchsorted(sparse.indptr, bad[0], side="right")) - 1
+        raise ValueError(_not_zero_one(name, row, int(sparse.indices[bad[0]]), sparse.data[bad[0]]))
+    return sparse
+
+
+def score_matrix(scores: Any) -> np.ndarray:
+    """Check a dense matrix of scores, shape (n_samples, n_labels): any real numbers, infinities too, no NaN."""
+    if sp.issparse(scores):
+        raise ValueError("scores are a sparse matrix, expected a dense one; call scores.toarray()")
+    matrix = _dense(scores, "scores")
+    if matrix.dtype.kind == "f":
+        for rows in row_blocks(matrix.shape):
+            missing = np.isnan(matrix[rows])
+            if missing.any():
+                row, column = np.argwhere(missing)[0]
+                raise ValueError(
+                    f"the score in row {rows.start + row}, column {column} is NaN; a ranking needs a number there"
+                )
+    return matrix
+
+
+def truth_and_scores(truth: Any, scores: Any) -> tuple[BinaryMatrix, np.ndarray]:
+    """Check both, and that they speak of the same rows and labels."""
+    checked = binary_matrix(truth, "truth"), score_matrix(scores)
+    check_same_shape(checked[0], checked[1], "scores")
+    return checked
+
+
+def check_same_shape(truth: BinaryMatrix, other: BinaryMatrix, name: str) -> None:
+    """Raise where ``other`` does not have the shape of ``truth``."""
+    if truth.shape != other.shape:
+        raise ValueError(f"truth has shape {truth.shape} and {name} {other.shape}; both need (n_samples, n_labels)")
+
+
+def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of rows that together cover the matrix, each of about :data:`BLOCK_ENTRIES` entries."""
+    step = max(1, BLOCK_ENTRIES // shape[1])
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def boolean_rows(matrix: BinaryMatrix, rows: slice) -> np.ndarray:
+    """The given rows as a dense boolean array."""
+    block = matrix[rows] if isinstance(matrix, np.ndarray) else matrix[rows].toarray()
+    return np.ascontiguousarray(block, dtype=bool)
+
+
+def _dense(values: Any, name: str) -> np.ndarray:
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if "bfloat16" in str(values.dtype):
+            values = values.float()  # NumPy has no bfloat16; float32 holds it exactly
+    try:
+        matrix = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a matrix: its rows differ in length") from error
+    if matrix.dtype.kind not in "buif":
+        raise ValueError(f"{name} holds {matrix.dtype} values, expected numbers")
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {matrix.shape}, expected two dimensions (n_samples, n_labels); "
+            f"a class vector becomes a matrix with Candidates.from_classes"
+        )
+    _check_not_empty(matrix.shape, name)
+    return matrix
+
+
+def _check_not_empty(shape: tuple[int, ...], name: str) -> None:
+    if 0 in shape:
+        what = "rows" if shape[0] == 0 else "labels"
+        raise ValueError(f"{name} has shape {shape}: there are no {what} to measure on")
+
+
+def _check_zero_one(block: np.ndarray, start: int, name: str) -> None:
+    if block.dtype == bool:
+        return
+    wrong = (block != 0) & (block != 1)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(_not_zero_one(name, start + int(row), int(column), block[row, column]))
+
+
+def _not_zero_one(name: str, row: int, column: int, value: Any) -> str:
+    hint = "; for -1/+1 coding pass (matrix > 0)" if value == -1 else ""
+    return f"{name} is {value} in row {row}, column {column}, expected 0 or 1{hint}"

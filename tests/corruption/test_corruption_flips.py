@@ -1,0 +1,75 @@
+"""Independent flips: their rate, what they never do, and their seeds."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from propml.corruption import independent_flips
+from propml.corruption import truth as truth_module
+
+
+def some_truth(n_rows=4000, n_labels=20, seed=0):
+    return (np.random.default_rng(seed).random((n_rows, n_labels)) < 0.08).astype(np.int8)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.2, 0.4])
+def test_the_share_of_flips_lies_within_five_standard_errors(rate):
+    truth = some_truth()
+    candidates = independent_flips(truth, rate).to_matrix()
+    spare = truth == 0
+    error = np.sqrt(rate * (1 - rate) / spare.sum())
+    assert abs(candidates[spare].mean() - rate) < 5 * error
+
+
+def test_a_rate_per_label_holds_label_by_label():
+    truth = some_truth()
+    rates = np.linspace(0, 1, 20)
+    candidates = independent_flips(truth, rates).to_matrix()
+    for j, rate in enumerate(rates):
+        spare = truth[:, j] == 0
+        assert abs(candidates[spare, j].mean() - rate) <= 5 * np.sqrt(rate * (1 - rate) / spare.sum())
+
+
+def test_flips_of_different_labels_are_independent():
+    candidates = independent_flips(np.zeros((20000, 2)), 0.3).to_matrix()
+    both = (candidates[:, 0] & candidates[:, 1]).mean()
+    assert abs(both - 0.09) < 5 * np.sqrt(0.09 * 0.91 / 20000)
+
+
+def test_true_labels_are_never_dropped_and_the_seed_decides():
+    truth = some_truth()
+    first, again, other = (independent_flips(truth, 0.2, random_state=s) for s in (1, 1, 2))
+    assert (first.to_matrix() >= truth).all()
+    assert first == again
+    assert first != other
+
+
+def test_no_rate_changes_nothing_and_rows_without_labels_are_legal():
+    truth = some_truth(50)
+    assert (truth.sum(axis=1) == 0).any()
+    assert (independent_flips(truth, 0).to_matrix() == truth).all()
+
+
+def test_neither_sparsity_nor_the_size_of_blocks_changes_the_draw(monkeypatch):
+    truth = some_truth(300)
+    whole = independent_flips(truth, 0.2)
+    monkeypatch.setattr(truth_module, "BLOCK_ENTRIES", 140)
+    assert independent_flips(sp.csr_array(truth), 0.2) == whole
+
+
+def test_names_are_kept():
+    assert independent_flips([[1, 0]], 0.5, labels=["cat", "dog"]).labels == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        (1.5, "rate is 1.5; a probability"),
+        (float("nan"), "rate is nan"),
+        ([0.1, -0.2], "rate is -0.2 for label 'dog'"),
+        ([0.1, 0.2, 0.3], "2 of them"),
+    ],
+)
+def test_a_rate_that_is_none_is_refused(rate, message):
+    with pytest.raises(ValueError, match=message):
+        independent_flips([[1, 0]], rate, labels=["cat", "dog"])

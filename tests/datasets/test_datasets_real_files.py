@@ -1,0 +1,141 @@
+"""The real files, where they are at hand: the numbers of the data's own description and of methods.md, section 1."""
+
+import gzip
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.io import arff as scipy_arff
+
+from propml.datasets import Dataset, ImageDataset, load, verify
+from propml.datasets.arff import read_arff
+from propml.datasets.arff_rows import Row, careful_sparse
+
+# name: rows, features, labels, mean true labels, rows without a true label, sparse
+MULAN = {
+    "bibtex": (7395, 1836, 159, 2.402, 0, True),
+    "birds": (645, 260, 19, 1.014, 294, False),
+    "enron": (1702, 1001, 53, 3.378, 0, True),
+    "medical": (978, 1449, 45, 1.245, 0, True),
+    "scene": (2407, 294, 6, 1.074, 0, False),
+}
+
+
+@pytest.mark.parametrize("name", MULAN)
+def test_mulan_statistics(data_dir, name):
+    rows, features, labels, mean, without, sparse = MULAN[name]
+    data = load(name, data_dir)
+    assert isinstance(data, Dataset)
+    s = data.statistics()
+    assert (s.n_samples, s.n_features, s.n_labels) == (rows, features, labels)
+    assert s.mean_true == pytest.approx(mean, abs=0.0005)
+    assert s.rows_without_truth == without
+    assert sp.issparse(data.X) == sparse
+    assert data.X.dtype == np.float64
+    assert verify(name, data_dir).problems == ()
+
+
+def test_single_label_shares(data_dir):
+    """methods.md: the share of rows with exactly one label."""
+    for name, share in {"scene": 92.6, "medical": 76.9, "enron": 11.5, "bibtex": 38.0}.items():
+        counts = load(name, data_dir).truth.sum(axis=1)
+        assert 100 * (counts == 1).mean() == pytest.approx(share, abs=0.05)
+
+
+def test_birds_without_unlabelled_rows(data_dir):
+    data = load("birds", data_dir).drop_unlabelled()
+    assert data.X.shape == (351, 260)
+    assert data.statistics().mean_true == pytest.approx(1.863, abs=0.0005)
+    assert "Swainson's Thrush" in data.label_names
+    location = data.X[:, data.feature_names.index("location")]
+    assert set(np.unique(location)) <= set(range(12))  # positions among the twelve declared places
+
+
+def test_binary_text_features_and_scene_range(data_dir):
+    for name in ("bibtex", "enron", "medical"):
+        assert set(np.unique(load(name, data_dir).X.data)) == {1.0}
+    scene = load("scene", data_dir).X
+    assert scene.min() >= 0
+    assert scene.max() <= 1
+
+
+def test_dense_file_reads_as_scipy_reads_it(data_dir, tmp_path):
+    """SciPy's reader is an independent one (dense files without escaped names only)."""
+    with gzip.open(data_dir / "mulan/scene-test.arff.gz", "rt") as file:
+        table, _ = scipy_arff.loadarff(file)
+    expected = np.array([[float(cell) for cell in row] for row in table.tolist()])
+    np.testing.assert_array_equal(read_arff(data_dir / "mulan/scene-test.arff.gz").data, expected)
+
+
+def test_sparse_file_reads_the_same_cell_by_cell(data_dir):
+    path = data_dir / "mulan/enron.arff.gz"
+    arff = read_arff(path)
+    with gzip.open(path, "rt") as file:
+        lines = [line.strip() for line in file]
+    rows = [Row(i, line) for i, line in enumerate(lines) if line.startswith("{")]
+    careful = careful_sparse(rows, arff.attributes, path)
+    assert (careful != arff.data).nnz == 0
+    assert careful.nnz == sum(line.count(",") + 1 for line in lines if line.startswith("{"))
+
+
+# name: shape, mean true, mean candidates, rows without truth, rows without candidates, distinct candidate columns
+PML = {
+    "yeastbp": ((6139, 6139, 217), 5.537, 5.925, 1882, 1749, 205),
+    "yeastcc": ((6139, 6139, 50), 1.348, 1.390, 3705, 3592, 45),
+    "mirflickr": ((5000, 100, 7), 1.771, 3.353, 0, 0, 6),
+}
+
+
+@pytest.mark.parametrize("name", PML)
+def test_pml_statistics(data_dir, name):
+    shape, true, candidates, no_truth, no_candidates, distinct = PML[name]
+    if name == "mirflickr" and len(load(name, data_dir).X) != 5000:
+        pytest.skip("the full MIRFlickr is at hand; these numbers are of the 5000-row subset")
+    data = load(name, data_dir)
+    s = data.statistics()
+    assert (s.n_samples, s.n_features, s.n_labels) == shape
+    assert s.mean_true == pytest.approx(true, abs=0.0005)
+    assert s.mean_candidates == pytest.approx(candidates, abs=0.0005)
+    assert (s.rows_without_truth, s.rows_without_candidates, s.rows_missing_truth) == (no_truth, no_candidates, 0)
+    assert np.unique(data.candidates.to_matrix(), axis=1).shape[1] == distinct
+    assert verify(name, data_dir).problems == ()
+
+
+def test_yeast_counts_are_sparse(data_dir):
+    X = load("yeastbp", data_dir).X
+    assert isinstance(X, sp.csr_array)
+    assert X.data.max() == 46
+    assert 0.01 < X.nnz / (6139 * 6139) < 0.02
+    assert (np.diff(X.indptr) == 0).sum() == 414
+    dropped = load("yeastcc", data_dir).drop_unlabelled()
+    assert dropped.X.shape[0] == 2434
+    assert dropped.statistics().mean_true == pytest.approx(3.399, abs=0.0005)
+
+
+def test_mirflickr_says_that_it_is_a_subset(data_dir):
+    found = verify("mirflickr", data_dir)
+    if found.facts.n_samples == 10433:
+        pytest.skip("the full MIRFlickr is at hand")
+    assert "subset" in found.facts.copy
+    matrix = load("mirflickr", data_dir).candidates.to_matrix()
+    np.testing.assert_array_equal(matrix[:, 3], matrix[:, 4])
+
+
+def test_loading_is_fast(data_dir):
+    for name in ("bibtex", "yeastbp"):
+        start = time.perf_counter()
+        load(name, data_dir)
+        assert time.perf_counter() - start < 4  # about a third of a second on an idle core
+
+
+def test_voc_at_hand(data_dir):
+    train, test = load("voc2007", data_dir), load("voc2007", data_dir, split="test")
+    assert isinstance(train, ImageDataset)
+    if len(train.paths) != 3642:
+        pytest.skip("the full VOC2007 is at hand; these numbers are of the 160-pixel subset")
+    assert len(test.paths) == 3480
+    assert train.statistics().mean_true == pytest.approx(1.58, abs=0.005)
+    assert all(path.is_file() for path in train.paths[::500])
+    assert train.paths[0].read_bytes()[:2] == b"\xff\xd8"  # a JPEG
+    assert verify("voc2007", data_dir).problems == ()
