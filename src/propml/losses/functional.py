@@ -208,9 +208,9 @@ def power_loss(
 
     Notes
     -----
-    The gradient on a candidate's logit is :math:`-|S|^{1-a} \, \frac{p_i^a}{\sum_S p^a} (1 - p_i)`: of the pull that BCE
-    gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when one
-    candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
+    The gradient on a candidate's logit is :math:`-|S|^{1-a} \, \frac{p_i^a}{\sum_S p^a} (1 - p_i)`: of the pull that
+    BCE gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when
+    one candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
     """
     z, positive, negative = _entries(logits, candidates, mask, label_dim)
     log_p = logsigmoid(z)

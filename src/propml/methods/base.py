@@ -1,0 +1,197 @@
+"""What every method is: a scikit-learn classifier of candidate labels.
+
+A method is one file with one subclass. It stores its arguments in ``__init__`` and brings two functions, ``_fit`` and
+``_scores``; what is here makes a classifier of them: it validates, names labels, predicts, saves and loads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from propml.persistence import read_state, write_state
+from propml.targets import Candidates, as_candidates
+
+Features: TypeAlias = np.ndarray | sp.csr_array
+
+
+class CandidateClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all methods.
+
+    Attributes
+    ----------
+    labels_ : tuple
+        The label names, one per column of the scores.
+    classes_ : ndarray
+        The same as an array; the classes, where the method was fitted on a 1-D class vector.
+    thresholds_ : ndarray, shape (n_labels,)
+        A label is predicted where its probability is above its threshold; 0.5 unless the method chose others.
+    n_features_in_ : int
+
+    Notes
+    -----
+    With candidate sets, ``decision_function`` and ``predict_proba`` give ``(n_samples, n_labels)`` and ``predict`` the
+    same in 0/1. With a 1-D class vector the method is an ordinary classifier: probabilities are divided by their sum
+    and ``predict`` gives classes.
+    """
+
+    #: Whether ``-1`` entries (unknown labels) may occur in the target.
+    _takes_unknown = False
+
+    # -- what a method brings ------------------------------------------------------------------------------------
+
+    def _fit(self, X: Features, candidates: Candidates) -> None:
+        """Learn from checked features and candidates; what is learned goes into attributes that end in ``_``."""
+        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+
+    def _scores(self, X: Features) -> np.ndarray:
+        """Scores ``(n_samples, n_labels)``, larger for more likely labels; 0.5 is where a label becomes likely."""
+        raise TypeError(f"{type(self).__name__} does not say how it scores")
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Strictly increasing from scores to (0, 1); by default a sigmoid with 0.5 and slope 1 at a score of 0.5."""
+        return expit(4.0 * (scores - 0.5))
+
+    # -- what is made of it --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from features and candidate labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, shape (n_samples, n_features)
+        y : candidate labels
+            Anything that :func:`propml.targets.as_candidates` takes: a 0/1 matrix or DataFrame
+            ``(n_samples, n_labels)``, sets of names, :class:`propml.targets.Candidates`; or a 1-D class vector.
+        """
+        features, candidates = self._validated(X, y)
+        self._fit(features, candidates)
+        return self
+
+    def _validated(self, X: Any, y: Any) -> tuple[Features, Candidates]:
+        """Checked features and candidates; sets ``labels_``, ``classes_``, ``thresholds_`` and how the answer looks."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        y = _without_needless_axis(np.asarray(y) if _is_array_only_by_name(y) else y)
+        self._single_label = not isinstance(y, Candidates) and not _holds_sets(y) and np.ndim(y) == 1
+        if self._single_label:
+            features, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            check_classification_targets(y)
+            candidates = Candidates.from_classes(y)
+            self.classes_ = np.unique(y)
+        else:
+            features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            candidates = as_candidates(y, empty="ignore")
+            self.classes_ = np.asarray(candidates.labels)
+            check_consistent_length(features, candidates.states)
+        if candidates.has_unknown and not self._takes_unknown:
+            raise ValueError(
+                f"{type(self).__name__} cannot learn from unknown labels (-1 in y); mark them excluded (0), or use a "
+                f"method that can, such as ProPMLClassifier"
+            )
+        if not (candidates.states.data > 0).any():
+            raise ValueError("no row has a candidate label, so there is nothing to learn; check how y was made")
+        self.labels_ = candidates.labels
+        self.thresholds_ = np.full(len(candidates.labels), 0.5)
+        return sp.csr_array(features) if sp.issparse(features) else features, candidates
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "labels_")
+        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self._scores(sp.csr_array(features) if sp.issparse(features) else features)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores ``(n_samples, n_labels)``; for two classes their difference, ``(n_samples,)``, as in scikit-learn."""
+        scores = self._raw_scores(X)
+        if self._single_label and scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities ``(n_samples, n_labels)``, strictly between 0 and 1."""
+        raw = self._probabilities(self._raw_scores(X))
+        inside = np.clip(raw, np.finfo(raw.dtype).tiny, 1 - np.finfo(raw.dtype).epsneg)
+        return inside / inside.sum(axis=1, keepdims=True) if self._single_label else inside
+
+    def predict(self, X: Any) -> np.ndarray:
+        """0/1 ``(n_samples, n_labels)``, or classes ``(n_samples,)`` after a 1-D class vector."""
+        scores = self._raw_scores(X)
+        if self._single_label:
+            return self.classes_[scores.argmax(axis=1)]
+        return (self._probabilities(scores) > self.thresholds_).astype(np.int64)
+
+    def predict_labels(self, X: Any) -> list[list[Any]]:
+        """The names of the predicted labels of each row."""
+        if self._single_label:
+            return [[name] for name in self.predict(X).tolist()]
+        return [[self.labels_[j] for j in np.flatnonzero(row)] for row in self.predict(X)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    # -- saved and loaded ----------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted method to one file: arrays and JSON, no pickle."""
+        check_is_fitted(self, "labels_")
+        learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        state = {"params": self._saved_params(), "learned": learned, "single_label": self._single_label}
+        write_state(path, type(self).__name__, state)
+
+    def _saved_params(self) -> dict[str, Any]:
+        """The arguments as plain values; a method whose arguments are not plain says here what becomes of them."""
+        return self.get_params(deep=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote; a file that is damaged, or holds another method, is refused."""
+        kind, state = read_state(path)
+        if kind != cls.__name__:
+            raise ValueError(f"{path} holds a {kind}, not a {cls.__name__}; load it with propml.load")
+        return cls._from_state(state)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model = cls(**state["params"])
+        for name, value in state["learned"].items():
+            setattr(model, name, value)
+        model._single_label = state["single_label"]
+        return model
+
+
+def _without_needless_axis(y: Any) -> Any:
+    """A column of classes ``(n, 1)`` as a vector, with scikit-learn's warning; a column of 0/1 stays one label."""
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1 and not np.isin(y, (-1, 0, 1)).all():
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,), "
+            "for example using ravel().",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        return y.ravel()
+    return y
+
+
+def _is_array_only_by_name(y: Any) -> bool:
+    """Whether this can become an array and shows nothing else that we know how to read."""
+    return hasattr(y, "__array__") and not hasattr(y, "ndim") and not hasattr(y, "columns")
+
+
+def _holds_sets(y: Any) -> bool:
+    """Whether a 1-D thing holds one collection of names per row."""
+    if hasattr(y, "dtype") and getattr(y.dtype, "kind", "O") not in "O":
+        return False
+    first = next((row for row in y if row is not None), None)
+    return isinstance(first, set | frozenset | list | tuple)

@@ -1,0 +1,45 @@
+"""The methods by name: one line each, from which tests, command line, benchmark and report pick them up."""
+
+import difflib
+import importlib
+from pathlib import Path
+from typing import NamedTuple
+
+from propml.methods.base import CandidateClassifier
+from propml.persistence import read_state
+
+
+class Method(NamedTuple):
+    """Where a method lives; it is imported when it is asked for."""
+
+    title: str
+    module: str
+    name: str
+
+
+METHODS: dict[str, Method] = {
+    "ridge": Method("Ridge", "propml.methods.ridge", "RidgeClassifier"),
+}
+
+
+def method_class(name: str) -> type[CandidateClassifier]:
+    """The class of a method.
+
+    >>> method_class("ridge")().get_params()
+    {'alpha': 10.0}
+    """
+    if name not in METHODS:
+        near = difflib.get_close_matches(name.lower(), METHODS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(METHODS)}"
+        raise ValueError(f"method {name!r} is not known; {hint}")
+    method = METHODS[name]
+    return getattr(importlib.import_module(method.module), method.name)
+
+
+def load(path: str | Path) -> CandidateClassifier:
+    """Read a saved method, whichever it is."""
+    kind, state = read_state(path)
+    for name, method in METHODS.items():
+        if method.name == kind:
+            return method_class(name)._from_state(state)
+    raise ValueError(f"{path} holds a {kind}, which this version of propml does not know; install a newer one")

@@ -1,0 +1,128 @@
+"""Many small networks as one: parameters are stacked, so that a layer of all of them is one batched product.
+
+A stack holds ``folds × seeds × settings`` members, in that order. Members of one fold see the same rows, so their first
+layers are one wide product ``(B, D) @ (D, members · H)``; members of one (fold, seed) start from the same weights and
+share their dropout, so that settings (λ) differ in nothing else.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from propml.neural.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class StackShape:
+    """How many members there are, and of what size."""
+
+    folds: int
+    seeds: int
+    settings: int
+    features: int
+    labels: int
+
+    @property
+    def per_fold(self) -> int:
+        return self.seeds * self.settings
+
+    @property
+    def members(self) -> int:
+        return self.folds * self.per_fold
+
+
+class StackedMLP(nn.Module):
+    """``members`` multi-layer perceptrons that train at once.
+
+    Parameters
+    ----------
+    shape : StackShape
+    recipe : Recipe
+    generators : sequence of torch.Generator, one per (fold, seed)
+        Where the initial weights come from; drawn on the CPU, so that every device starts from the same numbers.
+    """
+
+    def __init__(self, shape: StackShape, recipe: Recipe, generators: Sequence[torch.Generator]) -> None:
+        super().__init__()
+        self.shape, self.recipe = shape, recipe
+        widths = [shape.features, *recipe.hidden, shape.labels]
+        self.first_width = widths[1]
+        first = _drawn(generators, widths[0], widths[1])
+        weights, biases = [first[0]], [first[1]]
+        if recipe.skip and recipe.hidden:
+            self.skip_width = shape.labels
+            skip = torch.zeros(len(generators), widths[0], shape.labels)
+        else:
+            self.skip_width = 0
+            skip = torch.zeros(len(generators), widths[0], 0)
+        for inputs, outputs in itertools.pairwise(widths[1:]):
+            weight, bias = _drawn(generators, inputs, outputs)
+            weights.append(weight)
+            biases.append(bias)
+        self.first = nn.Parameter(
+            torch.cat([self._side_by_side(weights[0]), self._side_by_side(skip)], dim=-1).contiguous()
+        )
+        self.weights = nn.ParameterList(self._stacked(weight) for weight in weights[1:])
+        self.biases = nn.ParameterList(self._stacked(bias.unsqueeze(1)) for bias in biases)
+
+    def _stacked(self, drawn: Tensor) -> Tensor:
+        """(folds·seeds, …) → (members, …), the same start for every setting."""
+        return drawn.repeat_interleave(self.shape.settings, dim=0)
+
+    def _side_by_side(self, drawn: Tensor) -> Tensor:
+        """(folds·seeds, D, H) → (folds, D, members per fold · H): the members of a fold as one wide layer."""
+        members = self._stacked(drawn)
+        d, h = members.shape[1:]
+        wide = members.view(self.shape.folds, self.shape.per_fold, d, h).permute(0, 2, 1, 3)
+        return wide.reshape(self.shape.folds, d, self.shape.per_fold * h)
+
+    def forward(self, wide: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
+        """Logits ``(members, B, C)`` from the wide first product ``(folds, B, members per fold · (H + skip))``.
+
+        ``masks`` holds one scaled dropout mask ``(folds·seeds, B, H)`` per hidden layer, or nothing in evaluation.
+        """
+        split = self.shape.per_fold * self.first_width
+        hidden = self._apart(wide[..., :split], self.first_width) + self.biases[0]
+        for layer, (weight, bias) in enumerate(zip(self.weights, list(self.biases)[1:], strict=True)):
+            hidden = torch.relu(hidden)
+            if masks:
+                hidden = self._silenced(hidden, masks[layer])
+            hidden = torch.baddbmm(bias, hidden, weight)
+        if self.skip_width:
+            hidden = hidden + self._apart(wide[..., split:], self.skip_width)
+        return hidden
+
+    def _apart(self, wide: Tensor, width: int) -> Tensor:
+        """(folds, B, members per fold · H) → (members, B, H)."""
+        folds, rows, _ = wide.shape
+        return wide.view(folds, rows, self.shape.per_fold, width).transpose(1, 2).reshape(-1, rows, width)
+
+    def _silenced(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Apply the mask of each (fold, seed) to all of its settings."""
+        _, rows, width = hidden.shape
+        grouped = hidden.view(-1, self.shape.settings, rows, width) * mask.unsqueeze(1)
+        return grouped.view(-1, rows, width)
+
+    def member(self, k: int) -> list[tuple[Tensor, Tensor]]:
+        """The weights ``(in, out)`` and biases of member ``k``, layer by layer; a skip layer comes last."""
+        fold, place = divmod(k, self.shape.per_fold)
+        split = self.shape.per_fold * self.first_width
+        own = slice(place * self.first_width, (place + 1) * self.first_width)
+        layers = [(self.first[fold, :, :split][:, own], self.biases[0][k, 0])]
+        layers += [(w[k], b[k, 0]) for w, b in zip(self.weights, list(self.biases)[1:], strict=True)]
+        if self.skip_width:
+            own = slice(split + place * self.skip_width, split + (place + 1) * self.skip_width)
+            layers.append((self.first[fold, :, own], torch.zeros(self.skip_width, device=self.first.device)))
+        return layers
+
+
+def _drawn(generators: Sequence[torch.Generator], inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
+    """A linear layer per generator, uniform in ±1/√inputs as ``torch.nn.Linear``."""
+    bound = 1 / math.sqrt(max(inputs, 1))
+    weight = torch.stack([torch.empty(inputs, outputs).uniform_(-bound, bound, generator=g) for g in generators])
+    bias = torch.stack([torch.empty(outputs).uniform_(-bound, bound, generator=g) for g in generators])
+    return weight, bias

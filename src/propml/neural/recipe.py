@@ -1,0 +1,32 @@
+"""What a network of the fleet looks like and how it is trained."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One kind of network: everything that all members of a stack have in common.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Widths of the hidden layers; empty for a linear model.
+    dropout, input_dropout : float
+        Chance that a hidden unit, or a feature, is silent during a training step.
+    skip : bool
+        Add a linear path from the features to the outputs.
+    epochs, batch_size, learning_rate, weight_decay
+        Adam; the decay is decoupled and spares biases.
+    ema : float
+        Decay per step of the running mean of the weights, which is what is evaluated and kept; 0 keeps the raw ones.
+    """
+
+    hidden: tuple[int, ...] = (256, 256)
+    dropout: float = 0.5
+    input_dropout: float = 0.0
+    skip: bool = False
+    epochs: int = 100
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    ema: float = 0.0
