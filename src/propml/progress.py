@@ -1,5 +1,6 @@
 """One progress bar for all long work."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -19,12 +20,12 @@ class _Silent:
 
 @contextmanager
 def progress_bar(description: str, total: float, *, show: bool = True) -> Iterator[Bar]:
-    """A bar on standard error while the block runs; silent when ``show`` is false.
+    """A bar on the terminal while the block runs; silent when ``show`` is false or standard error is no terminal.
 
     >>> with progress_bar("fitting", total=2, show=False) as bar:
     ...     bar.advance()
     """
-    if not show:
+    if not show or not sys.stderr.isatty():  # a log file wants no moving bar
         yield _Silent()
         return
     from rich.console import Console
@@ -38,7 +39,7 @@ def progress_bar(description: str, total: float, *, show: bool = True) -> Iterat
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as live:
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as live:
         task = live.add_task(description, total=total, note="")
 
         class Live:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from propml.losses import asl_loss, bce_loss, propall_loss, propml_loss, unbiased_loss
+from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.losses.functional import unbiased_entries
 
 ALL = {
@@ -18,6 +18,7 @@ ALL = {
     "bce": bce_loss,
     "asl": asl_loss,
     "propall": propall_loss,
+    "power": power_loss,
     "unbiased": lambda z, s, **k: unbiased_loss(z, s, flip_rate=0.2, miss_rate=0.1, **k),
 }
 each_loss = pytest.mark.parametrize("name", ALL)
@@ -70,11 +71,24 @@ def loop_asl(z, s, lam, gp=1.0, gn=4.0, clip=0.05):
     return total
 
 
+def loop_power(z, s, lam, a=0.5):
+    inside = [sigmoid(v) for v, m in zip(z, s, strict=True) if m == 1]
+    outside = sum(math.log(1 - sigmoid(v)) for v, m in zip(z, s, strict=True) if m == 0)
+    mean = (sum(p**a for p in inside) / len(inside)) ** (1 / a)
+    return -(len(inside) ** (1 - a)) * math.log(mean) - lam * outside
+
+
 @pytest.mark.parametrize("lam", [0.02, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize(
     ("loss", "loop"),
-    [(propml_loss, loop_propml), (bce_loss, loop_bce), (propall_loss, loop_propall), (asl_loss, loop_asl)],
+    [
+        (propml_loss, loop_propml),
+        (bce_loss, loop_bce),
+        (propall_loss, loop_propall),
+        (asl_loss, loop_asl),
+        (power_loss, loop_power),
+    ],
 )
 def test_equals_the_equation_written_as_a_loop(loss, loop, lam, unknown):
     logits, candidates = random_batch(unknown=unknown)
@@ -123,6 +137,37 @@ def test_asl_fractional_exponent_has_a_finite_gradient_at_the_clip():
     logits = torch.full((1, 2), math.log(0.05 / 0.95), dtype=torch.float64, requires_grad=True)  # p is the clip itself
     asl_loss(logits, torch.tensor([[1, 0]]), gamma_negative=0.5).sum().backward()
     assert torch.isfinite(logits.grad).all()
+
+
+def test_power_loss_lies_between_bce_and_propml():
+    logits, candidates = random_batch()
+    size = (candidates == 1).sum(dim=1).double()
+    torch.testing.assert_close(
+        power_loss(logits, candidates, lam=0.3, order=0.0), bce_loss(logits, candidates, lam=0.3)
+    )
+    propml = propml_loss(logits, candidates, lam=0.3) + size.log()
+    torch.testing.assert_close(power_loss(logits, candidates, lam=0.3, order=1.0), propml)
+    torch.testing.assert_close(  # nearly the limit, by the general formula
+        power_loss(logits, candidates, order=1.01e-3), bce_loss(logits, candidates), rtol=0.02, atol=0.02
+    )
+
+
+def test_power_loss_gradient_shares_the_pull_by_powers_of_p():
+    logits, candidates = random_batch()
+    logits.requires_grad_()
+    power_loss(logits, candidates, lam=0.3, order=0.4).sum().backward()
+    p = logits.detach().sigmoid()
+    powers = p**0.4 * (candidates == 1)
+    size = (candidates == 1).sum(dim=1, keepdim=True).double()
+    pull = -(size**0.6) * powers / powers.sum(dim=1, keepdim=True) * (1 - p)
+    torch.testing.assert_close(logits.grad, torch.where(candidates == 1, pull, 0.3 * p))
+
+
+def test_power_loss_takes_an_order_per_example():
+    logits, candidates = random_batch(n=3)
+    orders = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+    expected = torch.stack([power_loss(logits[i], candidates[i], order=orders[i].item()) for i in range(3)])
+    torch.testing.assert_close(power_loss(logits, candidates, order=orders), expected)
 
 
 # --- gradients ---------------------------------------------------------------------------------------------------

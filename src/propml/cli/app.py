@@ -1,12 +1,38 @@
 """The root of the command line: every group of commands is attached here."""
 
+from typing import Annotated
+
 import typer
+
+from propml.cli import datasets
+from propml.cli.corrupt import corrupt
+from propml.cli.demo import demo
+from propml.cli.info import info, version
 
 app = typer.Typer(
     name="propml",
-    help="Learn from candidate labels: sets of which only some labels are true.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     add_completion=False,
 )
+
+
+@app.callback()
+def root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Learn from [bold]candidate labels[/bold]: sets of labels of which only some are true.
+
+    Start with [bold]propml demo[/bold]: it trains on an embedded dataset and writes a report.
+    [bold]propml datasets list[/bold] shows the datasets of the paper and where they are looked for;
+    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to try a method where the truth is known.
+    """
+
+
+app.command()(demo)
+app.command()(info)
+app.command()(corrupt)
+app.add_typer(datasets.app, name="datasets")

@@ -1,0 +1,67 @@
+"""The command line as a user meets it: a real process, its exit code and what it prints."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import propml
+
+
+def run(*arguments, **environment):
+    code = "from propml.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+def test_help_teaches():
+    done = run("--help")
+    assert done.returncode == 0
+    for word in ("demo", "info", "datasets", "corrupt", "candidate labels"):
+        assert word in done.stdout
+
+
+def test_version():
+    assert run("--version").stdout.strip() == propml.__version__
+
+
+def test_info_names_versions_folders_and_extras(tmp_path):
+    done = run("info", PROPML_DATA=str(tmp_path))
+    assert done.returncode == 0
+    for word in ("propml", propml.__version__, "torch", "device", str(tmp_path), "extra report", "installed"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("datasets", "show", "scenne"), "did you mean 'scene'"),
+        (("datasets", "show", "music-style"), "fetch"),
+        (("corrupt", "nowhere.npz", "--out", "x.npz"), "nowhere.npz"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments, told, tmp_path):
+    done = run(*arguments, PROPML_DATA=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_trace_can_be_asked_for(tmp_path):
+    done = run("datasets", "show", "scenne", PROPML_DEBUG="1")
+    assert "Traceback" in done.stderr
+
+
+def test_demo_writes_a_page_with_a_picture(tmp_path):
+    done = run("demo", "--samples", "120", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "ProPML" in done.stdout
+    assert "BCE" in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2
+    assert "Average precision" in page

@@ -1,0 +1,83 @@
+"""Facts about the package as a whole: what importing it costs, and what it says when something is missing."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import propml
+from propml.extras import EXTRAS, installed, require
+from propml.progress import progress_bar, track
+
+ROOT = Path(__file__).parents[1]
+ROOMS = [
+    "propml",
+    "propml.losses",
+    "propml.metrics",
+    "propml.datasets",
+    "propml.neural",
+    "propml.methods",
+    "propml.cli",
+]
+HEAVY = ["matplotlib", "timm", "torchvision", "ray", "optuna", "polars", "jinja2"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_stay_light(room):
+    code = f"import sys, {room}; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nowhere_to_be_found", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'propml[report]'")):
+        require("nowhere_to_be_found.inside", "report")
+
+
+def test_a_broken_package_speaks_for_itself(monkeypatch, tmp_path):
+    (tmp_path / "broken_package.py").write_text("raise ImportError('its own reason')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="its own reason"):
+        require("broken_package", "report")
+
+
+def test_present_extras_are_found():
+    assert require("matplotlib", "report").__name__ == "matplotlib"
+    assert installed("report")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{extra} = \[", text, flags=re.MULTILINE) for extra in EXTRAS)
+
+
+def test_version_stands_in_the_changelog_and_the_citation():
+    assert f"## {propml.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"version: {propml.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_nothing_imports_a_room_to_its_right():
+    order = ["targets", "datasets", "corruption", "losses", "neural", "methods", "metrics", "benchmark", "cli"]
+    for left in order[:-1]:
+        folder = ROOT / "src" / "propml" / left
+        files = folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]
+        later = order[order.index(left) + 1 :]
+        for file in files:
+            for room in re.findall(
+                r"^\s*(?:from|import) propml\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE
+            ):
+                assert room not in later, f"{file.name} in {left} imports {room}"
+
+
+def test_progress_shows_on_a_terminal_only(capsys, monkeypatch):
+    with progress_bar("working", 2) as bar:
+        bar.advance()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert list(track(range(3), "counting", 3)) == [0, 1, 2]
+    with progress_bar("working", 2) as bar:
+        bar.advance(note="half")
+    assert "working" in capsys.readouterr().err
+    with progress_bar("working", 2, show=False) as bar:
+        bar.advance()
+    assert capsys.readouterr().err == ""
