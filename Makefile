@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 # With a GPU the newest torch is wanted; without one, the build that constraints.txt names.
 CONSTRAINT := $(shell nvidia-smi >/dev/null 2>&1 || echo "-c constraints.txt")
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINT)
-PYTEST := $(BIN)/python -m pytest
+# One BLAS thread per worker: two workers with two threads each fight over two cores.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: help demo test test-slow coverage lint bench clean
 

@@ -41,7 +41,7 @@ def losses() -> None:
 
 def candidates() -> None:
     """What goes in and what comes out, on one training and one test mosaic."""
-    demo = run_demo(n_samples=1500)
+    demo = run_demo()
     scores = list(demo.scores.values())[-1]
     truth = demo.test.truth
     assert truth is not None

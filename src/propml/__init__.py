@@ -1,7 +1,29 @@
 """Learning from candidate labels: partial multi-label learning for PyTorch and scikit-learn."""
 
+from typing import TYPE_CHECKING, Any
+
 from propml.targets import Candidates, as_candidates
 
-__all__ = ["Candidates", "__version__", "as_candidates"]
+if TYPE_CHECKING:
+    from propml.methods import load
+    from propml.methods.propml import ProPMLClassifier
+    from propml.neural.path import lambda_path
+
+__all__ = ["Candidates", "ProPMLClassifier", "__version__", "as_candidates", "lambda_path", "load"]
 
 __version__ = "0.1.0"
+
+# Imported when first asked for: torch and scikit-learn take seconds, and a program that reads labels needs neither.
+_LAZY = {
+    "ProPMLClassifier": "propml.methods.propml",
+    "lambda_path": "propml.neural.path",
+    "load": "propml.methods",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'propml' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -9,6 +9,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "report": ("matplotlib", "jinja2"),
     "vision": ("timm", "torchvision", "PIL"),
     "tune": ("optuna",),
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
 }
 
 

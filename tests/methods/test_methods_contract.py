@@ -13,9 +13,23 @@ from propml.methods import METHODS, load, method_class
 from propml.targets import Candidates
 
 # Settings under which a method is quick enough for hundreds of small fits.
-QUICK: dict[str, dict] = {}
+QUICK: dict[str, dict] = {
+    "propml": {"hidden": (32,), "cv": 2, "epochs": 30, "batch_size": 32, "random_state": 0},
+}
 
 each_method = pytest.mark.parametrize("name", METHODS)
+
+
+WEIGHTS = (
+    "rows are shuffled into batches and held out by fold, so leaving a row out changes which rows meet, as for any "
+    "network trained in batches; that weights scale the loss of their rows is tested in test_methods_propml.py"
+)
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "propml": {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    }
+}
 
 
 def quick(name):
@@ -42,8 +56,9 @@ def fitted(mosaic):
 
 @each_method
 def test_scikit_learn_finds_nothing_wrong(name):
-    for result in check_estimator(quick(name), on_skip=None, on_fail=None):
-        assert result["status"] in ("passed", "skipped"), (result["check_name"], result["exception"])
+    expected = EXPECTED_FAILURES.get(name, {})
+    for result in check_estimator(quick(name), expected_failed_checks=expected, on_skip=None, on_fail=None):
+        assert result["status"] in ("passed", "skipped", "xfail"), (result["check_name"], result["exception"])
 
 
 @each_method
@@ -97,7 +112,7 @@ def test_every_form_of_features_gives_the_same_scores(name, form, mosaic, fitted
 
 
 # Methods that scale sparse features without centring them, so that they stay sparse.
-SPARSE_IS_SCALED_OTHERWISE: set[str] = set()
+SPARSE_IS_SCALED_OTHERWISE = {"propml"}
 
 
 @each_method

@@ -10,11 +10,12 @@ from rich.table import Table
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("demo"),
-    samples: Annotated[int, typer.Option(min=50, help="Training mosaics.")] = 1500,
+    samples: Annotated[int, typer.Option(min=50, help="Training mosaics.")] = 800,
     ratio: Annotated[float, typer.Option(min=0.0, help="False candidates per true label.")] = 1.0,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other mosaics.")] = 0,
 ) -> None:
-    """Corrupt the embedded digits mosaic, train on its candidate labels, and write a report.
+    """Corrupt the embedded digits mosaic, train on its candidate labels alone, and write a report.
 
     Needs no data and no network. Example: [bold]propml demo --out demo --ratio 1.5[/bold]
     """
@@ -23,7 +24,7 @@ def demo(
 
     require("matplotlib", "report")
     require("jinja2", "report")
-    made = run_demo(n_samples=samples, ratio=ratio, seed=seed, show=True)
+    made = run_demo(n_samples=samples, ratio=ratio, epochs=epochs, seed=seed, show=True)
     columns, rows = table(made)
     shown = Table(title="Test mosaics, judged by true labels (percent)")
     for number, column in enumerate(columns):
@@ -31,6 +32,6 @@ def demo(
     for row in rows:
         shown.add_row(*row)
     Console(width=120).print(shown)
-    command = f"propml demo --samples {samples} --ratio {ratio:g} --seed {seed}"
+    command = f"propml demo --samples {samples} --ratio {ratio:g} --epochs {epochs} --seed {seed}"
     page = write_report(made, out / "report.html", command=command)
     typer.echo(f"report: {page}")

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -40,8 +40,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     With candidate sets, ``decision_function`` and ``predict_proba`` give ``(n_samples, n_labels)`` and ``predict`` the
-    same in 0/1. With a 1-D class vector the method is an ordinary classifier: probabilities are divided by their sum
-    and ``predict`` gives classes.
+    same in 0/1. With a 1-D class vector the method is an ordinary classifier: probabilities sum to one and ``predict``
+    gives classes.
     """
 
     #: Whether ``-1`` entries (unknown labels) may occur in the target.
@@ -120,7 +120,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities ``(n_samples, n_labels)``, strictly between 0 and 1."""
         raw = self._probabilities(self._raw_scores(X))
         inside = np.clip(raw, np.finfo(raw.dtype).tiny, 1 - np.finfo(raw.dtype).epsneg)
-        return inside / inside.sum(axis=1, keepdims=True) if self._single_label else inside
+        # Classes exclude each other: a softmax of the logits sums to one and keeps the order of any two classes.
+        return softmax(logit(inside), axis=1) if self._single_label else inside
 
     def predict(self, X: Any) -> np.ndarray:
         """0/1 ``(n_samples, n_labels)``, or classes ``(n_samples,)`` after a 1-D class vector."""

@@ -18,7 +18,18 @@ class Method(NamedTuple):
 
 
 METHODS: dict[str, Method] = {
+    "propml": Method("ProPML", "propml.methods.propml", "ProPMLClassifier"),
     "ridge": Method("Ridge", "propml.methods.ridge", "RidgeClassifier"),
+    "kernel-ridge": Method("Kernel ridge", "propml.methods.kernel_ridge", "KernelRidgeClassifier"),
+    "cplst": Method("CPLST", "propml.methods.cplst", "CPLSTClassifier"),
+    "ml-knn": Method("ML-kNN", "propml.methods.ml_knn", "MLkNNClassifier"),
+    "pml-ni": Method("PML-NI", "propml.methods.pml_ni", "PMLNIClassifier"),
+    "par-map": Method("PAR-MAP", "propml.methods.par_map", "PARMAPClassifier"),
+    "par-vls": Method("PAR-VLS", "propml.methods.par_vls", "PARVLSClassifier"),
+    "fpml": Method("fPML", "propml.methods.fpml", "FPMLClassifier"),
+    "pml-lrs": Method("PML-LRS", "propml.methods.pml_lrs", "PMLLRSClassifier"),
+    "pml-lc": Method("PML-lc", "propml.methods.pml_lc", "PMLlcClassifier"),
+    "pml-fp": Method("PML-fp", "propml.methods.pml_fp", "PMLfpClassifier"),
 }
 
 

@@ -99,7 +99,9 @@ class StackedMLP(nn.Module):
     def _apart(self, wide: Tensor, width: int) -> Tensor:
         """(folds, B, members per fold · H) → (members, B, H)."""
         folds, rows, _ = wide.shape
-        return wide.view(folds, rows, self.shape.per_fold, width).transpose(1, 2).reshape(-1, rows, width)
+        return (
+            wide.view(folds, rows, self.shape.per_fold, width).transpose(1, 2).reshape(self.shape.members, rows, width)
+        )
 
     def _silenced(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Apply the mask of each (fold, seed) to all of its settings."""

@@ -29,4 +29,14 @@ class Recipe:
     batch_size: int = 128
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    ema: float = 0.0
+    ema: float = 0.99
+
+    def __post_init__(self) -> None:
+        if any(width < 1 for width in self.hidden):
+            raise ValueError(f"hidden is {self.hidden}; every layer needs at least one unit")
+        for name in ("dropout", "input_dropout", "ema"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it lies in [0, 1)")
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")

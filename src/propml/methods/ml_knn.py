@@ -1,0 +1,106 @@
+"""ML-kNN: multi-label lazy learning by the k nearest neighbours.
+
+M.-L. Zhang, Z.-H. Zhou: "ML-KNN: A Lazy Learning Approach to Multi-label Learning", Pattern Recognition 40, 2007.
+For each label j, the number r of neighbours that carry it is weighed by how often r was seen with and without it:
+
+    prior_j   = (s + Σᵢ S_ij) / (2 s + n)
+    c_j[r]    = #{i : S_ij = 1 and r of the k nearest *other* rows carry j},   c̄_j[r] likewise where S_ij = 0
+    P_j(r|1)  = (s + c_j[r]) / (s (k+1) + Σ c_j),     P_j(r|0) = (s + c̄_j[r]) / (s (k+1) + Σ c̄_j)
+    score     = prior_j P_j(r|1) / (prior_j P_j(r|1) + (1 − prior_j) P_j(r|0)),   predicted from 0.5 on
+
+where S are the candidates, taken for true, and distances are Euclidean. Published numbers use features in [−1, 1], k =
+10 and s = 1; on unscaled Birds the average precision is 13 points lower.
+
+Deviations:
+
+* Where there are not more than k rows, k is the number of the *other* rows.
+* Distances that agree to nine digits count as equal; among equals the row that comes first is nearer, as with the
+  stable sort of the authors' MATLAB code. So data with many equal distances (0/1 features) give the same neighbours on
+  every machine, for dense and for sparse features.
+* Predictions are 0/1. The published Hamming losses of 76 to 100 % fit predictions of −1/+1 that were compared with a
+  truth of 0/1; ``propml.metrics.paper_hamming_loss`` reproduces that.
+
+scikit-multilearn, by default, counts each training row among its own neighbours; that is not done here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.methods.base import CandidateClassifier, Features
+from propml.methods.neighbours import nearest_rows
+from propml.targets import Candidates
+
+
+class MLkNNClassifier(CandidateClassifier):
+    """k nearest neighbours, weighed label by label.
+
+    Parameters
+    ----------
+    k : int
+        The number of neighbours.
+    s : float
+        Smoothing: how often everything is taken to have been seen before.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    prior_ : ndarray, shape (n_labels,)
+    likelihood_ : ndarray, shape (2, k + 1, n_labels)
+        The chance that r neighbours carry a label, without it (0) and with it (1).
+    posterior_ : ndarray, shape (k + 1, n_labels)
+        The score of a label that r neighbours carry.
+    rows_, carried_ : training rows, and their candidates as a csr_array
+
+    Examples
+    --------
+    >>> X, candidates = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), np.repeat([[1, 0], [0, 1]], 3, axis=0)
+    >>> MLkNNClassifier(k=2).fit(X, candidates).predict([[0.3], [4.9]])
+    array([[1, 0],
+           [0, 1]])
+    """
+
+    def __init__(self, k: int = 10, s: float = 1.0, verbose: bool = False) -> None:
+        self.k = k
+        self.s = s
+        self.verbose = verbose
+
+    def _fit(self, X: Features, candidates: Candidates) -> None:
+        if self.k < 1 or self.k != int(self.k):
+            raise ValueError(f"k is {self.k}; ML-kNN needs a whole number of neighbours, at least one")
+        if not self.s > 0:
+            raise ValueError(f"s is {self.s}; ML-kNN needs a positive smoothing, or unseen counts have no chance")
+        n_rows, n_labels = candidates.shape
+        n_counts = min(self.k, n_rows - 1) + 1
+        self.rows_, self.carried_ = X, candidates.to_sparse().astype(np.int32)
+        counts = self._counts(nearest_rows(X, X, n_counts - 1, leave_out_self=True, show=self.verbose))
+        cells = (self.carried_.toarray() * n_counts + counts) * n_labels + np.arange(n_labels)
+        seen = np.bincount(cells.ravel(), minlength=2 * n_counts * n_labels)
+        self._weigh(seen.reshape(2, n_counts, n_labels))
+
+    def _weigh(self, seen: np.ndarray) -> None:
+        """From how often r neighbours were seen, without and with a label, to the score for each r."""
+        absent, present = seen.sum(axis=1)
+        self.prior_ = (self.s + present) / (2 * self.s + absent + present)
+        self.likelihood_ = (self.s + seen) / (self.s * seen.shape[1] + seen.sum(axis=1, keepdims=True))
+        without, with_label = (1 - self.prior_) * self.likelihood_[0], self.prior_ * self.likelihood_[1]
+        self.posterior_ = with_label / (with_label + without)
+        # "Above" everywhere else, "from 0.5 on" here.
+        self.thresholds_ = np.full(seen.shape[2], np.nextafter(0.5, 0.0))
+
+    def _scores(self, X: Features) -> np.ndarray:
+        counts = self._counts(nearest_rows(X, self.rows_, len(self.posterior_) - 1))
+        return self.posterior_[counts, np.arange(counts.shape[1])]
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return scores
+
+    def _counts(self, nearest: np.ndarray) -> np.ndarray:
+        """How many of a row's neighbours carry each label."""
+        n, k = nearest.shape
+        graph = sp.csr_array((n, self.carried_.shape[0]), dtype=np.int32)
+        if k:
+            graph = sp.csr_array((np.ones(n * k, np.int32), nearest.ravel(), np.arange(0, n * k + 1, k)), graph.shape)
+        return (graph @ self.carried_).toarray()

@@ -1,0 +1,135 @@
+"""Nearest neighbours by Euclidean distance: exact, in a fixed order, and never more than a block of distances at once.
+
+All distances of a block are first taken roughly, in float32 by one matrix product. The rows that can be among the k
+nearest, given the largest error that those may have, are few; only their distances are computed as they are defined.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
+
+from propml.progress import progress_bar
+
+Rows: TypeAlias = np.ndarray | sp.csr_array
+
+# Rough distances that are held at once (16 MB), and entries of the differences between rows (2 MB, to stay in cache).
+BLOCK = 2**22
+DIFFERENCES = 2**18
+# The last bits of an exact distance, which rounding errors reach; the other 32 are more than nine digits.
+NOISY_BITS = 20
+
+
+def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = False, show: bool = False) -> np.ndarray:
+    """The k nearest rows of each query, nearest first.
+
+    Distances that agree to nine digits count as equal; among equals the row that comes first is nearer.
+
+    Parameters
+    ----------
+    queries, rows : ndarray or csr_array, shapes (n_queries, n_features) and (n_rows, n_features)
+    k : int
+    leave_out_self : bool
+        Query i is row i, which is not its own neighbour.
+    show : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_queries, k)
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [3.0], [1.0], [-1.0]])
+    >>> nearest_rows(points[:2], points, 2)
+    array([[0, 2],
+           [1, 2]])
+    >>> nearest_rows(points[:2], points, 2, leave_out_self=True)
+    array([[2, 3],
+           [2, 0]])
+    """
+    n_queries, n_rows = queries.shape[0], rows.shape[0]
+    if not 0 <= k <= n_rows - leave_out_self:
+        raise ValueError(f"{k} neighbours were asked for, and there are {n_rows - leave_out_self} rows to choose from")
+    found = np.empty((n_queries, k), dtype=np.int64)
+    if k == 0:
+        return found
+    rough = _RoughDistances(rows, largest=max(_largest(queries), _largest(rows)))
+    with progress_bar("nearest neighbours", n_queries, show=show) as bar:
+        for block in gen_batches(n_queries, max(1, BLOCK // n_rows)):
+            some = _in_the_form_of(rows, queries[block])
+            distances, lengths = rough.to(some)
+            if leave_out_self:
+                distances[np.arange(len(distances)), range(n_queries)[block]] = np.inf
+            row, column = np.divmod(_possible(distances, lengths, k, rough.error), n_rows)
+            found[block] = _first_of_each(row, column, _exact(some, rows, row, column), k)
+            bar.advance(len(distances))
+    return found
+
+
+class _RoughDistances:
+    """Squared distances to rows, in float32."""
+
+    def __init__(self, rows: Rows, largest: float) -> None:
+        # Far from the origin the product would leave no digits of the distances; sparse rows must stay where they are.
+        self.centre = rows.mean(axis=0) if isinstance(rows, np.ndarray) else None
+        self.scale = 1.0 / largest if largest > 0 else 1.0
+        self.rows = self._rough(rows)
+        self.lengths = row_norms(self.rows, squared=True)
+        # Relative to the squared lengths: the bound for a sum of as many products, in whichever order.
+        self.error = (rows.shape[1] + 8) * float(np.finfo(np.float32).eps)
+
+    def _rough(self, rows: Rows) -> Rows:
+        moved = rows if self.centre is None else rows - self.centre
+        return (moved * self.scale).astype(np.float32)
+
+    def to(self, queries: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Distances ``(n_queries, n_rows)``, and the squared lengths of the queries."""
+        rough = self._rough(queries)
+        lengths = row_norms(rough, squared=True)
+        products = (rough * np.float32(-2.0)) @ self.rows.T
+        distances = products if isinstance(products, np.ndarray) else products.toarray()
+        distances += self.lengths
+        distances += lengths[:, None]
+        return distances, lengths
+
+
+def _possible(distances: np.ndarray, lengths: np.ndarray, k: int, error: float) -> np.ndarray:
+    """Flat positions of all that can be among the k nearest."""
+    n, n_rows = distances.shape
+    # The k-th smallest of the minima of groups is an upper bound of the k-th smallest, at a fraction of its price.
+    size = max(1, min(16, n_rows // (2 * k)))
+    groups = distances[:, : n_rows // size * size].reshape(n, size, -1)
+    bound = np.partition(groups.min(axis=1), k - 1, axis=1)[:, k - 1]
+    return np.flatnonzero(distances <= (bound + 8 * error * (lengths + np.abs(bound)))[:, None])
+
+
+def _exact(queries: Rows, rows: Rows, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Squared distances between pairs, by their definition."""
+    entries = rows.shape[1] if isinstance(rows, np.ndarray) else 2 * rows.nnz // rows.shape[0]
+    pairs = gen_batches(len(row), max(1, DIFFERENCES // max(1, entries)))
+    return np.concatenate([row_norms(queries[row[p]] - rows[column[p]], squared=True) for p in pairs])
+
+
+def _first_of_each(row: np.ndarray, column: np.ndarray, distances: np.ndarray, k: int) -> np.ndarray:
+    """The k columns of smallest distance in each row; ``row`` and ``column`` ascend."""
+    # Floats that are not negative are ordered as their bits are.
+    digits = distances.view(np.int64) + (1 << (NOISY_BITS - 1)) >> NOISY_BITS
+    order = np.lexsort((digits, row))
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    return column[order[starts[:, None] + np.arange(k)]]
+
+
+def _largest(rows: Rows) -> float:
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def _in_the_form_of(rows: Rows, queries: Rows) -> Rows:
+    if isinstance(rows, np.ndarray):
+        return queries if isinstance(queries, np.ndarray) else queries.toarray()
+    return sp.csr_array(queries)

@@ -1,0 +1,137 @@
+"""Stage 2 of PARTICLE: one machine for every pair of labels, and their votes.
+
+The machine of the labels j < k learns to tell the rows where j is credible and k no candidate (j wins) from those
+where k is credible and j no candidate. The *virtual label* stands behind all others and separates what is relevant
+from what is not: against it, a label wins in the rows where it is credible and loses where it is no candidate.
+Pairs of which one side has no row get no machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.methods.base import Features
+from propml.methods.inner_products import BLOCK, InnerProducts, dense
+from propml.methods.squared_hinge import Problems, train_machines
+from propml.progress import progress_bar
+
+# Decisions nearer to 0 than this are rounding: the machine does not vote.
+UNDECIDED = 1e-9
+
+
+def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool) -> tuple[np.ndarray, Problems]:
+    """The rows from which the machine of each pair learns.
+
+    Parameters
+    ----------
+    credible, candidates : ndarray of bool, shape (n_samples, n_labels)
+    virtual : bool
+        Whether the virtual label, whose index is ``n_labels``, takes part.
+
+    Returns
+    -------
+    pairs : ndarray of int, shape (n_machines, 2)
+        The labels of each machine, the lower first; it wins where the sign is positive.
+    problems : Problems
+
+    Examples
+    --------
+    >>> credible = np.array([[True, False, False], [False, True, False]])
+    >>> pairs, problems = pair_problems(credible, credible, virtual=False)
+    >>> pairs.tolist(), problems.rows.tolist(), problems.signs.tolist()
+    ([[0, 1]], [0, 1], [1.0, -1.0])
+    """
+    n, n_labels = candidates.shape
+    row, winner = np.nonzero(credible)
+    place, loser = np.nonzero(~candidates[row])
+    row, winner = row[place], winner[place]
+    if virtual:
+        sure, relevant = np.nonzero(credible)
+        empty, irrelevant = np.nonzero(~credible & ~candidates)
+        row = np.concatenate([row, sure, empty])
+        winner = np.concatenate([winner, relevant, np.full(len(irrelevant), n_labels)])
+        loser = np.concatenate([loser, np.full(len(relevant), n_labels), irrelevant])
+    apart = winner != loser
+    row, winner, loser = row[apart], winner[apart], loser[apart]
+    signs = np.where(winner < loser, 1.0, -1.0)
+    pair = np.minimum(winner, loser) * (n_labels + 1) + np.maximum(winner, loser)
+    # A credible label outside the candidates can put a row on both sides: it stays on the positive one.
+    first = np.argsort(-signs, kind="stable")
+    code, chosen = np.unique(pair[first] * n + row[first], return_index=True)
+    return _with_both_sides(code // n, code % n, signs[first][chosen], n_labels)
+
+
+def _with_both_sides(
+    pair: np.ndarray, row: np.ndarray, signs: np.ndarray, n_labels: int
+) -> tuple[np.ndarray, Problems]:
+    """Machines from entries that are sorted by pair, without those that know one side only."""
+    names, machine, sizes = np.unique(pair, return_inverse=True, return_counts=True)
+    balance = np.bincount(machine, weights=signs, minlength=len(names))
+    two_sided = np.abs(balance) < sizes
+    kept = two_sided[machine]
+    start = np.concatenate([[0], np.cumsum(sizes[two_sided])])
+    pairs = np.column_stack(np.divmod(names[two_sided], n_labels + 1))
+    return pairs, Problems(start, row[kept], signs[kept])
+
+
+def train_pairs(
+    products: InnerProducts,
+    credible: np.ndarray,
+    candidates: np.ndarray,
+    C: float,
+    *,
+    virtual: bool,
+    verbose: bool = False,
+) -> dict[str, Any]:
+    """Train the machines of all pairs.
+
+    Returns
+    -------
+    dict
+        ``pairs`` (n_machines, 2), ``accuracy`` and ``bias`` (n_machines,), ``n_labels`` with the virtual one, and
+        ``weights``: of the features (n_machines, n_features), or, where that would take more room, of the training
+        rows in ``rows`` (n_machines, n_rows).
+    """
+    pairs, problems = pair_problems(credible, candidates, virtual=virtual)
+    with progress_bar("pairs of labels", total=len(pairs), show=verbose) as bar:
+        machines = train_machines(products, problems, C, bar)
+    learned = {
+        "pairs": pairs,
+        "accuracy": machines.accuracy,
+        "bias": np.asarray(machines.weights.sum(axis=1)).ravel(),
+        "n_labels": candidates.shape[1] + virtual,
+    }
+    used = np.unique(machines.weights.indices)
+    rows, weights = products.X[used], machines.weights[:, used]
+    stored = rows.nnz if sp.issparse(rows) else rows.size
+    if len(pairs) * products.n_features <= stored + weights.nnz:
+        return learned | {"weights": dense(weights @ rows), "rows": None}
+    return learned | {"weights": sp.csr_array(weights), "rows": rows}
+
+
+def count_votes(X: Features, machines: dict[str, Any], *, weighted: bool) -> np.ndarray:
+    """The votes that each label wins against the others, ``(n_samples, n_labels)``, the virtual label last.
+
+    Parameters
+    ----------
+    weighted : bool
+        Whether a vote counts as much as the accuracy of its machine, or 1.
+    """
+    pairs, votes = machines["pairs"], np.zeros((X.shape[0], machines["n_labels"]))
+    each = machines["accuracy"] if weighted else np.ones(len(pairs))
+    places = np.arange(len(pairs))
+    shape = (machines["n_labels"], len(pairs))
+    lower, upper = (sp.csr_array((each, (pairs[:, side], places)), shape=shape) for side in (0, 1))
+    step = max(1, BLOCK // max(1, len(pairs)))
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        if machines["rows"] is not None:
+            block = block @ machines["rows"].T
+        decisions = machines["weights"] @ dense(block).T
+        decisions += machines["bias"][:, None]
+        won = lower @ (decisions > UNDECIDED) + upper @ (decisions < -UNDECIDED)
+        votes[start : start + step] = won.T
+    return votes

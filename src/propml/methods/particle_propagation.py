@@ -1,0 +1,266 @@
+"""Stage 1 of PARTICLE: labels are propagated over a graph of neighbours, and the credible ones are kept.
+
+Every row is rebuilt from its k nearest neighbours, N(i), by non-negative least squares; the weights, divided by their
+sum, are the transition matrix H. Confidences F live on the candidates only:
+
+    w_i = argmin ‖x_i − Σ_{a∈N(i)} w_a x_a‖²,  w ≥ 0
+    F⁰_ij = S_ij / |S_i|
+    F ← α H F + (1 − α) F⁰,   F_ij ← S_ij F_ij / Σ_{l∈S_i} F_il        until nothing changes
+
+A row is never judged by a graph that it is part of: the rows are dealt into folds, and those of one fold get their
+credible labels from the propagation among the others,
+
+    F_aj ← F_aj Σ_i S_ij / Σ_i F_ij
+    R_t = Σ_{a∈N(t)} (1 − d(t, a) / Σ_b d(t, b)) F_a,   scaled to [0, 1] in each row
+    credible_tj = S_tj [R_tj ≥ thr],   and where this is none, the candidates of largest R
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.methods.inner_products import BLOCK, InnerProducts
+from propml.methods.nonnegative import nonnegative_quadratic
+
+# The last bits of a distance, which rounding errors reach: what is left is more than nine digits.
+NOISY_BITS = 20
+
+
+def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """For every fold and row the k nearest other rows that are not in the fold, and their distances.
+
+    One search serves all folds; it takes the distances from the inner products, which are needed anyway.
+
+    Returns
+    -------
+    neighbours, distances : ndarray, shape (n_folds, n_samples, k)
+    """
+    n, n_folds = products.n_rows, int(folds.max()) + 1
+    neighbours = np.empty((n_folds, n, k), dtype=np.intp)
+    distances = np.empty((n_folds, n, k))
+    mask = (1 << max(NOISY_BITS, n.bit_length())) - 1
+    step = max(1, BLOCK // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        keys = _distance_keys(products, rows, mask)
+        nearest = _smallest(keys, min(4 * k, n))
+        # Nearly always the k nearest outside a fold are among the 4 k nearest; where not, all rows are sorted.
+        if any(((folds[nearest & mask] != fold).sum(axis=1) < k).any() for fold in range(n_folds)):
+            nearest = _smallest(keys, n)
+        for fold in range(n_folds):
+            outside = np.argsort(folds[nearest & mask] == fold, axis=1, kind="stable")[:, :k]
+            chosen = np.take_along_axis(nearest, outside, axis=1)
+            neighbours[fold, rows] = chosen & mask
+            distances[fold, rows] = np.sqrt((chosen & ~mask).view(np.float64))
+    return neighbours, distances
+
+
+def _distance_keys(products: InnerProducts, rows: slice, mask: int) -> np.ndarray:
+    """Integers that are ordered as the squared distances are, and hold the index of the row in their last bits.
+
+    The bits of a positive float are ordered as the float is. Without the last ones, which rounding errors reach, equal
+    distances are equal for dense and for sparse features, and the lower index comes first.
+    """
+    squared = products.squares[rows, None] + products.squares - 2 * products.block(rows)
+    squared[squared < 1e-12 * products.squares[rows, None]] = 0.0
+    keys = squared.view(np.int64)
+    keys += (mask + 1) // 2
+    keys &= ~mask
+    own = np.arange(rows.start, rows.stop)
+    keys[own - rows.start, own] = np.iinfo(np.int64).max & ~mask
+    keys |= np.arange(products.n_rows)
+    return keys
+
+
+def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
+    """The smallest keys of each row, in order."""
+    return np.sort(np.partition(keys, count - 1, axis=1)[:, :count], axis=1)
+
+
+def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """Non-negative weights that rebuild each row from its neighbours, divided by their sum.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n_rows,)
+    neighbours : ndarray, shape (n_rows, k)
+
+    Returns
+    -------
+    ndarray, shape (n_rows, k)
+        Each row sums to 1; where no weight is positive, all are equal.
+    """
+    k = neighbours.shape[1]
+    weights = np.empty(neighbours.shape)
+    step = max(1, BLOCK // (k + 1) ** 2)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        inner = products.among(np.column_stack([rows[part], neighbours[part]]))
+        gram, linear = inner[:, 1:, 1:], inner[:, 1:, 0]
+        # Neighbours may repeat each other; a trace of ridge shares the weight among them.
+        trace = np.trace(gram, axis1=1, axis2=2)
+        ridge = 1e-9 * np.where(trace > 0, trace, 1.0)
+        weights[part] = nonnegative_quadratic(gram + ridge[:, None, None] * np.eye(k), linear)
+    total = weights.sum(axis=1, keepdims=True)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / k)
+
+
+def transition_matrix(rows: np.ndarray, neighbours: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
+    """H, ``(n, n)``: the weight of each neighbour in each row."""
+    origin = np.repeat(rows, neighbours.shape[1])
+    return sp.csr_array(sp.coo_array((weights.ravel(), (origin, neighbours.ravel())), shape=(n, n)))
+
+
+def propagate(
+    transition: sp.csr_array, candidates: np.ndarray, alpha: float, *, tol: float = 1e-5, max_iter: int = 1000
+) -> np.ndarray:
+    """Confidences of the candidates after propagation.
+
+    Parameters
+    ----------
+    transition : csr_array, shape (n_samples, n_samples)
+        Rows without entries take no part.
+    candidates : ndarray of 0/1, shape (n_samples, n_labels)
+    alpha : float
+        Part of a confidence that comes from the neighbours.
+
+    Returns
+    -------
+    ndarray, shape (n_samples, n_labels)
+        Each row sums to 1 over its candidates.
+
+    Examples
+    --------
+    Row 1 is between two rows that agree on the first label.
+
+    >>> H = sp.csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
+    >>> propagate(H, np.array([[1, 0], [1, 1], [1, 0]]), alpha=0.5).round(2)
+    array([[1.  , 0.  ],
+           [0.75, 0.25],
+           [1.  , 0.  ]])
+    """
+    candidates = candidates.astype(bool)
+    row, label = np.nonzero(candidates)
+    start = _shared_out(candidates)[row, label]
+    # Only candidates carry confidence: the propagation is a matrix from candidate entries to candidate entries.
+    place = np.full(candidates.shape, -1, dtype=np.intp)
+    place[row, label] = np.arange(len(row))
+    spread = _on_candidates(transition, place, row, label)
+    confidence = start
+    for _ in range(max_iter):
+        raised = alpha * (spread @ confidence) + (1 - alpha) * start
+        raised /= np.bincount(row, weights=raised, minlength=len(candidates))[row]
+        change = np.abs(raised - confidence).max(initial=0.0)
+        confidence = raised
+        if change < tol:
+            break
+    result = np.zeros(candidates.shape)
+    result[row, label] = confidence
+    return result
+
+
+def _on_candidates(transition: sp.csr_array, place: np.ndarray, row: np.ndarray, label: np.ndarray) -> sp.csr_array:
+    """H between candidate entries: from (a, j) to (i, j) where both are candidates."""
+    counts = np.diff(transition.indptr)[row]
+    entry = np.repeat(np.arange(len(row)), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    stored = transition.indptr[row][entry] + within
+    source = place[transition.indices[stored], label[entry]]
+    kept = source >= 0
+    pairs = (entry[kept], source[kept])
+    return sp.csr_array(sp.coo_array((transition.data[stored][kept], pairs), shape=(len(row), len(row))))
+
+
+def credible_labels(
+    products: InnerProducts,
+    candidates: np.ndarray,
+    *,
+    k: int,
+    alpha: float,
+    threshold: float,
+    folds: np.ndarray,
+    released: bool = False,
+) -> np.ndarray:
+    """The credible labels of every row, from the propagation among the rows of the other folds.
+
+    Parameters
+    ----------
+    candidates : ndarray of 0/1, shape (n_samples, n_labels)
+    k : int
+        Neighbours; fewer where there are fewer rows.
+    folds : ndarray of int, shape (n_samples,)
+        The fold of each row.
+    released : bool
+        Do as the released code does: nothing is propagated, confidences are scaled to [0, 1] in each row, and where no
+        candidate reaches the threshold, the labels that do are taken although they are no candidates.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_samples, n_labels)
+    """
+    n = products.n_rows
+    k = min(k, n - int(np.bincount(folds).max()) - 1)
+    candidates = candidates.astype(bool)
+    if k < 1:
+        return candidates
+    neighbours, distances = nearest_outside_folds(products, folds, k)
+    credible = np.zeros(candidates.shape, dtype=bool)
+    for fold in range(len(neighbours)):
+        inside = np.flatnonzero(folds == fold)
+        known = candidates & (folds != fold)[:, None]
+        if released:
+            confidences = scaled_rows(with_class_mass(_shared_out(known), known))
+        else:
+            confidences = with_class_mass(_propagated(products, known, neighbours[fold], folds != fold, alpha), known)
+        ranks = _from_neighbours(confidences, neighbours[fold, inside], distances[fold, inside])
+        credible[inside] = _chosen(ranks, candidates[inside], threshold, outsiders=released)
+    return credible
+
+
+def _propagated(
+    products: InnerProducts, known: np.ndarray, neighbours: np.ndarray, outside: np.ndarray, alpha: float
+) -> np.ndarray:
+    rows = np.flatnonzero(outside)
+    weights = reconstruction_weights(products, rows, neighbours[rows])
+    return propagate(transition_matrix(rows, neighbours[rows], weights, len(known)), known, alpha)
+
+
+def _shared_out(candidates: np.ndarray) -> np.ndarray:
+    """S_ij / |S_i|: every candidate of a row is as likely as the others."""
+    return candidates / np.maximum(candidates.sum(axis=1, keepdims=True), 1)
+
+
+def with_class_mass(confidences: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Confidences whose sum over the rows is, for each label, the number of rows that have it as a candidate."""
+    mass = confidences.sum(axis=0)
+    return confidences * np.where(mass > 0, candidates.sum(axis=0) / np.where(mass > 0, mass, 1.0), 0.0)
+
+
+def _from_neighbours(confidences: np.ndarray, neighbours: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    """Confidences of new rows: those of their neighbours, the nearer the more, scaled to [0, 1] in each row."""
+    total = distances.sum(axis=1, keepdims=True)
+    nearness = 1.0 - np.divide(distances, total, out=np.zeros_like(distances), where=total > 0)
+    # A single neighbour has all of the distance, and would have no say.
+    nearness = nearness if distances.shape[1] > 1 else np.ones_like(nearness)
+    gathered = sum(nearness[:, [place]] * confidences[neighbours[:, place]] for place in range(neighbours.shape[1]))
+    return scaled_rows(np.asarray(gathered))
+
+
+def scaled_rows(values: np.ndarray) -> np.ndarray:
+    """Each row scaled to [0, 1]; 0 where all its values are equal."""
+    low, high = values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True)
+    return (values - low) / np.where(high > low, high - low, 1.0)
+
+
+def _chosen(ranks: np.ndarray, candidates: np.ndarray, threshold: float, outsiders: bool) -> np.ndarray:
+    """The candidates that reach the threshold; where there is none, those that come nearest, or else outsiders."""
+    chosen = candidates & (ranks >= threshold)
+    lost = ~chosen.any(axis=1)
+    if outsiders:
+        nearest = ranks >= threshold
+    else:
+        highest = np.where(candidates, ranks, -1.0).max(axis=1, keepdims=True)
+        nearest = candidates & (ranks == highest)
+    chosen[lost] = nearest[lost]
+    return chosen

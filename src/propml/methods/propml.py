@@ -1,0 +1,367 @@
+"""ProPML for tables: networks that learn from candidate labels, with everything chosen on candidates.
+
+Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Learning*, DSAA 2023.
+
+    L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
+
+``loss="propml"`` is the paper's loss. The default, ``loss="power"``, is the family between BCE and ProPML: candidates
+enter by the power mean of their probabilities, of order 0 (BCE) to 1 (ProPML); see :func:`propml.losses.power_loss`.
+
+Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
+
+* λ is chosen on held-out *candidates*, on a grid around the λ that balances the two terms (it falls with the number of
+  labels); the paper chose it on test labels. Every fold's networks train at once as one stacked model.
+* Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
+* The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout) and two
+  orders of the power mean are averaged with a linear partner, with shares found on held-out candidates.
+* The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
+
+For the paper's network: ``ProPMLClassifier("propml", lam=0.1, hidden=(256, 256), dropout=0.0, ema=0.0, cv=None,
+epochs=500)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.special import expit
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from propml.losses.named import get_loss
+from propml.methods.base import CandidateClassifier, Features
+from propml.neural.balance import lam_grid
+from propml.neural.criteria import Criterion, get_criterion
+from propml.neural.ensemble import Ensemble
+from propml.neural.experts import Choice
+from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds
+from propml.neural.recipe import Recipe
+from propml.neural.saving import ensemble_from_state, ensemble_state
+from propml.targets import Candidates
+
+ORDERS = (0.5, 1.0)
+# name -> (hidden widths, input dropout): what hidden="auto" averages
+KINDS: dict[str, tuple[tuple[int, ...], float]] = {"deep": ((256, 256), 0.0), "wide": ((512,), 0.3)}
+# With so many rows for each feature no input needs dropping.
+ROWS_PER_FEATURE = 10
+# Below so many rows nothing is held out: there is too little to judge by.
+FEWEST_ROWS = 10
+
+
+class ProPMLClassifier(CandidateClassifier):
+    """Networks that learn from candidate labels; λ, epochs, shares and threshold are chosen without a clean label.
+
+    Parameters
+    ----------
+    loss : {"power", "propml", "bce", "asl", "propall"} or callable
+        A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
+    lam : "auto" or float
+        Weight of the excluded labels; "auto" chooses it by cross-validation on candidates.
+    order : "auto" or float
+        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5 and 1.
+    hidden : "auto" or tuple of int
+        Widths of the hidden layers, ``()`` for a linear model; "auto" averages a deep network (256, 256) and a wide one
+        (512,) with input dropout (the deep one only where there are ten rows and more for each feature).
+    dropout, input_dropout : float
+        ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
+    linear : "auto" or bool
+        Whether a ridge regression on candidates is averaged in; "auto" means only with ``loss="power"``.
+    cv : int, iterable of (train, held-out) index pairs, or None
+        Folds. Each network is judged on the rows that it did not see, and the networks of all folds are averaged.
+        ``None`` trains on all rows for all epochs, with a given ``lam`` and a threshold of 0.5.
+    criterion : {"average_precision", "bce", "one_error"} or callable
+        How held-out candidates are judged; see :mod:`propml.neural.criteria`.
+    n_models : int
+        Networks of different seeds per fold, averaged.
+    epochs, batch_size : "auto" or int
+        "auto": about 1500 steps at most, in batches of 128 (more for many rows).
+    early_stopping : bool
+        Stop when no network has improved on its held-out rows for a third of the epochs.
+    learning_rate, weight_decay, ema : float
+        Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
+    threshold : "auto" or float
+        A probability to cut at, instead of the chosen cut.
+    device : str
+        "auto" takes a GPU where there is one.
+    bfloat16 : bool
+        Multiply matrices in bfloat16.
+    warm_start : bool
+        The next ``fit`` goes on from the weights, λ and scaling of the last one.
+    random_state : int, RandomState or None
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    lam_ : dict
+        The λ of each kind of network.
+    shares_ : dict
+        How much each expert is heard.
+    threshold_ : float
+        The chosen cut, on the averaged logit.
+    history_ : list of dict
+        For each kind of network the settings that were tried, and after every epoch the criterion on held-out
+        candidates and the training loss of every single network, ``(epochs, folds, seeds, settings)``.
+
+    Examples
+    --------
+    >>> from propml.datasets import digits_mosaic
+    >>> data = digits_mosaic(200)
+    >>> model = ProPMLClassifier(hidden=(64,), epochs=30, random_state=0).fit(data.X, data.candidates)
+    >>> model.predict_proba(data.X).shape
+    (200, 10)
+    """
+
+    _takes_unknown = True
+
+    def __init__(
+        self,
+        loss: str | Callable[..., torch.Tensor] = "power",
+        *,
+        lam: float | Literal["auto"] = "auto",
+        order: float | Literal["auto"] = "auto",
+        hidden: tuple[int, ...] | Literal["auto"] = "auto",
+        dropout: float = 0.5,
+        input_dropout: float = 0.0,
+        linear: bool | Literal["auto"] = "auto",
+        cv: int | Iterable[tuple[np.ndarray, np.ndarray]] | None = 5,
+        criterion: str | Criterion = "average_precision",
+        n_models: int = 1,
+        epochs: int | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        early_stopping: bool = True,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        ema: float = 0.99,
+        threshold: float | Literal["auto"] = "auto",
+        device: str = "auto",
+        bfloat16: bool = False,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.order = order
+        self.hidden = hidden
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.linear = linear
+        self.cv = cv
+        self.criterion = criterion
+        self.n_models = n_models
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.ema = ema
+        self.threshold = threshold
+        self.device = device
+        self.bfloat16 = bfloat16
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from features and candidate labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, shape (n_samples, n_features)
+            Raw features; they are scaled here. Sparse features stay sparse.
+        y : candidate labels
+            Anything that :func:`propml.targets.as_candidates` takes; -1 marks unknown entries.
+        sample_weight : array-like, shape (n_samples,), optional
+        """
+        features, candidates = self._validated(X, y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, features, ensure_non_negative=True)
+            weight = weight * (len(weight) / weight.sum())
+        if self.threshold != "auto":
+            if isinstance(self.threshold, str) or not 0 < self.threshold < 1:
+                raise ValueError(f'threshold is {self.threshold!r}; give a probability between 0 and 1, or "auto"')
+            self.thresholds_[:] = self.threshold
+        fitted = self._fit_ensemble(features, candidates, weight)
+        self._take(fitted)
+        return self
+
+    def _fit_ensemble(self, X: Features, candidates: Candidates, weight: np.ndarray | None) -> Fitted:
+        """The ensemble with its held-out opinions; what :meth:`fit` keeps a part of."""
+        seed = _seed(self.random_state)
+        n = len(candidates)
+        cv = self._folds(n)
+        plan = Plan(
+            self._choices(candidates, cv),
+            get_loss(self.loss)[0],
+            get_criterion(self.criterion),
+            [1 + seed * 97 + i for i in range(self._positive_int("n_models", self.n_models))],
+            self.loss == "power" if self.linear == "auto" else bool(self.linear),
+            self._device(),
+            {
+                "patience": max(5, self._n_epochs(n) // 3) if self.early_stopping else None,
+                "judge_every": max(1, self._n_epochs(n) // 50),
+                "bfloat16": self.bfloat16,
+                "show": bool(self.verbose),
+                "start": self._networks if self._goes_on() else None,
+            },
+        )
+        return fit_ensemble(X, candidates.to_matrix(), make_folds(n, cv, seed), plan, weight)
+
+    def _choices(self, candidates: Candidates, cv: Any) -> list[Choice]:
+        """The kinds of networks to train, each with the settings of the loss to choose from."""
+        kinds = (
+            {"network": (self.hidden, self.input_dropout)} if self.hidden != "auto" else self._kinds(len(candidates))
+        )
+        _, order = get_loss(self.loss)
+        orders: tuple[float, ...] = (order,)
+        if self.loss == "power" and self.order == "auto":
+            orders = ORDERS
+        elif self.loss == "power":
+            orders = (float(self.order),)
+        choices = []
+        for kind, (hidden, input_dropout) in kinds.items():
+            recipe = Recipe(
+                tuple(int(width) for width in hidden),
+                dropout=self.dropout,
+                input_dropout=input_dropout,
+                epochs=self._n_epochs(len(candidates)),
+                batch_size=self._n_batch(len(candidates)),
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                ema=self.ema,
+            )
+            for each in orders:
+                extra = {"order": each} if self.loss == "power" else {}
+                name = f"{kind}, order {each:g}" if len(orders) > 1 else kind
+                lams = [self.lam_[name]] if self._goes_on() else self._lams(candidates, each, cv)
+                choices.append(Choice(name, recipe, [{"lam": lam, **extra} for lam in lams]))
+        return choices
+
+    def _kinds(self, n: int) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Deep; and, unless rows are many for each feature, wide with the input dropout that few rows ask for."""
+        return {"deep": KINDS["deep"]} if n >= ROWS_PER_FEATURE * self.n_features_in_ else KINDS
+
+    def _goes_on(self) -> bool:
+        return bool(self.warm_start and getattr(self, "_networks", None))
+
+    def _lams(self, candidates: Candidates, order: float, cv: Any) -> list[float]:
+        if self.lam != "auto":
+            if isinstance(self.lam, str) or not 0 <= self.lam < np.inf:
+                raise ValueError(f'lam is {self.lam!r}; give a number of at least 0, or "auto"')
+            return [float(self.lam)]
+        if cv is None and self.cv is None:
+            raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
+        if cv is None:
+            return lam_grid(candidates, order, spread=(1.0,))
+        return lam_grid(candidates, order)
+
+    def _folds(self, n: int) -> int | list[tuple[np.ndarray, np.ndarray]] | None:
+        if self.cv is None or n < FEWEST_ROWS:
+            return None
+        if isinstance(self.cv, int | np.integer) and self.cv >= 2:
+            return int(self.cv)
+        if isinstance(self.cv, Iterable) and (pairs := list(self.cv)):
+            return pairs
+        raise ValueError(f"cv is {self.cv!r}; give at least 2 folds, (train, held-out) pairs, or None")
+
+    def _n_batch(self, n: int) -> int:
+        if self.batch_size == "auto":
+            return 128 if n < 20_000 else min(1024, n // 160)
+        return self._positive_int("batch_size", self.batch_size)
+
+    def _n_epochs(self, n: int) -> int:
+        if self.epochs == "auto":
+            return int(np.clip(1500 / max(n * 0.8 / self._n_batch(n), 1), 10, 250))
+        return self._positive_int("epochs", self.epochs)
+
+    @staticmethod
+    def _positive_int(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
+        return int(value)
+
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    def _take(self, fitted: Fitted) -> None:
+        self.ensemble_ = ensemble_state(fitted.ensemble)
+        # In double precision: then a row's scores do not depend on the rows that are scored with it.
+        self._module = ensemble_from_state(self.ensemble_).double()
+        # What a warm start goes on from: all networks, heard or not.
+        self._networks = {e.name: e.module for e in fitted.experts if "lam" in e.setting} if self.warm_start else {}
+        self.lam_ = {expert.name: expert.setting["lam"] for expert in fitted.experts if "lam" in expert.setting}
+        names = [expert.name for expert in fitted.experts]
+        self.shares_ = dict(zip(names, fitted.shares, strict=True))
+        self.threshold_ = fitted.ensemble.threshold
+        self.history_: list[dict[str, Any]] = [
+            {
+                "settings": list(fleet.settings),
+                "criterion": fleet.criterion,
+                "loss": fleet.loss,
+                "best_epoch": fleet.best_epoch,
+            }
+            for fleet in fitted.fleets
+        ]
+
+    def _scores(self, X: Features) -> np.ndarray:
+        device = self._device()
+        module = self._module.to(device)
+        rows = max(1, min(4096, 2**24 // max(X.shape[1], 1)))
+        parts = []
+        with torch.no_grad():
+            for start in range(0, X.shape[0], rows):
+                block = X[start : start + rows]
+                dense = sp.csr_array(block).toarray() if sp.issparse(block) else block
+                parts.append(module(torch.as_tensor(dense, device=device)).cpu().numpy())
+        self._module.to("cpu")
+        return np.concatenate(parts)
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return expit(scores)
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------
+
+    def to_torch(self) -> Ensemble:
+        """A plain ``torch.nn.Module``: raw float32 features ``(n, D)`` → logits, positive for predicted labels."""
+        check_is_fitted(self, "labels_")
+        return ensemble_from_state(self.ensemble_)
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model as ONNX: input ``X`` (any number of rows), outputs ``logits`` and ``probabilities``."""
+        from propml.neural.export import write_onnx
+
+        write_onnx(self.to_torch(), self.n_features_in_, path)
+
+    def _saved_params(self) -> dict[str, Any]:
+        params = super()._saved_params()
+        for name in ("loss", "criterion"):
+            if callable(params[name]):
+                raise ValueError(
+                    f"{name} is a function, which cannot be saved without pickle; save the model with to_torch() and "
+                    f"torch.save, or use a named {name}"
+                )
+        params["random_state"] = params["random_state"] if isinstance(params["random_state"], int) else None
+        return params
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model = super()._from_state(state)
+        model._module = ensemble_from_state(model.ensemble_).double()
+        model._networks = {}
+        return model
+
+
+def _seed(random_state: Any) -> int:
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer):
+        return int(random_state) % 2**31
+    return int(check_random_state(random_state).randint(2**31))

@@ -1,0 +1,32 @@
+"""Where λ lies: the scale on which the two terms of the loss pull alike."""
+
+import numpy as np
+
+from propml.targets import Candidates
+
+# ProPML does best at about 0.3 of the balanced λ, BCE at the balanced one; so far around it λ is tried.
+CENTRE = 0.3
+SPREAD = (1 / 3, 1.0, 3.0)
+
+
+def balanced_lam(candidates: Candidates, order: float = 1.0) -> float:
+    """The λ at which the pull on the candidates of an average row equals the push on its excluded labels.
+
+    At p = 1/2 everywhere the candidates of a row are pulled with total strength ``|S|^(1 - order) / 2`` (ProPML has
+    order 1, BCE order 0) and its excluded labels are pushed with ``λ (C - |S|) / 2``. Hence λ falls with the number of
+    labels: 1/3 for 6 labels of which 3 are candidates, 1/200 for 205 of which 5 are.
+
+    >>> round(balanced_lam(Candidates.from_matrix([[1, 1, 1, 0, 0, 0]])), 4)
+    0.3333
+    """
+    sizes = candidates.sizes()
+    pull = np.where(sizes > 0, np.maximum(sizes, 1.0) ** (1 - order), 0.0).mean()
+    known = (np.diff(candidates.states.indptr) - sizes).mean()  # stored and not a candidate: unknown
+    excluded = candidates.shape[1] - sizes.mean() - known
+    return float(pull / max(excluded, 1 / len(candidates)))
+
+
+def lam_grid(candidates: Candidates, order: float = 1.0, spread: tuple[float, ...] = SPREAD) -> list[float]:
+    """The λ that ``lam="auto"`` tries: multiples of the balanced one, shifted by the order of the power mean."""
+    centre = CENTRE**order * balanced_lam(candidates, order)
+    return [factor * centre for factor in spread]

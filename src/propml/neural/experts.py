@@ -1,0 +1,194 @@
+"""Experts: models that are trained fold by fold, chosen on held-out candidates, and heard together.
+
+An expert comes with its opinion on every row from a model that never saw that row. These held-out opinions choose λ,
+the share of each expert and the threshold; and they are what an audit of the labels looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from propml.neural.criteria import Criterion
+from propml.neural.ensemble import Linear, Networks, Standard
+from propml.neural.fleet import Fleet, Layers, Start, train_fleet
+from propml.neural.linear import fit_linear
+from propml.neural.recipe import Recipe
+from propml.neural.rows import Rows
+from propml.neural.training import Fold, Loss
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A part of the ensemble.
+
+    Attributes
+    ----------
+    name : str
+    module : nn.Module
+        Scaled features → standardised logits.
+    held : ndarray, shape (n, C)
+        Standardised logits on rows that the model behind them never saw; NaN for rows that no fold held out.
+    setting : dict
+        What was chosen for it, such as its λ.
+    """
+
+    name: str
+    module: nn.Module
+    held: np.ndarray
+    setting: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One kind of network: settings of the loss among which the held-out candidates choose."""
+
+    name: str
+    recipe: Recipe
+    settings: Sequence[dict[str, float]]
+
+
+def network_expert(
+    choice: Choice, fleet: Fleet, rows: Rows, folds: Sequence[Fold], n_rows: int, offset: int = 0
+) -> Expert:
+    """The networks of the setting that does best on held-out candidates, one per fold and seed, as one expert.
+
+    ``offset`` is the place of the choice's first setting among those of the fleet.
+    """
+    numbers = range(offset, offset + len(choice.settings))
+    score = np.nan_to_num(fleet.best[:, :, numbers].mean(axis=(0, 1)), nan=0.0)
+    chosen = numbers[int(score.argmin())]
+    n_folds, n_seeds, _ = fleet.best.shape
+    held = np.full((n_rows, fleet.n_labels), np.nan, dtype=np.float32)
+    for fold, values in zip(folds, fleet.held_logits(rows, folds, [chosen]), strict=True):
+        held[fold.held] = values.mean(axis=(0, 1))
+    standard = _standard(held)
+    members = [fleet.layers(f, seed, chosen) for f in range(n_folds) for seed in range(n_seeds)]
+    module = Networks(members, choice.recipe.skip and bool(choice.recipe.hidden), standard)
+    return Expert(choice.name, module, standard.apply(held), dict(choice.settings[chosen - offset]))
+
+
+def train_networks(
+    choices: Sequence[Choice],
+    rows: Rows,
+    candidates: Tensor,
+    folds: Sequence[Fold],
+    *,
+    seeds: Sequence[int],
+    loss: Loss,
+    criterion: Criterion,
+    start: Mapping[str, nn.Module] | None = None,
+    **training: Any,
+) -> tuple[list[Expert], list[Fleet]]:
+    """One expert per choice; choices with the same recipe are trained in one fleet.
+
+    ``start`` holds, by the name of a choice, networks (one per fold and seed) to go on from.
+    """
+    experts: list[Expert] = []
+    fleets: list[Fleet] = []
+    for recipe in dict.fromkeys(choice.recipe for choice in choices):
+        alike = [choice for choice in choices if choice.recipe == recipe]
+        settings = [setting for choice in alike for setting in choice.settings]
+        fleet = train_fleet(
+            rows,
+            candidates,
+            folds,
+            recipe,
+            settings,
+            seeds=seeds,
+            loss=loss,
+            criterion=criterion,
+            start=_starts(alike, start, len(seeds)) if start else None,
+            **training,
+        )
+        fleets.append(fleet)
+        offset = 0
+        for choice in alike:
+            experts.append(network_expert(choice, fleet, rows, folds, len(candidates), offset))
+            offset += len(choice.settings)
+    return experts, fleets
+
+
+def _starts(choices: Sequence[Choice], start: Mapping[str, nn.Module], n_seeds: int) -> Start:
+    """Where the network of (fold, seed, setting) starts: the last one of its choice."""
+    owner = [choice.name for choice in choices for _ in choice.settings]
+
+    def layers(fold: int, seed: int, setting: int) -> Layers | None:
+        networks = start.get(owner[setting])
+        number = fold * n_seeds + seed
+        if not isinstance(networks, Networks) or number >= len(networks.weights[0]):
+            return None
+        pairs = zip(networks.weights, networks.biases, strict=True)
+        return [(w[number].numpy(), b[number, 0].numpy()) for w, b in pairs]
+
+    return layers
+
+
+def linear_expert(X: Any, states: np.ndarray, folds: Sequence[Fold], weight: np.ndarray | None) -> Expert:
+    """Ridge regression on candidates: fitted fold by fold for its held-out opinions, then on all rows."""
+    held = np.full(states.shape, np.nan, dtype=np.float32)
+    for fold in folds:
+        if len(fold.held):
+            part = None if weight is None else weight[fold.train]
+            coefficients, bias = fit_linear(X[fold.train], states[fold.train], part)
+            held[fold.held] = np.asarray(X[fold.held] @ coefficients) + bias
+    everything = np.unique(np.concatenate([np.concatenate([fold.train, fold.held]) for fold in folds]))
+    coefficients, bias = fit_linear(X[everything], states[everything], None if weight is None else weight[everything])
+    logits = _logit(np.clip(held, 0.01, 0.99))
+    standard = _standard(logits)
+    return Expert("linear", Linear(coefficients, bias, standard), standard.apply(logits))
+
+
+def choose_shares(
+    experts: Sequence[Expert],
+    states: np.ndarray,
+    criterion: Criterion,
+    weight: np.ndarray | None = None,
+    *,
+    rounds: int = 20,
+    most_rows: int = 5000,
+) -> list[float]:
+    """How much each expert is heard: the shares, summing to one, with which held-out candidates are predicted best.
+
+    Greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose opinion,
+    added to the sum so far, does best. Then the one-standard-error rule (Breiman et al., 1984): where the linear model
+    alone is within one standard error of that mixture, it alone is heard, being the simpler one. With noisy candidates
+    this matters: what predicts them a little better may have learned their noise.
+    """
+    seen = np.flatnonzero(np.isfinite(experts[0].held[:, 0]))
+    if len(experts) == 1 or len(seen) == 0:
+        return [1 / len(experts)] * len(experts)
+    rows = seen[:: len(seen) // most_rows + 1]
+    opinions = torch.stack([torch.from_numpy(expert.held[rows]) for expert in experts])
+    candidates = torch.from_numpy(states[rows])
+    counted = torch.ones(len(rows)) if weight is None else torch.from_numpy(weight[rows]).float()
+    counted = counted / counted.sum().clamp(min=1e-12)
+    picked = np.zeros(len(experts))
+    total = torch.zeros_like(opinions[0])
+    for _ in range(rounds):
+        values = [float(criterion(total + opinion, candidates) @ counted) for opinion in opinions]
+        best = int(np.argmin(values))
+        picked[best] += 1
+        total = total + opinions[best]
+    for number, expert in enumerate(experts):
+        if isinstance(expert.module, Linear):
+            mixture = criterion(total, candidates)
+            error = float(mixture.std()) / len(rows) ** 0.5
+            if float(criterion(opinions[number], candidates) @ counted) <= float(mixture @ counted) + error:
+                picked = np.where(np.arange(len(experts)) == number, rounds, 0)
+    return [float(share) for share in picked / rounds]
+
+
+def _standard(held: np.ndarray) -> Standard:
+    """Mean and deviation over the rows that were held out."""
+    seen = np.isfinite(held[:, 0])
+    return Standard.of(held[seen]) if seen.any() else Standard()
+
+
+def _logit(p: np.ndarray) -> np.ndarray:
+    return np.log(p) - np.log1p(-p)

@@ -1,0 +1,213 @@
+"""One stack in training: parameters, optimiser, streams of random numbers, and the step that a GPU replays."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from propml.neural.network import StackedMLP, StackShape
+from propml.neural.recipe import Recipe
+from propml.neural.rows import MASK_ROWS, Rows, gathered, keep_mask
+
+# (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)
+Loss = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Which rows a member is trained on, and which it never sees; ``name`` keys its random numbers."""
+
+    train: np.ndarray
+    held: np.ndarray
+    name: int = 0
+
+
+class StackTrainer:
+    """Trains ``folds × seeds × settings`` networks, epoch by epoch.
+
+    Random numbers come from streams of their own (the order of rows per fold; weights and dropout per fold and seed),
+    so a member learns the same whether it is trained alone or among hundreds.
+
+    Parameters
+    ----------
+    rows : Rows
+    candidates : Tensor of int8, shape (n, C), on the device that is to be used
+    folds : sequence of Fold
+    recipe : Recipe
+    settings : sequence of mappings
+        Arguments of the loss that differ between members, such as ``{"lam": 0.1}``; the same keys in each.
+    seeds : sequence of int
+    loss : callable
+    example_weight : Tensor, shape (n,), optional
+    bfloat16 : bool
+        Multiply matrices in bfloat16.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        candidates: Tensor,
+        folds: Sequence[Fold],
+        recipe: Recipe,
+        settings: Sequence[Mapping[str, float]],
+        seeds: Sequence[int],
+        loss: Loss,
+        *,
+        example_weight: Tensor | None = None,
+        bfloat16: bool = False,
+    ) -> None:
+        device = candidates.device
+        self.rows, self.candidates, self.folds, self.recipe, self.loss = rows, candidates, folds, recipe, loss
+        self.bfloat16 = bfloat16
+        shape = StackShape(len(folds), len(seeds), len(settings), rows.n_features, candidates.shape[1])
+        streams = [(fold.name, seed) for fold in folds for seed in seeds]
+        starts = [torch.Generator().manual_seed(_mixed(1, *stream)) for stream in streams]
+        self.stack = StackedMLP(shape, recipe, starts).to(device)
+        self.averaged = StackedMLP(shape, recipe, starts).to(device) if recipe.ema else self.stack
+        self.mean = [torch.zeros_like(p) for p in self.stack.parameters()] if recipe.ema else []
+        self.steps_done = 0
+        self.order_generators = [torch.Generator().manual_seed(_mixed(2, fold.name)) for fold in folds]
+        self.input_generators = [torch.Generator(device).manual_seed(_mixed(3, fold.name)) for fold in folds]
+        self.mask_generators = [torch.Generator(device).manual_seed(_mixed(4, *stream)) for stream in streams]
+        self.settings = {
+            key: torch.tensor([s[key] for s in settings], device=device).repeat(len(streams)).unsqueeze(1)
+            for key in settings[0]
+        }
+        self.weight = torch.ones(len(candidates), device=device) if example_weight is None else example_weight
+        longest = max(len(fold.train) for fold in folds)
+        self.steps = max(1, round(longest / recipe.batch_size))
+        self.per_step = -(-longest // self.steps)
+        room = (len(folds), self.steps, self.per_step)
+        # What a step reads: written once per epoch, in place, since a CUDA graph reads these very buffers.
+        self.order = torch.zeros(room, dtype=torch.long, device=device)
+        self.share = torch.zeros(room, device=device)
+        self.at = torch.zeros(1, dtype=torch.long, device=device)
+        self.masks: list[Tensor] = []
+        self.input_mask: Tensor | None = None
+        self.total = torch.zeros(shape.members, device=device)
+        self.optimiser = self._optimiser()
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def _optimiser(self) -> torch.optim.Optimizer:
+        first = self.stack.first
+        decayed = [p for p in self.stack.parameters() if p is first or p.shape[1] > 1]
+        spared = [p for p in self.stack.parameters() if not (p is first or p.shape[1] > 1)]
+        return torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": self.recipe.weight_decay}, {"params": spared, "weight_decay": 0.0}],
+            lr=self.recipe.learning_rate,
+            fused=True,
+            capturable=first.device.type == "cuda",
+        )
+
+    def epoch(self) -> Tensor:
+        """Train every member on all of its rows once; returns their mean losses, ``(members,)``."""
+        self._shuffle()
+        self.total.zero_()
+        self.at.zero_()
+        for _ in range(self.steps):
+            if self.graph is None:
+                self._step()
+            else:
+                self.graph.replay()
+        self.steps_done += self.steps
+        return self.total / self.steps
+
+    def capture(self) -> None:
+        """Record one step as a CUDA graph; parameters, optimiser and random numbers are put back as they were."""
+        self._shuffle(draw=False)
+        before = [p.detach().clone() for p in self.stack.parameters()]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.at.zero_()
+                self._step()
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        self.at.zero_()
+        with torch.cuda.graph(self.graph):
+            self._step()
+        with torch.no_grad():
+            for parameter, value in zip(self.stack.parameters(), before, strict=True):
+                parameter.copy_(value)
+            for state in self.optimiser.state.values():
+                for value in state.values():
+                    value.zero_()
+            for value in self.mean:
+                value.zero_()
+
+    @torch.no_grad()
+    def refresh_averaged(self) -> StackedMLP:
+        """The running mean of the weights, corrected for its start at zero, as a stack that can be evaluated."""
+        scale = 1 - self.recipe.ema**self.steps_done
+        if self.mean:
+            for parameter, mean in zip(self.averaged.parameters(), self.mean, strict=True):
+                parameter.copy_(mean / scale)
+        return self.averaged
+
+    def _shuffle(self, *, draw: bool = True) -> None:
+        """A new order of rows, and new dropout masks, for one epoch; each from its own stream of random numbers."""
+        for f, fold in enumerate(self.folds):
+            n = len(fold.train)
+            order = torch.randperm(n, generator=self.order_generators[f]) if draw else torch.arange(n)
+            parts = np.array_split(fold.train[order.numpy()], self.steps)
+            self.order[f] = torch.as_tensor(padded(parts, self.per_step))
+            counts = torch.tensor([[len(part)] for part in parts])
+            self.share[f] = (torch.arange(self.per_step) < counts) / counts.clamp(min=1)
+        self.share.mul_(self.weight[self.order])
+        fresh: list[Tensor] = []
+        if self.recipe.dropout > 0:
+            n = min(len(self.candidates), MASK_ROWS)
+            for width in self.recipe.hidden:
+                drawn = [keep_mask((n, width), self.recipe.dropout, _own(g, draw)) for g in self.mask_generators]
+                fresh.append(torch.stack(drawn))
+        if self.recipe.input_dropout > 0:
+            sources = [_own(g, draw) for g in self.input_generators]
+            fresh.append(self.rows.drawn_mask(self.recipe.input_dropout, sources))
+        held = [*self.masks, self.input_mask] if self.input_mask is not None else self.masks
+        if held:
+            for old, new in zip(held, fresh, strict=True):
+                old.copy_(new)
+            return
+        if self.recipe.input_dropout > 0:
+            self.input_mask = fresh.pop()
+        self.masks = fresh
+
+    def _step(self) -> None:
+        index = self.order.index_select(1, self.at).squeeze(1)
+        share = self.share.index_select(1, self.at).squeeze(1)
+        per_fold, seeds = self.stack.shape.per_fold, self.stack.shape.seeds
+        masks = [gathered(mask, index.repeat_interleave(seeds, dim=0)) for mask in self.masks]
+        with torch.autocast(index.device.type, torch.bfloat16, enabled=self.bfloat16):
+            wide = self.rows.product(index, self.stack.first, self.input_mask)
+            logits = self.stack(wide, masks)
+        targets = self.candidates[index].repeat_interleave(per_fold, dim=0)
+        values = self.loss(logits.float(), targets, **self.settings)
+        loss = (values * share.repeat_interleave(per_fold, dim=0)).sum(dim=1)
+        loss.sum().backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.total += loss.detach()
+        self.at += 1
+        if self.mean:
+            torch._foreach_lerp_(self.mean, [p.detach() for p in self.stack.parameters()], 1 - self.recipe.ema)
+
+
+def padded(parts: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """Index arrays as one matrix, filled up with row 0 (which nobody counts there)."""
+    matrix = np.zeros((len(parts), length), dtype=np.int64)
+    for row, part in zip(matrix, parts, strict=True):
+        row[: len(part)] = part
+    return matrix
+
+
+def _own(generator: torch.Generator, draw: bool) -> torch.Generator:
+    """The stream itself, or a copy of it where its numbers are not to be used up."""
+    return generator if draw else generator.clone_state()
+
+
+def _mixed(*numbers: int) -> int:
+    """One seed from several numbers, far apart for neighbours."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,314 @@
+"""Facts about ProPMLClassifier beyond the contract of all methods."""
+
+import json
+import struct
+
+import numpy as np
+import onnxruntime
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import propml
+from propml import ProPMLClassifier
+from propml.corruption import svm_confusions
+from propml.datasets import digits_mosaic
+from propml.losses import propml_loss
+from propml.metrics import average_precision, hamming_loss
+
+QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def mosaic():
+    train, test = digits_mosaic(400, split="train"), digits_mosaic(200, 1, split="test")
+    return train.X, svm_confusions(train.X, train.truth, 1.0), test.X, test.truth
+
+
+@pytest.fixture(scope="module")
+def model(mosaic):
+    return ProPMLClassifier(**QUICK).fit(mosaic[0], mosaic[1])
+
+
+def test_everything_was_chosen_and_is_told(model):
+    assert set(model.shares_) == {"network, order 0.5", "network, order 1", "linear"}
+    assert sum(model.shares_.values()) == pytest.approx(1)
+    assert set(model.lam_) == {"network, order 0.5", "network, order 1"}
+    (history,) = model.history_
+    epochs, folds, seeds, settings = history["criterion"].shape
+    assert (folds, seeds, settings) == (3, 1, 6)
+    assert epochs <= 20
+    assert history["loss"].shape == history["criterion"].shape
+    assert len(history["settings"]) == 6
+    assert history["loss"][-1].mean() < history["loss"][0].mean()
+
+
+@pytest.mark.parametrize("loss", ["propml", "bce", "asl", "propall", "power"])
+def test_every_loss_learns(loss, mosaic):
+    X, candidates, X_test, truth = mosaic
+    lam = 1.0 if loss == "propall" else 0.1  # ProPaLL has no λ
+    model = ProPMLClassifier(loss, lam=lam, cv=None, hidden=(64,), epochs=40, linear=False, random_state=0)
+    scores = model.fit(X, candidates).decision_function(X_test)
+    assert average_precision(truth, scores) > 0.6  # random scores: 0.45
+
+
+def test_a_function_of_ones_own_is_a_loss(mosaic):
+    def mine(logits, candidates, *, lam):
+        return propml_loss(logits, candidates, lam=lam)
+
+    X, candidates, X_test, _ = mosaic
+    settings = {**QUICK, "lam": 0.1}
+    ours = ProPMLClassifier("propml", **settings).fit(X, candidates).decision_function(X_test)
+    theirs = ProPMLClassifier(mine, **settings).fit(X, candidates)
+    np.testing.assert_allclose(theirs.decision_function(X_test), ours)
+    with pytest.raises(ValueError, match="loss is a function, which cannot be saved"):
+        theirs.save("nowhere.safetensors")
+
+
+def test_the_papers_network_is_plain(mosaic):
+    X, candidates, X_test, _ = mosaic
+    paper = ProPMLClassifier(
+        "propml", lam=0.1, hidden=(16, 16), dropout=0.0, ema=0.0, cv=None, epochs=3, random_state=0
+    ).fit(X, candidates)
+    assert paper.lam_ == {"network": 0.1}
+    assert paper.threshold_ == 0.0
+    assert paper.shares_ == {"network": 1.0}
+    logits = paper.to_torch()(torch.as_tensor(X_test, dtype=torch.float32))
+    np.testing.assert_allclose(logits.detach(), paper.decision_function(X_test), atol=1e-4)
+
+
+def test_predictions_cut_where_a_threshold_that_knows_the_truth_would(mosaic):
+    X, candidates, X_test, truth = mosaic
+    model = ProPMLClassifier(hidden=(128,), epochs=60, random_state=0).fit(X, candidates)
+    scores = model.decision_function(X_test)
+    best = min(
+        hamming_loss(truth, (scores > cut).astype(int)) for cut in np.quantile(scores, np.linspace(0.2, 0.99, 80))
+    )
+    at_candidates = hamming_loss(truth, (scores > np.quantile(scores, 1 - candidates.sizes().mean() / 10)).astype(int))
+    ours = hamming_loss(truth, model.predict(X_test))
+    assert ours < best + 0.05
+    assert ours < at_candidates
+
+
+def test_more_models_are_averaged(mosaic):
+    X, candidates, _X_test, _ = mosaic
+    model = ProPMLClassifier(**QUICK, n_models=2, linear=False).fit(X, candidates)
+    assert model.history_[0]["loss"].shape[2] == 2
+    assert len(model.ensemble_["experts"][0]["weights"][0]) == 6  # 3 folds × 2 seeds
+
+
+def test_seeds(mosaic, model):
+    X, candidates, X_test, _ = mosaic
+    other = ProPMLClassifier(**{**QUICK, "random_state": 1}).fit(X, candidates)
+    assert not np.allclose(other.decision_function(X_test), model.decision_function(X_test))
+    state = np.random.RandomState(0)
+    drawn = ProPMLClassifier(**{**QUICK, "random_state": state, "epochs": 2}).fit(X, candidates)
+    again = ProPMLClassifier(**{**QUICK, "random_state": state, "epochs": 2}).fit(X, candidates)
+    assert not np.allclose(drawn.decision_function(X_test), again.decision_function(X_test))
+
+
+def test_a_warm_start_goes_on(mosaic):
+    X, candidates, _, _ = mosaic
+    model = ProPMLClassifier(**{**QUICK, "epochs": 5}, warm_start=True).fit(X, candidates)
+    lams, first = dict(model.lam_), model.history_[0]["loss"]
+    model.fit(X, candidates)
+    assert model.lam_ == lams
+    second = model.history_[0]["loss"]
+    assert second[0].mean() < first[0].mean()
+    fresh = ProPMLClassifier(**{**QUICK, "epochs": 5}).fit(X, candidates)
+    np.testing.assert_allclose(fresh.history_[0]["loss"], first)
+
+
+def test_weights_scale_the_loss_of_their_rows():
+    # Two groups disagree about the same features; the heavier one is believed.
+    X = np.tile(np.eye(2), (60, 1))
+    S = np.zeros((120, 2), int)
+    S[:60] = np.tile(np.eye(2, dtype=int), (30, 1))
+    S[60:] = 1 - S[:60]
+    for heavy in (slice(0, 60), slice(60, 120)):
+        weight = np.full(120, 0.02)
+        weight[heavy] = 1.0
+        model = ProPMLClassifier(**{**QUICK, "epochs": 60}, batch_size=16).fit(X, S, sample_weight=weight)
+        scores = model.decision_function(X[:2])
+        believed = S[heavy][:2].astype(bool)
+        assert (scores[believed] > scores[~believed]).all()
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        ProPMLClassifier(**QUICK).fit(X, S, sample_weight=np.zeros(120))
+    with pytest.raises(ValueError, match="Negative values"):
+        ProPMLClassifier(**QUICK).fit(X, S, sample_weight=-np.ones(120))
+
+
+def test_unknown_entries_teach_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    S = (X > 0).astype(int)
+    S[:, 0] = np.where(rng.random(200) < 0.5, -1, S[:, 0])
+    S[S.max(axis=1) <= 0, 2] = 1
+    model = ProPMLClassifier(**{**QUICK, "epochs": 60}).fit(X, S)
+    scores = model.decision_function(X)
+    assert np.corrcoef(scores[:, 0], X[:, 0])[0, 1] > 0.8
+
+
+# --- inside scikit-learn ---------------------------------------------------------------------------------------------
+
+
+def test_in_a_pipeline_a_search_and_cross_validation(mosaic):
+    X, candidates, _, _ = mosaic
+    y = candidates.to_matrix(int)
+    quick = ProPMLClassifier("propml", hidden=(16,), cv=2, epochs=3, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), quick)
+    chances = cross_val_predict(pipeline, X, y, cv=3, method="predict_proba")
+    assert chances.shape == (400, 10)
+    search = GridSearchCV(quick, {"lam": [0.05, 0.5]}, cv=2, scoring="roc_auc").fit(X, y)
+    assert search.best_params_["lam"] in (0.05, 0.5)
+
+
+def test_sample_weight_is_routed(mosaic):
+    X, candidates, _, _ = mosaic
+    with config_context(enable_metadata_routing=True):
+        quick = ProPMLClassifier(**{**QUICK, "epochs": 2}).set_fit_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, quick)
+        pipeline.fit(X, candidates.to_matrix(int), sample_weight=np.ones(400))
+    assert pipeline[-1].labels_ == tuple(range(10))
+
+
+# --- large and strange -----------------------------------------------------------------------------------------------
+
+
+def test_sparse_features_are_never_densified_as_a_whole(monkeypatch):
+    X = sp.random_array((300, 20_000), density=0.002, rng=np.random.default_rng(0), format="csr")
+    S = (np.random.default_rng(1).random((300, 4)) < 0.4).astype(int)
+    dense = sp.csr_array.toarray
+
+    def guarded(self, *args, **kwargs):
+        assert self.shape[0] * self.shape[1] <= 2**24, f"a sparse matrix of shape {self.shape} was made dense"
+        return dense(self, *args, **kwargs)
+
+    monkeypatch.setattr(sp.csr_array, "toarray", guarded)
+    model = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, random_state=0).fit(X, S)
+    assert model.predict_proba(sp.vstack([X] * 4, format="csr")).shape == (1200, 4)
+
+
+def test_ten_thousand_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    S = sp.csr_array((np.ones(180, int), (np.repeat(np.arange(60), 3), rng.integers(10_000, size=180))), (60, 10_000))
+    S.data[:] = 1
+    S = (S > 0).astype(int)
+    model = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, lam=0.001, linear=False, random_state=0).fit(X, S)
+    assert model.predict_proba(X[:3]).shape == (3, 10_000)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_few_rows(n):
+    X = np.arange(2.0 * n).reshape(n, 2)
+    S = np.tile([[1, 0, 1]], (n, 1))
+    model = ProPMLClassifier(epochs=5, random_state=0).fit(X, S)
+    assert model.predict_proba(X).shape == (n, 3)
+
+
+# --- saved, exported -------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_file_is_refused(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"]["kind"] = "RidgeClassifier"
+    forged = json.dumps(header).encode()
+    flipped = bytearray(data)
+    flipped[-100] ^= 1
+    other_kind = struct.pack("<Q", len(forged)) + forged + data[8 + length :]
+    for damaged in (data[: len(data) // 2], data[:20], b"", bytes(flipped), other_kind):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"cut short|checksum|no saved model"):
+            propml.load(path)
+    with pytest.raises(FileNotFoundError, match="no saved model at"):
+        propml.load(tmp_path / "nowhere")
+
+
+def test_a_file_of_another_kind_or_a_newer_version_is_told(model, tmp_path, monkeypatch):
+    from propml.methods.ridge import RidgeClassifier
+
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    with pytest.raises(ValueError, match="holds a ProPMLClassifier, not a RidgeClassifier"):
+        RidgeClassifier.load(path)
+    monkeypatch.setattr("propml.persistence.FORMAT", 99)
+    model.save(path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="format 99"):
+        propml.load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(model, tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    path.write_text("old")
+
+    def full(*args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("propml.persistence.os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        model.save(path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_onnx_gives_the_same_probabilities(model, mosaic, tmp_path):
+    X = mosaic[2].astype(np.float32)
+    model.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    for rows in (1, 7, 200):
+        logits, chances = session.run(["logits", "probabilities"], {"X": X[:rows]})
+        np.testing.assert_allclose(logits, model.decision_function(X[:rows]), atol=2e-4)
+        np.testing.assert_allclose(chances, model.predict_proba(X[:rows]), atol=1e-4)
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"loss": "hinge"}, "loss is 'hinge'; choose one of propml"),
+        ({"lam": -1}, "lam is -1"),
+        ({"lam": "best"}, "lam is 'best'"),
+        ({"cv": None}, 'lam="auto" needs held-out rows'),
+        ({"cv": 1}, "cv is 1"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"epochs": 2.5}, "epochs is 2.5"),
+        ({"n_models": 0}, "n_models is 0"),
+        ({"batch_size": -3}, "batch_size is -3"),
+        ({"threshold": 2.0}, "threshold is 2.0"),
+        ({"criterion": "accuracy"}, "criterion is 'accuracy'"),
+        ({"dropout": 1.5}, "dropout is 1.5"),
+    ],
+)
+def test_bad_settings_are_told(settings, told):
+    with pytest.raises(ValueError, match=told):
+        ProPMLClassifier(**settings).fit(np.random.default_rng(0).normal(size=(20, 2)), np.tile([[1, 0]], (20, 1)))
+
+
+def test_a_threshold_of_ones_own(mosaic, model):
+    X, candidates, X_test, _ = mosaic
+    strict = ProPMLClassifier(**QUICK, threshold=0.9).fit(X, candidates)
+    np.testing.assert_array_equal(strict.predict(X_test), model.predict_proba(X_test) > 0.9)
+
+
+@pytest.mark.slow
+def test_the_default_settings_pass_scikit_learns_checks():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    expected = {f"check_sample_weight_equivalence_on_{kind}_data": "see the contract" for kind in ("dense", "sparse")}
+    for result in check_estimator(
+        ProPMLClassifier(random_state=0), expected_failed_checks=expected, on_skip=None, on_fail=None
+    ):
+        assert result["status"] in ("passed", "skipped", "xfail"), (result["check_name"], result["exception"])
