@@ -23,7 +23,7 @@ test-slow: $(VENV)/.test ## run the tests marked slow
 	$(PYTEST) -n 2 -m slow $(ARGS)
 
 coverage: $(VENV)/.test  ## run the tests and print line coverage
-	$(PYTEST) -n 2 -m "not slow" --cov=propml --cov-report=term-missing $(ARGS)
+	$(PYTEST) -n 2 -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
 
 lint: $(VENV)/.test      ## ruff and mypy
 	$(BIN)/ruff check .

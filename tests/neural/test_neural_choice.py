@@ -220,7 +220,7 @@ def test_an_expert_that_knows_is_heard_more_than_one_that_guesses():
     assert sum(shares) == pytest.approx(1)
 
 
-def test_a_linear_model_within_one_standard_error_is_heard_alone():
+def test_a_linear_model_that_is_not_clearly_worse_is_heard_alone():
     rng = np.random.default_rng(0)
     states = (rng.random((200, 5)) < 0.4).astype(np.int8)
     good = states + 0.5 * rng.normal(size=states.shape)

@@ -22,6 +22,9 @@ from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
 from propml.neural.training import Fold, Loss
 
+# By so many standard errors a mixture must be better than the linear model alone.
+DOUBT = 2.0
+
 
 @dataclass(frozen=True)
 class Expert:
@@ -156,9 +159,9 @@ def choose_shares(
     """How much each expert is heard: the shares, summing to one, with which held-out candidates are predicted best.
 
     Greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose opinion,
-    added to the sum so far, does best. Then the one-standard-error rule (Breiman et al., 1984): where the linear model
-    alone is within one standard error of that mixture, it alone is heard, being the simpler one. With noisy candidates
-    this matters: what predicts them a little better may have learned their noise.
+    added to the sum so far, does best. Then a standard-error rule (as in Breiman et al., 1984): unless that mixture is
+    better than the linear model alone by two standard errors, the linear model, being simpler, is heard alone. With
+    noisy candidates this matters: what predicts them a little better may have learned their noise.
     """
     seen = np.flatnonzero(np.isfinite(experts[0].held[:, 0]))
     if len(experts) == 1 or len(seen) == 0:
@@ -178,7 +181,7 @@ def choose_shares(
     for number, expert in enumerate(experts):
         if isinstance(expert.module, Linear):
             mixture = criterion(total, candidates)
-            error = float(mixture.std()) / len(rows) ** 0.5
+            error = DOUBT * float(mixture.std()) / len(rows) ** 0.5
             if float(criterion(opinions[number], candidates) @ counted) <= float(mixture @ counted) + error:
                 picked = np.where(np.arange(len(experts)) == number, rounds, 0)
     return [float(share) for share in picked / rounds]
