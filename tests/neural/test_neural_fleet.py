@@ -128,13 +128,14 @@ def test_one_step_is_adam_on_the_batch_mean_of_the_loss():
 def test_the_running_mean_of_weights():
     X, candidates, _ = problem(n=24)
     everything = [Fold(np.arange(24), np.arange(0))]
-    recipe = Recipe((), ema=0.5, dropout=0.0, batch_size=8, epochs=1)
+    recipe = Recipe((), ema=0.5, dropout=0.0, batch_size=2, epochs=1)  # 12 steps: the mean moves after 8 and 12
     trainer = StackTrainer(make_rows(X, CPU), candidates, everything, recipe, [{"lam": 1.0}], (0,), propml_loss)
     seen = []
     step = trainer._step
     trainer._step = lambda: (step(), seen.append(trainer.stack.first.detach().clone()))
     trainer.epoch()
-    expected = (0.125 * seen[0] + 0.25 * seen[1] + 0.5 * seen[2]) / 0.875
+    early, late = 1 - 0.5**8, 1 - 0.5**4
+    expected = ((1 - late) * early * seen[7] + late * seen[11]) / (1 - 0.5**12)
     torch.testing.assert_close(trainer.refresh_averaged().first.detach(), expected)
 
 

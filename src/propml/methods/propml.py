@@ -46,6 +46,8 @@ from propml.targets import Candidates
 ORDERS = (0.5, 1.0)
 # name -> (hidden widths, input dropout): what hidden="auto" averages
 KINDS: dict[str, tuple[tuple[int, ...], float]] = {"deep": ((256, 256), 0.0), "wide": ((512,), 0.3)}
+# Training steps of epochs="auto": early stopping usually ends before.
+MOST_STEPS = 1000
 # With so many rows for each feature no input needs dropping.
 ROWS_PER_FEATURE = 10
 # Below so many rows nothing is held out: there is too little to judge by.
@@ -78,7 +80,7 @@ class ProPMLClassifier(CandidateClassifier):
     n_models : int
         Networks of different seeds per fold, averaged.
     epochs, batch_size : "auto" or int
-        "auto": about 1500 steps at most, in batches of 128 (more for many rows).
+        "auto": about 1000 steps at most, in batches of 128 (more for many rows).
     early_stopping : bool
         Stop when no network has improved on its held-out rows for a third of the epochs.
     learning_rate, weight_decay, ema : float
@@ -277,7 +279,7 @@ class ProPMLClassifier(CandidateClassifier):
 
     def _n_epochs(self, n: int) -> int:
         if self.epochs == "auto":
-            return int(np.clip(1500 / max(n * 0.8 / self._n_batch(n), 1), 10, 250))
+            return int(np.clip(MOST_STEPS / max(n * 0.8 / self._n_batch(n), 1), 10, 250))
         return self._positive_int("epochs", self.epochs)
 
     @staticmethod

@@ -15,6 +15,10 @@ from propml.neural.rows import MASK_ROWS, Rows, gathered, keep_mask
 Loss = Callable[..., Tensor]
 
 
+# Steps between two updates of the running mean of the weights: it reads and writes as much as half an Adam step.
+AVERAGE_EVERY = 8
+
+
 @dataclass(frozen=True)
 class Fold:
     """Which rows a member is trained on, and which it never sees; ``name`` keys its random numbers."""
@@ -106,13 +110,21 @@ class StackTrainer:
         self._shuffle()
         self.total.zero_()
         self.at.zero_()
-        for _ in range(self.steps):
+        for step in range(1, self.steps + 1):
             if self.graph is None:
                 self._step()
             else:
                 self.graph.replay()
+            if step % AVERAGE_EVERY == 0 or step == self.steps:
+                self._average((step - 1) % AVERAGE_EVERY + 1)
         self.steps_done += self.steps
         return self.total / self.steps
+
+    @torch.no_grad()
+    def _average(self, steps: int) -> None:
+        """Move the running mean of the weights by so many steps at once."""
+        if self.mean:
+            torch._foreach_lerp_(self.mean, list(self.stack.parameters()), 1 - self.recipe.ema**steps)
 
     def capture(self) -> None:
         """Record one step as a CUDA graph; parameters, optimiser and random numbers are put back as they were."""
@@ -135,8 +147,6 @@ class StackTrainer:
             for state in self.optimiser.state.values():
                 for value in state.values():
                     value.zero_()
-            for value in self.mean:
-                value.zero_()
 
     @torch.no_grad()
     def refresh_averaged(self) -> StackedMLP:
@@ -191,8 +201,6 @@ class StackTrainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.total += loss.detach()
         self.at += 1
-        if self.mean:
-            torch._foreach_lerp_(self.mean, [p.detach() for p in self.stack.parameters()], 1 - self.recipe.ema)
 
 
 def padded(parts: Sequence[np.ndarray], length: int) -> np.ndarray:
