@@ -89,5 +89,5 @@ def test_more_neighbours_than_rows_are_told():
     X = np.ones((3, 1))
     assert nearest_rows(X, X, 0).shape == (3, 0)
     assert nearest_rows(X, X, 3).tolist() == [[0, 1, 2]] * 3
-    with pytest.raises(ValueError, match="3 neighbours were asked for, and there are 2 rows"):
+    with pytest.raises(ValueError, match="k is 3; give a number from 0 to 2"):
         nearest_rows(X, X, 3, leave_out_self=True)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.methods.pml_ni import PMLNIClassifier, best_cuts, shrink_tall
+from propml.methods.linear_cut import best_cuts
+from propml.methods.pml_ni import PMLNIClassifier
 from propml.methods.proximal import singular_value_threshold, soft
 from propml.methods.ridge import RidgeClassifier
 
@@ -108,26 +109,6 @@ def test_stops_before_the_limit_or_at_it(case):
     X, S, _ = case
     assert 50 < PMLNIClassifier().fit(X, S).n_iter_ < 500
     assert PMLNIClassifier(max_iter=3, verbose=True).fit(X, S).n_iter_ == 3
-
-
-@pytest.mark.parametrize("shape", [(30, 5), (5, 30), (12, 12)])
-@pytest.mark.parametrize("t", [0.01, 3.0, 100.0])
-def test_shrinking_is_singular_value_thresholding(shape, t):
-    A = np.random.default_rng(0).normal(size=shape)
-    np.testing.assert_allclose(shrink_tall(A, t), singular_value_threshold(A, t), atol=1e-12)
-
-
-def errors(scores, marked, cut):
-    return int(((scores >= cut) != marked).sum())
-
-
-def test_best_cuts_by_trying_all():
-    rng = np.random.default_rng(0)
-    scores, marked = rng.normal(size=(40, 6)), rng.random((40, 6)) < 0.4
-    for row, wanted, cut in zip(scores, marked, best_cuts(scores, marked), strict=True):
-        rising = np.sort(row)
-        tried = [rising[0] - 0.1, *(rising[1:] + rising[:-1]) / 2, rising[-1] + 0.1]
-        assert cut == pytest.approx(tried[int(np.argmin([errors(row, wanted, c) for c in tried]))])
 
 
 def test_regressed_cuts(case):

@@ -6,6 +6,13 @@
 
 It is minimised over W and P in turn, from P = S. What the structure is, the two methods say.
 
+Deviations of both methods from the paper, as far as it is known:
+
+* The hinge is squared, so that the objective is smooth. The paper solves a dual quadratic program by Frank-Wolfe; here
+  L-BFGS runs along the principal axes of the features. The bias is penalised like any other weight.
+* Scores of a row are cut where a linear regression on them puts the cut that best separates its believed labels
+  (p > 0.5, :mod:`propml.methods.linear_cut`); no true label is used.
+
 All pairs of a row are treated at once: sorted by f_j − 1 for candidates and f_k for the others, the pairs inside the
 margin of a label are those behind it (or before it), and their sums are cumulative sums. A row costs C log C instead of
 |S_i| (C − |S_i|).
@@ -18,10 +25,9 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.pml_ni import best_cuts
+from propml.methods.linear_cut import cut_probabilities, regressed_cut
 from propml.methods.principal_axes import PrincipalAxes
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
@@ -42,7 +48,18 @@ class Structure(Protocol):
 
 
 class ConfidenceRankingClassifier(CandidateClassifier):
-    """What PML-lc and PML-fp share; a method brings ``C1``, ``max_iter``, ``tol``, ``verbose`` and its structure.
+    """Base of PML-lc and PML-fp, which bring their structure and its weight.
+
+    Parameters
+    ----------
+    C1 : float
+        Weight of the ranking loss.
+    max_iter : int
+        Rounds over weights and confidences.
+    tol : float
+        Stop when a round changes the objective by less than this fraction.
+    verbose : bool
+        Show a progress bar.
 
     Attributes
     ----------
@@ -64,11 +81,11 @@ class ConfidenceRankingClassifier(CandidateClassifier):
 
     def _structure(self, X: Features, candidates: np.ndarray) -> Structure:
         """The structure of the method; ``candidates`` is boolean, ``(n_samples, n_labels)``."""
-        raise TypeError(f"{type(self).__name__} does not say what ties its confidences")
+        raise TypeError(f"{type(self).__name__} does not say what ties its confidences; give it a _structure")
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        for name in (name for name in ("C1", "C2", "C3") if hasattr(self, name)):
-            if not getattr(self, name) > 0:
+        for name in ("C1", "C2", "C3"):
+            if not getattr(self, name, 1.0) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a positive weight")
         if self.max_iter < 1:
             raise ValueError(f"max_iter is {self.max_iter}; give a positive number")
@@ -87,15 +104,14 @@ class ConfidenceRankingClassifier(CandidateClassifier):
         self.objective_, self.n_iter_ = np.array(objective[1:]), len(objective) - 1
         self.coef_ = machine.weights()
         self.confidences_ = sp.csr_array(confidences)
-        scores = machine.scores()
         # Believed labels are cut off from the others; true labels are not known here.
-        self.cut_coef_ = np.linalg.lstsq(with_bias(scores), best_cuts(scores, confidences > 0.5), rcond=None)[0]
+        self.cut_coef_ = regressed_cut(machine.scores(), confidences > 0.5)
 
     def _scores(self, X: Features) -> np.ndarray:
         return np.asarray(with_bias(X) @ self.coef_)
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return expit(4.0 * (scores - (with_bias(scores) @ self.cut_coef_)[:, None]))
+        return cut_probabilities(scores, self.cut_coef_)
 
 
 class RankingMachine:
@@ -106,7 +122,7 @@ class RankingMachine:
     """
 
     def __init__(self, features: Features, candidates: np.ndarray, C1: float) -> None:
-        self.features, self.candidates = features, candidates
+        self.candidates = candidates
         self.axes = PrincipalAxes.of(features)
         sizes = candidates.sum(axis=1, keepdims=True)
         others = candidates.shape[1] - sizes
@@ -142,7 +158,7 @@ class RankingMachine:
 
     def weights(self) -> np.ndarray:
         """W, of the features themselves."""
-        return self.axes.weights(self.features, self.scaled * self.scale)
+        return self.axes.weights(self.scaled * self.scale)
 
 
 def ranking_costs(scores: np.ndarray, candidates: np.ndarray, confidences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

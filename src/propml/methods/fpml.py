@@ -38,6 +38,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from propml.methods.base import CandidateClassifier, Features
+from propml.methods.inner_products import dense
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
 from propml.targets import Candidates
@@ -164,8 +165,7 @@ class Smoother:
     def __init__(self, features: Features, alpha: float) -> None:
         n, d = features.shape
         self.features, self.alpha, self.primal = features, alpha, d <= n
-        gram = features.T @ features if self.primal else features @ features.T
-        gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
+        gram = dense(features.T @ features if self.primal else features @ features.T)
         gram[np.diag_indices_from(gram)] += alpha
         self.factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
 

@@ -20,7 +20,7 @@ Rows: TypeAlias = np.ndarray | sp.csr_array
 # Rough distances that are held at once (16 MB), and entries of the differences between rows (2 MB, to stay in cache).
 BLOCK = 2**22
 DIFFERENCES = 2**18
-# The last bits of an exact distance, which rounding errors reach; the other 32 are more than nine digits.
+# The last bits of a squared distance, which rounding errors reach; the other 32 are more than nine digits.
 NOISY_BITS = 20
 
 
@@ -54,7 +54,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
     """
     n_queries, n_rows = queries.shape[0], rows.shape[0]
     if not 0 <= k <= n_rows - leave_out_self:
-        raise ValueError(f"{k} neighbours were asked for, and there are {n_rows - leave_out_self} rows to choose from")
+        raise ValueError(f"k is {k}; give a number from 0 to {n_rows - leave_out_self}, the rows to choose from")
     found = np.empty((n_queries, k), dtype=np.int64)
     if k == 0:
         return found

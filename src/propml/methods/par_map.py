@@ -24,6 +24,7 @@ Deviations: those of :mod:`propml.methods.particle`, and
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from propml.methods.base import Features
 from propml.methods.particle import ParticleClassifier
@@ -37,29 +38,15 @@ class PARMAPClassifier(ParticleClassifier):
 
     Parameters
     ----------
-    k : int
-        Neighbours in the propagation.
-    alpha : float
-        Part of a label's confidence that comes from the neighbours.
-    threshold : float
-        A label is credible from this confidence on; 1 is that of the most confident label of the row.
-    C : float
-        Weight of the errors of the pairwise machines.
-    inner_folds : int
-        Folds of the training rows in which credible labels are found.
+    k, alpha, threshold, C, inner_folds, random_state, verbose
+        As in :class:`~propml.methods.particle.ParticleClassifier`.
     paper : bool
         Do as the released code does: no propagation, credible labels that are no candidates, and its decision.
-    random_state : int or None
-        Decides the inner folds.
-    verbose : bool
-        Show a progress bar.
 
     Attributes
     ----------
-    credible_ : csr_array of 0/1, shape (n_samples, n_labels)
-        The credible labels of the training rows.
-    machines_ : dict
-        The pairwise machines.
+    credible_, machines_
+        As in :class:`~propml.methods.particle.ParticleClassifier`.
     log_odds_ : ndarray, shape (n_labels, n_labels)
         The logarithm of the posterior odds of a label (row) that has won some number of votes (column).
 
@@ -91,7 +78,7 @@ class PARMAPClassifier(ParticleClassifier):
         log_odds = np.take_along_axis(self.log_odds_, self._votes(X).T, axis=1).T
         if self.paper:
             return scaled_rows(np.exp(log_odds))
-        return 1.0 / (1.0 + np.exp(-log_odds))
+        return expit(log_odds)
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return scores

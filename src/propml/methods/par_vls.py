@@ -34,29 +34,15 @@ class PARVLSClassifier(ParticleClassifier):
 
     Parameters
     ----------
-    k : int
-        Neighbours in the propagation.
-    alpha : float
-        Part of a label's confidence that comes from the neighbours.
-    threshold : float
-        A label is credible from this confidence on; 1 is that of the most confident label of the row.
-    C : float
-        Weight of the errors of the pairwise machines.
-    inner_folds : int
-        Folds of the training rows in which credible labels are found.
+    k, alpha, threshold, C, inner_folds, random_state, verbose
+        As in :class:`~propml.methods.particle.ParticleClassifier`.
     paper : bool
         Do as the released code does: no propagation, credible labels that are no candidates, and its rounding.
-    random_state : int or None
-        Decides the inner folds.
-    verbose : bool
-        Show a progress bar.
 
     Attributes
     ----------
-    credible_ : csr_array of 0/1, shape (n_samples, n_labels)
-        The credible labels of the training rows.
-    machines_ : dict
-        The pairwise machines; the virtual label is the last.
+    credible_, machines_
+        As in :class:`~propml.methods.particle.ParticleClassifier`; the virtual label is the last of the machines.
 
     Examples
     --------

@@ -46,7 +46,26 @@ from propml.targets import Candidates
 
 
 class ParticleClassifier(CandidateClassifier):
-    """Base of PAR-MAP and PAR-VLS; see there.
+    """Base of PAR-MAP and PAR-VLS, which read the votes of the machines.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours in the propagation.
+    alpha : float
+        Part of a label's confidence that comes from the neighbours.
+    threshold : float
+        A label is credible from this confidence on; 1 is that of the most confident label of the row.
+    C : float
+        Weight of the errors of the pairwise machines.
+    inner_folds : int
+        Folds of the training rows in which credible labels are found.
+    paper : bool
+        Do as the released code does: no propagation, and credible labels that are no candidates.
+    random_state : int or None
+        Decides the inner folds.
+    verbose : bool
+        Show a progress bar.
 
     Attributes
     ----------

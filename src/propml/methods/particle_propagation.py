@@ -21,16 +21,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.methods.inner_products import BLOCK, InnerProducts
+from propml.methods.neighbours import NOISY_BITS
 from propml.methods.nonnegative import nonnegative_quadratic
-
-# The last bits of a distance, which rounding errors reach: what is left is more than nine digits.
-NOISY_BITS = 20
 
 
 def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """For every fold and row the k nearest other rows that are not in the fold, and their distances.
 
-    One search serves all folds; it takes the distances from the inner products, which are needed anyway.
+    One search serves all folds; it takes the distances from the inner products, which are needed anyway, where
+    :func:`propml.methods.neighbours.nearest_rows` would compute them anew for each fold.
 
     Returns
     -------

@@ -12,7 +12,7 @@ S − C₁ ℓ − C₂ e onto the constraints, e being the (relative) squared d
 
 Only the abstract could be read; objective and constraints are *reconstructed*, faithful in spirit.
 
-Deviations:
+Deviations: those of :mod:`propml.methods.confidence_ranking` (squared hinge, L-BFGS, the cut), and
 
 * The term ½ ‖P − S‖² is added, and P starts at S: candidates are believed until something speaks against them.
   Without it the problem in P is linear and its solution one single label for each row, however many are true.
@@ -20,14 +20,9 @@ Deviations:
   in the linear problem, this changes nothing; otherwise rows far from everything would lose all their labels), and
   divided by their mean before that, so that C₂ means the same for any number of features. As the prototypes move, the
   objective may rise now and then.
-* The hinge is squared, so that the objective is smooth. The paper solves a dual quadratic program by Frank-Wolfe; here
-  L-BFGS runs along the principal axes of the features (:mod:`propml.methods.confidence_ranking`). The bias is penalised
-  like any other weight.
 * C₁ = C₂ = 1, the least of the values among which the paper is said to choose by cross-validation: on Birds, Scene,
   Medical and Enron held-out *candidates* are predicted no better with larger ones. (C₂ = 10 believes about one label
   of each row, which suits data where most rows have one.)
-* Scores of a row are cut where a linear regression on them puts the cut that best separates its believed labels
-  (p > 0.5); no true label is used.
 
 Published numbers were made on features in [−1, 1].
 """
@@ -45,28 +40,15 @@ class PMLfpClassifier(ConfidenceRankingClassifier):
 
     Parameters
     ----------
-    C1 : float
-        Weight of the ranking loss.
+    C1, max_iter, tol, verbose
+        As in :class:`~propml.methods.confidence_ranking.ConfidenceRankingClassifier`.
     C2 : float
         Weight of the distances to the prototypes.
-    max_iter : int
-        Rounds over weights and confidences.
-    tol : float
-        Stop when a round changes the objective by less than this fraction.
-    verbose : bool
-        Show a progress bar.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features + 1, n_labels)
-        The weights; the last row is the bias.
-    confidences_ : csr_array, shape (n_samples, n_labels)
-        How much each candidate of the training rows is believed.
-    cut_coef_ : ndarray, shape (n_labels + 1,)
-        Where a row's scores are cut, as a linear function of them; the last entry is its bias.
-    objective_ : ndarray, shape (n_iter_,)
-        The objective after every round.
-    n_iter_ : int
+    coef_, confidences_, cut_coef_, objective_, n_iter_
+        As in :class:`~propml.methods.confidence_ranking.ConfidenceRankingClassifier`.
     """
 
     def __init__(

@@ -14,18 +14,13 @@ machine, P as a quadratic program, which accelerated projected gradient steps so
 
 Only the abstract could be read; objective and constraints are *reconstructed*, faithful in spirit.
 
-Deviations:
+Deviations: those of :mod:`propml.methods.confidence_ranking` (squared hinge, L-BFGS, the cut), and
 
 * The term ½ ‖P − S‖² is added, and P starts at S: candidates are believed until something speaks against them.
   Without it nothing rewards belief, the least total of 1 is always the best one, and what is left of a row with eight
   labels is one label's worth.
-* The hinge is squared, so that the objective is smooth. The paper solves a dual quadratic program by Frank-Wolfe; here
-  L-BFGS runs along the principal axes of the features (:mod:`propml.methods.confidence_ranking`). The bias is penalised
-  like any other weight.
 * C₁ = C₃ = 1, the least of the values among which the paper is said to choose by cross-validation: on Scene, Medical
   and Enron held-out *candidates* are predicted worse with larger C₁, on Birds hardly better; C₃ hardly matters.
-* Scores of a row are cut where a linear regression on them puts the cut that best separates its believed labels
-  (p > 0.5); no true label is used.
 
 Published numbers were made on features in [−1, 1].
 """
@@ -43,28 +38,15 @@ class PMLlcClassifier(ConfidenceRankingClassifier):
 
     Parameters
     ----------
-    C1 : float
-        Weight of the ranking loss.
+    C1, max_iter, tol, verbose
+        As in :class:`~propml.methods.confidence_ranking.ConfidenceRankingClassifier`.
     C3 : float
         Weight of the label correlations.
-    max_iter : int
-        Rounds over weights and confidences.
-    tol : float
-        Stop when a round changes the objective by less than this fraction.
-    verbose : bool
-        Show a progress bar.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features + 1, n_labels)
-        The weights; the last row is the bias.
-    confidences_ : csr_array, shape (n_samples, n_labels)
-        How much each candidate of the training rows is believed.
-    cut_coef_ : ndarray, shape (n_labels + 1,)
-        Where a row's scores are cut, as a linear function of them; the last entry is its bias.
-    objective_ : ndarray, shape (n_iter_,)
-        The objective after every round; it never rises.
-    n_iter_ : int
+    coef_, confidences_, cut_coef_, objective_, n_iter_
+        As in :class:`~propml.methods.confidence_ranking.ConfidenceRankingClassifier`; the objective never rises.
     """
 
     def __init__(

@@ -110,8 +110,7 @@ class PMLLRSClassifier(CandidateClassifier):
         if self.max_iter < 1:
             raise ValueError(f"max_iter is {self.max_iter}; give a positive number")
         eta, beta, gamma = (1.0, 0.1, 0.01) if self.paper else (self.eta, self.beta, self.gamma)
-        features = with_bias(X)
-        axes = PrincipalAxes.of(features)
+        axes = PrincipalAxes.of(with_bias(X))
         solver = _Solver(axes, candidates.to_matrix(np.float64), eta, beta, gamma)
         objective, residual = [], []
         with progress_bar("PML-LRS", self.max_iter, show=self.verbose) as bar:
@@ -123,7 +122,7 @@ class PMLLRSClassifier(CandidateClassifier):
                 if residual[-1] < self.tol:
                     break
                 solver.mu = min(self.rho * solver.mu, MU_MOST)
-        self.coef_ = axes.weights(features, solver.Z)
+        self.coef_ = axes.weights(solver.Z)
         self.objective_, self.residual_ = np.array(objective), np.array(residual)
         self.n_noise_ = int((solver.Q > 0.5).sum())
         self.n_iter_ = len(residual)

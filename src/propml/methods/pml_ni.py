@@ -37,11 +37,11 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-import scipy.linalg
-from scipy.special import expit
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.proximal import soft
+from propml.methods.linear_cut import cut_probabilities, regressed_cut
+from propml.methods.principal_axes import PrincipalAxes
+from propml.methods.proximal import singular_value_threshold, soft
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
 from propml.targets import Candidates
@@ -105,17 +105,18 @@ class PMLNIClassifier(CandidateClassifier):
     def _fit(self, X: Features, candidates: Candidates) -> None:
         self._check_arguments()
         features, labels = with_bias(X), candidates.to_matrix(np.float64)
-        spectrum = _Spectrum(features)
+        axes = PrincipalAxes.of(features)
         moments = np.asarray(features.T @ labels)
         if self.gamma < self.beta:
-            self.coef_, self.noise_coef_ = self._alternate(spectrum.solve, moments)
+            self.coef_, self.noise_coef_ = self._alternate(axes.solve, moments)
         else:
-            self.coef_ = spectrum.out_of(self._alternate(spectrum.divide, spectrum.into(moments))[0])
+            squares = axes.squares[:, None]
+            coordinates, _ = self._alternate(lambda right, c: right / (squares + c), axes.coordinates(moments))
+            self.coef_ = axes.weights(coordinates)
             self.noise_coef_ = np.zeros_like(self.coef_)
         self.cut_coef_ = np.append(np.zeros(labels.shape[1]), 0.5)
         if self.cut == "regression":
-            scores = np.asarray(features @ self.coef_)
-            self.cut_coef_ = np.linalg.lstsq(with_bias(scores), best_cuts(scores, labels > 0), rcond=None)[0]
+            self.cut_coef_ = regressed_cut(np.asarray(features @ self.coef_), labels > 0)
 
     def _check_arguments(self) -> None:
         for name in ("lam", "beta", "gamma"):
@@ -137,11 +138,11 @@ class PMLNIClassifier(CandidateClassifier):
                 W = solve(mu * both + moments + L, self.lam + mu)
                 aim = W - L / mu
                 if self.gamma < self.beta:
-                    U = shrink_tall(aim - V, self.beta / mu)
+                    U = singular_value_threshold(aim - V, self.beta / mu)
                     V = soft(aim - U, self.gamma / mu)
                     both = U + V
                 else:
-                    both = U = shrink_tall(aim, self.beta / mu)
+                    both = U = singular_value_threshold(aim, self.beta / mu)
                 size = max(float(np.linalg.norm(W)), np.finfo(float).tiny)
                 settled = mu * np.linalg.norm(np.subtract(U, before, out=before)) < 1e-5 * size
                 gap = np.subtract(both, W, out=W)
@@ -157,84 +158,4 @@ class PMLNIClassifier(CandidateClassifier):
         return np.asarray(with_bias(X) @ self.coef_)
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        cuts = with_bias(scores) @ self.cut_coef_
-        return expit(4.0 * (scores - cuts[:, None]))
-
-
-class _Spectrum:
-    """Φ'Φ = Q Λ Q', through the smaller of Φ'Φ and ΦΦ' = P Λ P', where Q = Φ' P Λ^(−½); only where Λ is not zero."""
-
-    def __init__(self, features: Features) -> None:
-        n, d = features.shape
-        products = features.T @ features if d <= n else features @ features.T
-        dense = products if isinstance(products, np.ndarray) else products.toarray()
-        # The transpose of a symmetric matrix is itself, in the order in which LAPACK works without a copy.
-        values, vectors = scipy.linalg.eigh(dense.T, driver="evd", overwrite_a=True, check_finite=False)
-        kept = values > values[-1] * max(n, d) * np.finfo(float).eps
-        self.values, self._vectors = values[kept, None], vectors[:, kept]
-        self._features = None if d <= n else features
-
-    def into(self, R: np.ndarray) -> np.ndarray:
-        """Q' R."""
-        if self._features is None:
-            return self._vectors.T @ R
-        return self._vectors.T @ np.asarray(self._features @ R) / np.sqrt(self.values)
-
-    def out_of(self, R: np.ndarray) -> np.ndarray:
-        """Q R."""
-        if self._features is None:
-            return self._vectors @ R
-        return np.asarray(self._features.T @ (self._vectors @ (R / np.sqrt(self.values))))
-
-    def divide(self, R: np.ndarray, c: float) -> np.ndarray:
-        """(Λ + c I)⁻¹ R."""
-        return R / (self.values + c)
-
-    def solve(self, R: np.ndarray, c: float) -> np.ndarray:
-        """(Φ'Φ + c I)⁻¹ R; what is orthogonal to Q is divided by c."""
-        inside = self.into(R)
-        return R / c + self.out_of(self.divide(inside, c) - inside / c)
-
-
-def shrink_tall(A: np.ndarray, t: float) -> np.ndarray:
-    """Singular value thresholding of a tall matrix, by the eigenvectors of A'A.
-
-    >>> shrink_tall(np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 2.0)
-    array([[1., 0.],
-           [0., 0.],
-           [0., 0.]])
-    """
-    if np.linalg.norm(A) <= t:  # then no singular value is above t, as in most of the first steps
-        return np.zeros_like(A)
-    squares, vectors = np.linalg.eigh(A.T @ A)
-    kept = squares > t**2
-    factors = 1.0 - t / np.sqrt(squares[kept])
-    return A @ ((vectors[:, kept] * factors) @ vectors[:, kept].T)
-
-
-def best_cuts(scores: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """For each row the cut with the fewest errors; the lowest of several.
-
-    Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-    marked : ndarray of bool, shape (n_samples, n_labels)
-
-    Returns
-    -------
-    ndarray, shape (n_samples,)
-
-    Examples
-    --------
-    >>> best_cuts(np.array([[0.1, 0.8, 0.4]]), np.array([[False, True, False]])).round(3)
-    array([0.6])
-    """
-    order = np.argsort(scores, axis=1, kind="stable")
-    rising, wanted = np.take_along_axis(scores, order, axis=1), np.take_along_axis(marked, order, axis=1)
-    cuts = np.hstack([rising[:, :1] - 0.1, (rising[:, 1:] + rising[:, :-1]) / 2, rising[:, -1:] + 0.1])
-    # Each score that a cut passes on its way up is one error more where it is marked, one less where it is not.
-    change = np.cumsum(np.where(wanted, 1, -1), axis=1)
-    errors = np.hstack([np.zeros((len(scores), 1), dtype=change.dtype), change])
-    return cuts[np.arange(len(scores)), errors.argmin(axis=1)]
+        return cut_probabilities(scores, self.cut_coef_)

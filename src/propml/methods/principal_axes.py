@@ -8,11 +8,13 @@ Weights that are learned from Φ'(…) lie in the span of V, so nothing is lost.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from propml.methods.base import Features
+from propml.methods.inner_products import dense
 
 
 @dataclass(frozen=True)
@@ -21,18 +23,18 @@ class PrincipalAxes:
 
     Attributes
     ----------
-    scaled : ndarray, shape (n_samples, rank)
-        U Σ = Φ V, the rows in the coordinates of V.
+    features : ndarray or csr_array, shape (n_samples, n_features)
+        Φ.
     squares : ndarray, shape (rank,)
-        Σ².
+        Σ², without zeros.
     directions : ndarray
-        V itself, ``(n_features, rank)``, where there are fewer features than rows; otherwise U Σ⁻¹, so that
+        V itself, ``(n_features, rank)``, where there are not more features than rows; otherwise U Σ⁻¹, so that
         V = Φ' U Σ⁻¹.
     primal : bool
         Whether ``directions`` is V.
     """
 
-    scaled: np.ndarray
+    features: Features
     squares: np.ndarray
     directions: np.ndarray
     primal: bool
@@ -41,16 +43,28 @@ class PrincipalAxes:
     def of(cls, features: Features) -> PrincipalAxes:
         """Of a matrix of rows, ``(n_samples, n_features)``."""
         primal = features.shape[1] <= features.shape[0]
-        gram = features.T @ features if primal else features @ features.T
-        gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
-        squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
-        real = squares > squares[-1] * len(squares) * np.finfo(squares.dtype).eps
+        gram = dense(features.T @ features if primal else features @ features.T)
+        # The transpose of a symmetric matrix is itself, in the order in which LAPACK works without a copy.
+        squares, vectors = scipy.linalg.eigh(gram.T, driver="evd", overwrite_a=True, check_finite=False)
+        real = squares > squares[-1] * max(features.shape) * np.finfo(squares.dtype).eps
         squares, vectors = squares[real], vectors[:, real]
-        if primal:
-            return cls(np.asarray(features @ vectors), squares, vectors, primal)
-        return cls(vectors * np.sqrt(squares), squares, vectors / np.sqrt(squares), primal)
+        return cls(features, squares, vectors if primal else vectors / np.sqrt(squares), primal)
 
-    def weights(self, features: Features, coordinates: np.ndarray) -> np.ndarray:
+    @cached_property
+    def scaled(self) -> np.ndarray:
+        """U Σ = Φ V, ``(n_samples, rank)``: the rows in the coordinates of V."""
+        return np.asarray(self.features @ self.directions) if self.primal else self.directions * self.squares
+
+    def coordinates(self, weights: np.ndarray) -> np.ndarray:
+        """V' W: weights of the axes from weights of the features."""
+        return self.directions.T @ (weights if self.primal else np.asarray(self.features @ weights))
+
+    def weights(self, coordinates: np.ndarray) -> np.ndarray:
         """V B: weights of the features from weights of the axes."""
         inner = self.directions @ coordinates
-        return inner if self.primal else np.asarray(features.T @ inner)
+        return inner if self.primal else np.asarray(self.features.T @ inner)
+
+    def solve(self, right: np.ndarray, c: float) -> np.ndarray:
+        """(Φ'Φ + c I)⁻¹ R, where what is orthogonal to V is divided by c alone."""
+        inside = self.coordinates(right)
+        return right / c + self.weights(inside / (self.squares[:, None] + c) - inside / c)

@@ -36,9 +36,9 @@ def shrunk_singular_values(A: np.ndarray, t: float) -> tuple[np.ndarray, np.ndar
     if A.shape[0] < A.shape[1]:
         shrunk, left_over = shrunk_singular_values(A.T, t)
         return shrunk.T, left_over
-    if np.linalg.norm(A) <= t:
+    if np.linalg.norm(A) <= t:  # then no singular value is above t, and none need be found
         return np.zeros_like(A), np.zeros(0)
-    squares, right = scipy.linalg.eigh(A.T @ A, check_finite=False)
+    squares, right = scipy.linalg.eigh(A.T @ A, driver="evd", check_finite=False)
     if t**2 > NEGLIGIBLE * squares[-1]:
         kept = squares > t**2
         values, right = np.sqrt(squares[kept]), right[:, kept]
