@@ -41,7 +41,7 @@ class Demo:
     results: dict[str, Evaluation]
 
 
-def run_demo(*, n_samples: int = 800, ratio: float = 1.0, epochs: int = 100, seed: int = 0, show: bool = False) -> Demo:
+def run_demo(*, n_samples: int = 800, ratio: float = 1.0, epochs: int = 60, seed: int = 0, show: bool = False) -> Demo:
     """Corrupt the digits mosaic, train on candidates, and judge on clean test labels that no choice ever saw.
 
     Parameters

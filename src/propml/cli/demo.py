@@ -12,7 +12,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("demo"),
     samples: Annotated[int, typer.Option(min=50, help="Training mosaics.")] = 800,
     ratio: Annotated[float, typer.Option(min=0.0, help="False candidates per true label.")] = 1.0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 100,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other mosaics.")] = 0,
 ) -> None:
     """Corrupt the embedded digits mosaic, train on its candidate labels alone, and write a report.
