@@ -4,8 +4,9 @@ import numpy as np
 
 from propml.targets import Candidates
 
-# ProPML does best at about 0.3 of the balanced λ, BCE at the balanced one; so far around it λ is tried.
+# λ is tried around 0.3 of the balanced one for ProPML, around the balanced one for BCE.
 CENTRE = 0.3
+# So far to both sides.
 SPREAD = (1 / 3, 1.0, 3.0)
 
 

@@ -17,9 +17,8 @@ Criterion = Callable[[Tensor, Tensor], Tensor]
 def average_precision_loss(logits: Tensor, candidates: Tensor) -> Tensor:
     """1 − average precision of each row's ranking, with the candidates in the place of true labels.
 
-    It looks at the order of labels only, so it can compare networks whose λ gives them different offsets: it is within
-    0.5–0.8 points of the best choice where held-out BCE is 1–6 points off (``paper/selection.md``). Rows whose known
-    labels are all candidates, or all not, have value 0.
+    It looks at the order of labels only, so it can compare networks whose λ gives them different offsets, which
+    held-out BCE cannot. Rows whose known labels are all candidates, or all not, have value 0.
 
     >>> average_precision_loss(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1]]))  # 1 - (1/1 + 2/3) / 2
     tensor([0.1667])

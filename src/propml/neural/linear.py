@@ -1,8 +1,8 @@
 """The linear partner: ridge regression on candidates, refined once by its own leave-one-out predictions.
 
-Where features are many and rows few a linear model beats networks (Medical: by 4 points). Its penalty is not searched:
-0.3 of the mean squared norm of a centred row is at or near the best on every dataset tried. The penalty that predicts
-held-out *candidates* best is too strong: what it smooths over is what tells true candidates from false ones.
+Where features are many and rows few a linear model can beat networks. Its penalty is not searched: it is 0.3 of the
+mean squared norm of a centred row. The penalty that predicts held-out *candidates* best is too strong: what it smooths
+over is what tells true candidates from false ones.
 
 Refinement: with r the leave-one-out predictions (closed form, no row is judged by itself), candidate j of row i becomes
 the soft target r_ij / max_k r_ik over the row's candidates, and the regression is solved again with the same
