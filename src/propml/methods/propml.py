@@ -14,6 +14,8 @@ Deviations from the paper, whose tabular network is described in one line (two h
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout) and two
   orders of the power mean are averaged with a linear partner, with shares found on held-out candidates.
+* Where rows are many for each feature, first models say how plausible each candidate is and the networks that are
+  kept learn from that; see :mod:`propml.neural.refinement`.
 * The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
 
 For the paper's network: ``ProPMLClassifier("propml", lam=0.1, hidden=(256, 256), dropout=0.0, ema=0.0, cv=None,
@@ -23,8 +25,9 @@ epochs=500)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +37,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from propml.losses.named import get_loss
 from propml.methods.base import CandidateClassifier, Features
-from propml.neural.balance import lam_grid
+from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble
 from propml.neural.experts import Choice
@@ -44,14 +47,28 @@ from propml.neural.saving import ensemble_from_state, ensemble_state
 from propml.targets import Candidates
 
 ORDERS = (0.5, 1.0)
-# name -> (hidden widths, input dropout): what hidden="auto" averages
-KINDS: dict[str, tuple[tuple[int, ...], float]] = {"deep": ((256, 256), 0.0), "wide": ((512,), 0.3)}
+
+
+class Kind(NamedTuple):
+    """A kind of network, and the order of the power mean with which it makes first opinions."""
+
+    hidden: tuple[int, ...]
+    input_dropout: float
+    first_order: float
+
+
+# What hidden="auto" averages.
+KINDS = {"deep": Kind((256, 256), 0.0, 1.0), "wide": Kind((512,), 0.3, 0.5)}
 # Training steps of epochs="auto": early stopping usually ends before.
 MOST_STEPS = 1000
-# With so many rows for each feature no input needs dropping.
+# With so many rows for each feature no input needs dropping, and first opinions are worth learning from.
 ROWS_PER_FEATURE = 10
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10
+# Rows (of which first models see 60 %) that make an opinion worth learning from.
+FEWEST_ROWS_TO_REFINE = 500
+# Above so many labels in all rows nothing is refined: every fold has targets of its own, of two bytes each.
+MOST_TO_REFINE = 50_000_000
 
 
 class ProPMLClassifier(CandidateClassifier):
@@ -64,7 +81,7 @@ class ProPMLClassifier(CandidateClassifier):
     lam : "auto" or float
         Weight of the excluded labels; "auto" chooses it by cross-validation on candidates.
     order : "auto" or float
-        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5 and 1.
+        Order of the power mean, for ``loss="power"``; "auto" uses 0.5 and 1.
     hidden : "auto" or tuple of int
         Widths of the hidden layers, ``()`` for a linear model; "auto" averages a deep network (256, 256) and a wide one
         (512,) with input dropout (the deep one only where there are ten rows and more for each feature).
@@ -72,6 +89,10 @@ class ProPMLClassifier(CandidateClassifier):
         ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
     linear : "auto" or bool
         Whether a ridge regression on candidates is averaged in; "auto" means only with ``loss="power"``.
+    refine : "auto" or bool
+        Whether first models are trained to say how plausible each candidate is, and the networks that are kept learn
+        from that (:func:`propml.losses.refined_loss`); "auto" means with ``loss="power"`` and ``lam="auto"`` where
+        there are 500 rows and ten for each feature. Needs three folds at least.
     cv : int, iterable of (train, held-out) index pairs, or None
         Folds. Each network is judged on the rows that it did not see, and the networks of all folds are averaged.
         ``None`` trains on all rows for all epochs, with a given ``lam`` and a threshold of 0.5.
@@ -130,6 +151,7 @@ class ProPMLClassifier(CandidateClassifier):
         dropout: float = 0.5,
         input_dropout: float = 0.0,
         linear: bool | Literal["auto"] = "auto",
+        refine: bool | Literal["auto"] = "auto",
         cv: int | Iterable[tuple[np.ndarray, np.ndarray]] | None = 5,
         criterion: str | Criterion = "average_precision",
         n_models: int = 1,
@@ -153,6 +175,7 @@ class ProPMLClassifier(CandidateClassifier):
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.linear = linear
+        self.refine = refine
         self.cv = cv
         self.criterion = criterion
         self.n_models = n_models
@@ -180,6 +203,21 @@ class ProPMLClassifier(CandidateClassifier):
             Anything that :func:`propml.targets.as_candidates` takes; -1 marks unknown entries.
         sample_weight : array-like, shape (n_samples,), optional
         """
+        self._fitted(X, y, sample_weight)
+        return self
+
+    def fit_held(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
+        """Fit, and say what models that never saw a row think of it.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, n_labels)
+            Logits on the scale of :meth:`decision_function`, each row from the networks of the fold that held it out;
+            NaN for rows that no fold held out.
+        """
+        return self._fitted(X, y, sample_weight).held
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
         features, candidates = self._validated(X, y)
         weight = None
         if sample_weight is not None:
@@ -191,77 +229,100 @@ class ProPMLClassifier(CandidateClassifier):
             self.thresholds_[:] = self.threshold
         fitted = self._fit_ensemble(features, candidates, weight)
         self._take(fitted)
-        return self
+        return fitted
 
     def _fit_ensemble(self, X: Features, candidates: Candidates, weight: np.ndarray | None) -> Fitted:
         """The ensemble with its held-out opinions; what :meth:`fit` keeps a part of."""
         seed = _seed(self.random_state)
         n = len(candidates)
         cv = self._folds(n)
+        first, kept = self._stages(candidates, cv)
         plan = Plan(
-            self._choices(candidates, cv),
+            kept,
             get_loss(self.loss)[0],
             get_criterion(self.criterion),
             [1 + seed * 97 + i for i in range(self._positive_int("n_models", self.n_models))],
             self.loss == "power" if self.linear == "auto" else bool(self.linear),
             self._device(),
+            self._networks if self._goes_on() else None,
+            first,
             {
                 "patience": max(5, self._n_epochs(n) // 3) if self.early_stopping else None,
                 "judge_every": max(1, self._n_epochs(n) // 50),
                 "bfloat16": self.bfloat16,
                 "show": bool(self.verbose),
-                "start": self._networks if self._goes_on() else None,
             },
         )
         return fit_ensemble(X, candidates.to_matrix(), make_folds(n, cv, seed), plan, weight)
 
-    def _choices(self, candidates: Candidates, cv: Any) -> list[Choice]:
-        """The kinds of networks to train, each with the settings of the loss to choose from."""
-        kinds = (
-            {"network": (self.hidden, self.input_dropout)} if self.hidden != "auto" else self._kinds(len(candidates))
-        )
-        _, order = get_loss(self.loss)
-        orders: tuple[float, ...] = (order,)
-        if self.loss == "power" and self.order == "auto":
-            orders = ORDERS
-        elif self.loss == "power":
-            orders = (float(self.order),)
-        choices = []
-        for kind, (hidden, input_dropout) in kinds.items():
-            recipe = Recipe(
-                tuple(int(width) for width in hidden),
-                dropout=self.dropout,
-                input_dropout=input_dropout,
-                epochs=self._n_epochs(len(candidates)),
-                batch_size=self._n_batch(len(candidates)),
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                ema=self.ema,
-            )
-            for each in orders:
-                extra = {"order": each} if self.loss == "power" else {}
-                name = f"{kind}, order {each:g}" if len(orders) > 1 else kind
-                lams = [self.lam_[name]] if self._goes_on() else self._lams(candidates, each, cv)
-                choices.append(Choice(name, recipe, [{"lam": lam, **extra} for lam in lams]))
-        return choices
+    def _stages(self, candidates: Candidates, cv: Any) -> tuple[list[Choice], list[Choice]]:
+        """The networks that make first opinions (none without refinement), and those that are kept."""
+        n = len(candidates)
+        orders: tuple[float, ...] = (get_loss(self.loss)[1],)
+        if self.loss == "power":
+            orders = ORDERS if self.order == "auto" else (float(self.order),)
+        refines = self._refines(candidates, cv)
+        first, kept = [], []
+        for name, kind in self._kinds(n).items():
+            recipe = self._recipe(kind, n)
+            if refines:
+                order = kind.first_order if len(orders) > 1 else orders[0]
+                first.append(Choice(name, recipe, self._settings(candidates, order, cv, (1.0,))))
+                lams = self._lams(candidates, 0.0, cv)
+                kept.append(Choice(f"{name}, refined", recipe, [{"lam": lam} for lam in lams]))
+                continue
+            for order in orders:
+                title = f"{name}, order {order:g}" if len(orders) > 1 else name
+                kept.append(Choice(title, recipe, self._settings(candidates, order, cv)))
+        if self._goes_on():
+            kept = [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]
+        return first, kept
 
-    def _kinds(self, n: int) -> dict[str, tuple[tuple[int, ...], float]]:
+    def _refines(self, candidates: Candidates, cv: Any) -> bool:
+        if (len(cv) if isinstance(cv, list) else cv or 0) < 3:
+            return False
+        if self.refine != "auto":
+            return bool(self.refine)
+        n, n_labels = candidates.shape
+        many = n >= max(FEWEST_ROWS_TO_REFINE, ROWS_PER_FEATURE * self.n_features_in_)
+        return self.loss == "power" and self.lam == "auto" and many and n * n_labels <= MOST_TO_REFINE
+
+    def _settings(
+        self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD
+    ) -> list[dict[str, float]]:
+        """What the loss is given, for every λ to try."""
+        extra = {"order": order} if self.loss == "power" else {}
+        return [{"lam": lam, **extra} for lam in self._lams(candidates, order, cv, spread)]
+
+    def _recipe(self, kind: Kind, n: int) -> Recipe:
+        return Recipe(
+            tuple(int(width) for width in kind.hidden),
+            dropout=self.dropout,
+            input_dropout=kind.input_dropout,
+            epochs=self._n_epochs(n),
+            batch_size=self._n_batch(n),
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            ema=self.ema,
+        )
+
+    def _kinds(self, n: int) -> dict[str, Kind]:
         """Deep; and, unless rows are many for each feature, wide with the input dropout that few rows ask for."""
+        if self.hidden != "auto":
+            return {"network": Kind(self.hidden, self.input_dropout, 0.5)}
         return {"deep": KINDS["deep"]} if n >= ROWS_PER_FEATURE * self.n_features_in_ else KINDS
 
     def _goes_on(self) -> bool:
         return bool(self.warm_start and getattr(self, "_networks", None))
 
-    def _lams(self, candidates: Candidates, order: float, cv: Any) -> list[float]:
+    def _lams(self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD) -> list[float]:
         if self.lam != "auto":
             if isinstance(self.lam, str) or not 0 <= self.lam < np.inf:
                 raise ValueError(f'lam is {self.lam!r}; give a number of at least 0, or "auto"')
             return [float(self.lam)]
         if cv is None and self.cv is None:
             raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
-        if cv is None:
-            return lam_grid(candidates, order, spread=(1.0,))
-        return lam_grid(candidates, order)
+        return lam_grid(candidates, order, (1.0,) if cv is None else spread)
 
     def _folds(self, n: int) -> int | list[tuple[np.ndarray, np.ndarray]] | None:
         if self.cv is None or n < FEWEST_ROWS:

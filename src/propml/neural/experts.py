@@ -22,9 +22,6 @@ from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
 from propml.neural.training import Fold, Loss
 
-# By so many standard errors a mixture must be better than the linear model alone.
-DOUBT = 2.0
-
 
 @dataclass(frozen=True)
 class Expert:
@@ -63,9 +60,7 @@ def network_expert(
 
     ``offset`` is the place of the choice's first setting among those of the fleet.
     """
-    numbers = range(offset, offset + len(choice.settings))
-    score = np.nan_to_num(fleet.best[:, :, numbers].mean(axis=(0, 1)), nan=0.0)
-    chosen = numbers[int(score.argmin())]
+    chosen = best_setting(choice, fleet, offset)
     n_folds, n_seeds, _ = fleet.best.shape
     held = np.full((n_rows, fleet.n_labels), np.nan, dtype=np.float32)
     for fold, values in zip(folds, fleet.held_logits(rows, folds, [chosen]), strict=True):
@@ -74,6 +69,13 @@ def network_expert(
     members = [fleet.layers(f, seed, chosen) for f in range(n_folds) for seed in range(n_seeds)]
     module = Networks(members, choice.recipe.skip and bool(choice.recipe.hidden), standard)
     return Expert(choice.name, module, standard.apply(held), dict(choice.settings[chosen - offset]))
+
+
+def best_setting(choice: Choice, fleet: Fleet, offset: int = 0) -> int:
+    """The number in the fleet of the choice's setting that does best on held-out candidates, on average."""
+    numbers = range(offset, offset + len(choice.settings))
+    score = np.nan_to_num(fleet.best[:, :, numbers].mean(axis=(0, 1)), nan=0.0)
+    return numbers[int(score.argmin())]
 
 
 def train_networks(
@@ -137,14 +139,18 @@ def linear_expert(X: Any, states: np.ndarray, folds: Sequence[Fold], weight: np.
     held = np.full(states.shape, np.nan, dtype=np.float32)
     for fold in folds:
         if len(fold.held):
-            part = None if weight is None else weight[fold.train]
-            coefficients, bias = fit_linear(X[fold.train], states[fold.train], part)
-            held[fold.held] = np.asarray(X[fold.held] @ coefficients) + bias
+            held[fold.held] = linear_held(X, states, fold, weight)
     everything = np.unique(np.concatenate([np.concatenate([fold.train, fold.held]) for fold in folds]))
     coefficients, bias = fit_linear(X[everything], states[everything], None if weight is None else weight[everything])
-    logits = _logit(np.clip(held, 0.01, 0.99))
-    standard = _standard(logits)
-    return Expert("linear", Linear(coefficients, bias, standard), standard.apply(logits))
+    standard = _standard(held)
+    return Expert("linear", Linear(coefficients, bias, standard), standard.apply(held))
+
+
+def linear_held(X: Any, states: np.ndarray, fold: Fold, weight: np.ndarray | None) -> np.ndarray:
+    """What a ridge regression on the fold's training rows says of its held-out rows, as logits."""
+    part = None if weight is None else weight[fold.train]
+    coefficients, bias = fit_linear(X[fold.train], states[fold.train], part)
+    return _logit(np.clip(np.asarray(X[fold.held] @ coefficients) + bias, 0.01, 0.99))
 
 
 def choose_shares(
@@ -159,9 +165,7 @@ def choose_shares(
     """How much each expert is heard: the shares, summing to one, with which held-out candidates are predicted best.
 
     Greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose opinion,
-    added to the sum so far, does best. Then a standard-error rule (as in Breiman et al., 1984): unless that mixture is
-    better than the linear model alone by two standard errors, the linear model, being simpler, is heard alone. With
-    noisy candidates this matters: what predicts them a little better may have learned their noise.
+    added to the sum so far, does best.
     """
     seen = np.flatnonzero(np.isfinite(experts[0].held[:, 0]))
     if len(experts) == 1 or len(seen) == 0:
@@ -178,12 +182,6 @@ def choose_shares(
         best = int(np.argmin(values))
         picked[best] += 1
         total = total + opinions[best]
-    for number, expert in enumerate(experts):
-        if isinstance(expert.module, Linear):
-            mixture = criterion(total, candidates)
-            error = DOUBT * float(mixture.std()) / len(rows) ** 0.5
-            if float(criterion(opinions[number], candidates) @ counted) <= float(mixture @ counted) + error:
-                picked = np.where(np.arange(len(experts)) == number, rounds, 0)
     return [float(share) for share in picked / rounds]
 
 

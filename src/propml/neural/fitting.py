@@ -11,14 +11,16 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
+from propml.losses.refined import refined_loss
 from propml.neural.criteria import Criterion
 from propml.neural.ensemble import Ensemble
 from propml.neural.experts import Choice, Expert, choose_shares, linear_expert, train_networks
 from propml.neural.features import FeatureScaler
 from propml.neural.fleet import Fleet
 from propml.neural.linear import LARGEST_SYSTEM, fit_linear
+from propml.neural.refinement import fold_targets, pair_opinions
 from propml.neural.rows import make_rows
-from propml.neural.thresholds import candidate_slope, middle_threshold
+from propml.neural.thresholds import candidate_sigmoid, middle_threshold
 from propml.neural.training import Fold, Loss
 
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
@@ -34,8 +36,12 @@ class Plan:
     ----------
     choices : sequence of Choice
         The kinds of networks, each with the settings of the loss to choose from.
+    first : sequence of Choice
+        Networks that say how plausible each candidate is; then the others learn from that, otherwise from candidates.
     linear : bool
         Whether a linear partner is heard too.
+    start : mapping, optional
+        Networks to go on from, by the name of their choice.
     """
 
     choices: Sequence[Choice]
@@ -44,6 +50,8 @@ class Plan:
     seeds: Sequence[int]
     linear: bool
     device: torch.device
+    start: Mapping[str, nn.Module] | None = None
+    first: Sequence[Choice] = ()
     training: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -110,20 +118,33 @@ def fit_ensemble(
     """
     scaler = fit_scaler(X, states, folds, plan.criterion)
     scaled = scaler.transform(X)
-    candidates = torch.as_tensor(states, device=plan.device)
-    experts, fleets = train_networks(
-        plan.choices,
-        make_rows(scaled, plan.device),
-        candidates,
-        folds,
-        seeds=plan.seeds,
-        loss=plan.loss,
-        criterion=plan.criterion,
-        example_weight=None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device),
+    features = sp.csr_array(scaled) if sp.issparse(scaled) else scaled
+    has_partner = plan.linear and min(X.shape) <= LARGEST_SYSTEM
+    linear = [linear_expert(features, states, folds, weight)] if has_partner else []
+    rows, candidates = make_rows(scaled, plan.device), torch.as_tensor(states, device=plan.device)
+    training: dict[str, Any] = {
+        "seeds": plan.seeds,
+        "criterion": plan.criterion,
+        "example_weight": None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device),
         **plan.training,
+    }
+    targets, loss = None, plan.loss
+    if plan.first:
+        opinions = pair_opinions(
+            plan.first,
+            rows,
+            candidates,
+            folds,
+            loss=plan.loss,
+            linear=features if has_partner else None,
+            weight=weight,
+            **training,
+        )
+        targets, loss = torch.as_tensor(fold_targets(opinions, states, folds), device=plan.device), refined_loss
+    networks, fleets = train_networks(
+        plan.choices, rows, candidates, folds, loss=loss, targets=targets, start=plan.start, **training
     )
-    if plan.linear and min(X.shape) <= LARGEST_SYSTEM:
-        experts.append(linear_expert(sp.csr_array(scaled) if sp.issparse(scaled) else scaled, states, folds, weight))
+    experts = [*networks, *linear]
     shares = choose_shares(experts, states, plan.criterion, weight)
     heard = [(expert, share) for expert, share in zip(experts, shares, strict=True) if share > 0]
     opinion = sum(share * expert.held for expert, share in heard)
@@ -131,7 +152,7 @@ def fit_ensemble(
     seen = np.isfinite(opinion[:, 0])
     slope, threshold = 1.0, 0.0
     if seen.any():
-        slope = candidate_slope(opinion[seen], states[seen])
+        slope, _ = candidate_sigmoid(opinion[seen], states[seen])
         threshold = middle_threshold(opinion[seen], states[seen])
     modules: list[nn.Module] = [expert.module for expert, _ in heard]
     ensemble = Ensemble(scaler, modules, [share for _, share in heard], slope, threshold)

@@ -106,6 +106,7 @@ def train_fleet(
     seeds: Sequence[int] = (0,),
     loss: Loss = power_loss,
     criterion: Criterion = average_precision_loss,
+    targets: Tensor | None = None,
     example_weight: Tensor | None = None,
     patience: int | None = None,
     judge_every: int = 1,
@@ -130,6 +131,8 @@ def train_fleet(
         One network each; they differ in their first weights and their dropout.
     criterion : callable
         Judges held-out candidates (smaller is better); a network keeps the weights of its best epoch.
+    targets : Tensor, shape (folds, n, C), optional
+        Soft targets that the loss sees in the place of the candidates; networks are still judged by candidates.
     patience : int, optional
         Stop a network that has not improved for so many epochs, and everything when all have stopped.
     judge_every : int
@@ -162,6 +165,7 @@ def train_fleet(
                 [settings[s] for s in setting_part],
                 seeds,
                 loss,
+                targets=None if targets is None else targets[fold_part],
                 example_weight=example_weight,
                 bfloat16=bfloat16,
             )
@@ -186,8 +190,8 @@ def train_fleet(
 class _Record:
     best: np.ndarray
     best_epoch: np.ndarray
-    criterion: list[np.ndarray]
-    loss: list[np.ndarray]
+    criterion: np.ndarray
+    loss: np.ndarray
 
 
 def _train(trainer: StackTrainer, criterion: Criterion, patience: int | None, judge_every: int, bar: Bar) -> _Record:
@@ -201,17 +205,17 @@ def _train(trainer: StackTrainer, criterion: Criterion, patience: int | None, ju
     best_epoch = torch.zeros(members, dtype=torch.long, device=device)
     running = torch.ones(members, dtype=torch.bool, device=device)
     kept = [parameter.detach().clone() for parameter in trainer.stack.parameters()] if longest else []
-    told, losses = [], []
     epochs = trainer.recipe.epochs
+    # One block each: a new small tensor per epoch would keep the heap of a long training from being reused.
+    told, losses = (torch.full((epochs, members), torch.nan, device=device) for _ in range(2))
     for epoch in range(1, epochs + 1):
-        losses.append(trainer.epoch())
+        losses[epoch - 1] = trainer.epoch()
         if not longest or (epoch % judge_every and epoch < epochs):
-            told.append(torch.full((members,), torch.nan, device=device))
             bar.advance()
             continue
         stack = trainer.refresh_averaged()
         value = judge(stack, trainer.rows, trainer.candidates, held, counted, criterion)
-        told.append(torch.where(running, value, torch.nan))
+        told[epoch - 1] = torch.where(running, value, torch.nan)
         better = running & (value < best)
         best, best_epoch = torch.where(better, value, best), torch.where(better, epoch, best_epoch)
         _keep(kept, stack, better)
@@ -227,9 +231,7 @@ def _train(trainer: StackTrainer, criterion: Criterion, patience: int | None, ju
             parameter.copy_(value)
     if not longest:
         best, best_epoch = torch.full_like(best, torch.nan), best_epoch + epochs
-    return _Record(
-        best.cpu().numpy(), best_epoch.cpu().numpy(), [t.cpu().numpy() for t in told], [v.cpu().numpy() for v in losses]
-    )
+    return _Record(best.cpu().numpy(), best_epoch.cpu().numpy(), told.cpu().numpy(), losses.cpu().numpy())
 
 
 @torch.no_grad()

@@ -28,13 +28,13 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray) -> float:
     return float(scores[found].min() - 1) if found.any() else float(scores.max() + 1)
 
 
-def candidate_slope(scores: np.ndarray, states: np.ndarray, most: int = 200_000) -> float:
-    """The slope of the sigmoid that best predicts candidates from scores: how much a unit of score means."""
+def candidate_sigmoid(scores: np.ndarray, states: np.ndarray, most: int = 200_000) -> tuple[float, float]:
+    """Slope and offset of the sigmoid that best predicts candidates from scores: how much a unit of score means."""
     known = states >= 0
     z, y = scores[known].astype(np.float64), (states[known] > 0).astype(np.float64)
     z, y = z[:: len(z) // most + 1], y[:: len(y) // most + 1]  # two parameters need no more
     if y.min() == y.max():
-        return 1.0
+        return 1.0, 0.0
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         slope, offset = parameters
@@ -43,5 +43,5 @@ def candidate_slope(scores: np.ndarray, states: np.ndarray, most: int = 200_000)
         value = -(y * log_expit(u) + (1 - y) * log_expit(-u)).mean()
         return float(value), np.array([(error * z).mean(), error.mean()])
 
-    slope = float(minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x[0])
-    return float(np.clip(slope, 0.05, 20.0))
+    slope, offset = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
+    return float(np.clip(slope, 0.05, 20.0)), float(offset)

@@ -44,6 +44,8 @@ class StackTrainer:
         Arguments of the loss that differ between members, such as ``{"lam": 0.1}``; the same keys in each.
     seeds : sequence of int
     loss : callable
+    targets : Tensor, shape (folds, n, C), optional
+        What the loss sees in the place of the candidates: soft targets, which may differ between folds.
     example_weight : Tensor, shape (n,), optional
     bfloat16 : bool
         Multiply matrices in bfloat16.
@@ -59,11 +61,13 @@ class StackTrainer:
         seeds: Sequence[int],
         loss: Loss,
         *,
+        targets: Tensor | None = None,
         example_weight: Tensor | None = None,
         bfloat16: bool = False,
     ) -> None:
         device = candidates.device
         self.rows, self.candidates, self.folds, self.recipe, self.loss = rows, candidates, folds, recipe, loss
+        self.targets = targets
         self.bfloat16 = bfloat16
         shape = StackShape(len(folds), len(seeds), len(settings), rows.n_features, candidates.shape[1])
         streams = [(fold.name, seed) for fold in folds for seed in seeds]
@@ -87,6 +91,7 @@ class StackTrainer:
         # What a step reads: written once per epoch, in place, since a CUDA graph reads these very buffers.
         self.order = torch.zeros(room, dtype=torch.long, device=device)
         self.share = torch.zeros(room, device=device)
+        self.fold_numbers = torch.arange(len(folds), device=device).unsqueeze(1)
         self.at = torch.zeros(1, dtype=torch.long, device=device)
         self.masks: list[Tensor] = []
         self.input_mask: Tensor | None = None
@@ -193,7 +198,8 @@ class StackTrainer:
         with torch.autocast(index.device.type, torch.bfloat16, enabled=self.bfloat16):
             wide = self.rows.product(index, self.stack.first, self.input_mask)
             logits = self.stack(wide, masks)
-        targets = self.candidates[index].repeat_interleave(per_fold, dim=0)
+        seen = self.candidates[index] if self.targets is None else self.targets[self.fold_numbers, index]
+        targets = seen.repeat_interleave(per_fold, dim=0)
         values = self.loss(logits.float(), targets, **self.settings)
         loss = (values * share.repeat_interleave(per_fold, dim=0)).sum(dim=1)
         loss.sum().backward()
