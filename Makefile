@@ -8,22 +8,29 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CON
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test test-slow coverage lint bench clean
+.PHONY: help demo browser test test-slow coverage lint bench clean
 
 help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.demo      ## corrupt the embedded dataset, train, and write demo/report.html
+demo: $(VENV)/.demo      ## compare all methods on the embedded dataset: demo/report.html
 	$(BIN)/propml demo --out demo
 
-test: $(VENV)/.test      ## run the tests (set PROPML_DATA to include the real files)
+test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the real files)
 	$(PYTEST) -n 2 -m "not slow" $(ARGS)
 
-test-slow: $(VENV)/.test ## run the tests marked slow
+test-slow: $(VENV)/.test browser ## run the tests marked slow
 	$(PYTEST) -n 2 -m slow $(ARGS)
 
 coverage: $(VENV)/.test  ## run the tests and print line coverage
 	$(PYTEST) -n 2 -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
+
+# Pages are opened in a real browser; where none can be installed those tests are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	{ apt-get install -qq -y --no-install-recommends chromium || \
+	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \
+	echo "no chromium here: the tests of pages in a browser are skipped"
 
 lint: $(VENV)/.test      ## ruff and mypy
 	$(BIN)/ruff check .

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from propml.benchmark.demo import run_demo
+from propml import ProPMLClassifier
+from propml.corruption import svm_confusions
+from propml.datasets import digits_mosaic
 from propml.losses import asl_loss, bce_loss, propml_loss
 
 FOLDER = Path(__file__).parent / "figures"
@@ -41,20 +43,20 @@ def losses() -> None:
 
 def candidates() -> None:
     """What goes in and what comes out, on one training and one test mosaic."""
-    demo = run_demo()
-    scores = list(demo.scores.values())[-1]
-    truth = demo.test.truth
-    assert truth is not None
+    train, test = digits_mosaic(800, split="train"), digits_mosaic(400, 1, split="test")
+    given = svm_confusions(train.X, train.truth, 1.0, labels=train.label_names)
+    scores = ProPMLClassifier(epochs=60, random_state=0).fit(train.X, given).predict_proba(test.X)
+    truth = test.truth
     row = int(np.argmax([(s[t == 1].min() - s[t == 0].max()) for s, t in zip(scores[:40], truth[:40], strict=True)]))
     figure = Figure(figsize=(7.5, 2.3), layout="constrained")
     sets, picture, bars = figure.subplots(1, 3, width_ratios=[1.6, 1, 1.6])
     sets.set_axis_off()
     sets.text(0.5, 0.98, "in: items with candidate labels", ha="center", va="top", weight="bold")
-    for i, names in enumerate(demo.candidates.to_lists()[:4]):
+    for i, names in enumerate(given.to_lists()[:4]):
         sets.text(
             0.02, 0.74 - 0.2 * i, f"item {i + 1}   {{{', '.join(map(str, names))}}}", va="center", family="monospace"
         )
-    picture.imshow(demo.test.X[row].reshape(16, 16), cmap="gray_r", interpolation="bilinear")
+    picture.imshow(test.X[row].reshape(16, 16), cmap="gray_r", interpolation="bilinear")
     picture.set_axis_off()
     picture.set_title("a new item", fontsize=9)
     bars.bar(range(10), scores[row], color=["#c2410c" if mark else "#d5dbe5" for mark in truth[row]])

@@ -10,6 +10,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "vision": ("timm", "torchvision", "PIL"),
     "tune": ("optuna",),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "cluster": ("ray",),
 }
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from propml.cli import datasets
+from propml.cli import benchmark, datasets
 from propml.cli.corrupt import corrupt
 from propml.cli.demo import demo
 from propml.cli.info import info, version
@@ -28,7 +28,8 @@ def root(
 
     Start with [bold]propml demo[/bold]: it trains on an embedded dataset and writes a report.
     [bold]propml datasets list[/bold] shows the datasets of the paper and where they are looked for;
-    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to try a method where the truth is known.
+    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to try a method where the truth is known;
+    [bold]propml benchmark run quick[/bold] compares all methods on it, and other experiments are the paper's tables.
     """
 
 
@@ -36,3 +37,4 @@ app.command()(demo)
 app.command()(info)
 app.command()(corrupt)
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(benchmark.app, name="benchmark")

@@ -1,37 +1,30 @@
-"""``propml demo``: the whole story on the embedded dataset, in seconds."""
+"""``propml demo``: the whole story on the embedded dataset, in a minute or two."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("demo"),
-    samples: Annotated[int, typer.Option(min=50, help="Training mosaics.")] = 800,
-    ratio: Annotated[float, typer.Option(min=0.0, help="False candidates per true label.")] = 1.0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 60,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other mosaics.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for results and report; made if it is not there.")] = Path("demo"),
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 2,
 ) -> None:
-    """Corrupt the embedded digits mosaic, train on its candidate labels alone, and write a report.
+    """Corrupt the embedded digits mosaic, train every method on its candidate labels alone, and write a report.
 
-    Needs no data and no network. Example: [bold]propml demo --out demo --ratio 1.5[/bold]
+    Needs no data and no network. The same as [bold]propml benchmark run quick[/bold] and its report.
+
+    Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
     """
-    from propml.benchmark.demo import run_demo, table, write_report
+    from propml.benchmark.report import write_report
+    from propml.cli.benchmark import run
     from propml.extras import require
 
     require("matplotlib", "report")
     require("jinja2", "report")
-    made = run_demo(n_samples=samples, ratio=ratio, epochs=epochs, seed=seed, show=True)
-    columns, rows = table(made)
-    shown = Table(title="Test mosaics, judged by true labels (percent)")
-    for number, column in enumerate(columns):
-        shown.add_column(column, justify="left" if number == 0 else "right")
-    for row in rows:
-        shown.add_row(*row)
-    Console(width=120).print(shown)
-    command = f"propml demo --samples {samples} --ratio {ratio:g} --epochs {epochs} --seed {seed}"
-    page = write_report(made, out / "report.html", command=command)
-    typer.echo(f"report: {page}")
+    run("quick", out=out / "results", methods=methods, workers=workers)
+    write_report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
+    typer.echo(f"report: {out / 'report.html'}")

@@ -1,0 +1,202 @@
+"""Files that lose nothing: whole files by rename, and text that only ever grows by whole blocks.
+
+A process may be killed, a disk may fill up and two processes may write at once: what was written stays, and what was
+written by half is not there. All of it rests on four promises of a POSIX file system: ``rename`` is atomic, ``fsync``
+lasts, ``flock`` excludes, and a lock dies with its process.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BlockFile", "Row", "json_line", "lock_file", "write_whole"]
+
+Row = dict[str, Any]
+
+
+def lock_file(descriptor: int, *, wait: bool = True) -> bool:
+    """Take the exclusive lock of an open file; whether that worked, which with ``wait`` it does."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OSError("results are kept with POSIX file locks, which this system lacks; use Linux or macOS") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Put a file in its place as a whole or not at all, and on the disk before this returns."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # One fixed name: what a killed writer left behind is overwritten by the next one.
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+class BlockFile:
+    """JSON lines that grow by blocks; the last line of a block counts its lines, so that half a block is known as such.
+
+    Reading needs neither the lock nor the right to write: half a block is as good as not there. Appending first cuts
+    off such a rest, which only a writer that was killed can have left behind.
+
+    Parameters
+    ----------
+    path : path
+        Need not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = BlockFile(Path(folder) / "rows.jsonl")
+    ...     file.append([{"fold": 0}, {"fold": 1}])
+    ...     file.blocks()
+    [[{'fold': 0}, {'fold': 1}]]
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._forget()
+
+    def blocks(self) -> list[list[Row]]:
+        """Every complete block, in the order in which they were written."""
+        self._read_on()
+        return self._blocks
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add one block."""
+        with self.locked() as add:
+            add(rows)
+
+    @contextmanager
+    def locked(self) -> Iterator[Callable[[Sequence[Mapping[str, Any]]], None]]:
+        """Hold the file's lock; hands out the function that adds a block, so that one can look before one adds."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = not self.path.exists()
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            lock_file(descriptor)
+            if new:
+                _sync_folder(self.path.parent)
+            self._read_on()
+            if os.fstat(descriptor).st_size > self._end:
+                os.ftruncate(descriptor, self._end)
+            yield lambda rows: self._append(descriptor, rows)
+        finally:
+            os.close(descriptor)
+
+    def _append(self, descriptor: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        content = b"".join(json_line(row) for row in [*rows[:-1], {**rows[-1], "block": len(rows)}])
+        if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
+            content = b"\n" + content
+        try:
+            _write_all(descriptor, content)
+            os.fsync(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, self._end)
+            raise
+        self._read_on()
+
+    def _forget(self) -> None:
+        self._blocks: list[list[Row]] = []
+        self._end = 0  # of the last complete block, in bytes
+        self._line = 0
+
+    def _read_on(self) -> None:
+        """Take in what was written since the last look, by whomever."""
+        if not self.path.exists():
+            self._forget()
+            return
+        rows: list[Row | None] = []
+        with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < self._end:
+                self._forget()
+            file.seek(self._end)
+            position, number = self._end, self._line
+            for line in file:
+                position, number = position + len(line), number + 1
+                if not line.strip():
+                    continue
+                rows.append(_parsed(line))
+                length = (rows[-1] or {}).pop("block", None)
+                if length is not None:
+                    self._take(rows, length, number)
+                    rows, self._end, self._line = [], position, number
+
+    def _take(self, rows: list[Row | None], length: int, number: int) -> None:
+        block = [row for row in rows[-length:] if row is not None]
+        if len(block) == length:
+            self._blocks.append(block)
+        if len(block) != length or len(rows) > length:
+            warnings.warn(
+                f"{self.path.name} is damaged before line {number + 1}: lines there belong to no whole block and are "
+                f"left out; what they told is computed again by the next run",
+                stacklevel=2,
+            )
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """A row as one line of strict JSON; a number that is not finite becomes null.
+
+    >>> json_line({"value": np.float32(0.5), "loss": float("nan")})
+    b'{"value": 0.5, "loss": null}\\n'
+    """
+    return (json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _parsed(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """In one write; a disk that is filling up takes a part of it, and says so at the next."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

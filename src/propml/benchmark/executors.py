@@ -1,0 +1,263 @@
+"""Where cells are computed: in this process or in local ones (for Ray see :mod:`propml.benchmark.ray_executor`).
+
+An executor takes cells and hands back what became of them. It never writes results: the process that runs the
+experiment does, and it alone, so that no cell can be counted twice.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import connection, resource_tracker
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from propml.benchmark.cell import Cell, CellOutcome
+
+__all__ = ["CellFailure", "Compute", "Executor", "InProcess", "LocalProcesses", "attempt"]
+
+# Workers side by side on one machine: each of them with threads of its own would fight over the cores.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+TRACE_FRAMES = 8
+
+
+class CellFailure(NamedTuple):
+    """Why a cell came to nothing: type and message of the exception, and the end of its traceback."""
+
+    error: str
+    message: str
+    trace: str = ""
+
+
+Compute = Callable[["Cell"], "CellOutcome"]
+
+
+class Executor(Protocol):
+    """Takes cells, up to ``slots`` at a time, and hands back what became of them."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def submit(self, cell: Cell) -> None: ...
+
+    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+        """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
+        ...
+
+    def close(self) -> None:
+        """Stop everything that is still running."""
+        ...
+
+
+def compute_cell(cell: Cell) -> CellOutcome:
+    """What executors do by default."""
+    from propml.benchmark.cell import compute
+
+    return compute(cell)
+
+
+def attempt(cell: Cell, compute: Compute) -> CellOutcome | CellFailure:
+    """Compute a cell; what it raises becomes a failure that can be sent, stored and read."""
+    try:
+        return compute(cell)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[-TRACE_FRAMES:]
+        lines = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
+        return CellFailure(type(error).__name__, str(error), "\n".join(lines))
+
+
+def _short(filename: str) -> str:
+    """The file without the machine's folders.
+
+    >>> _short("/home/me/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py")
+    'torch/nn/modules/linear.py'
+    """
+    parts = PurePath(filename).parts
+    for root in ("site-packages", "src"):
+        if root in parts:
+            return "/".join(parts[parts.index(root) + 1 :])
+    return parts[-1]
+
+
+class InProcess:
+    """One cell after the other, right here."""
+
+    slots = 1
+
+    def __init__(self, compute: Compute = compute_cell) -> None:
+        self._compute = compute
+        self._waiting: list[Cell] = []
+
+    def submit(self, cell: Cell) -> None:
+        self._waiting.append(cell)
+
+    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+        cell = self._waiting.pop(0)
+        return [(cell, attempt(cell, self._compute))]
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+
+@dataclass
+class _Worker:
+    process: multiprocessing.process.BaseProcess
+    channel: connection.Connection
+    cell: Cell | None = None
+
+
+class LocalProcesses:
+    """Worker processes on this machine, with one thread each; one that dies is replaced and its cell tried again.
+
+    Processes are spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    workers : int
+    retries : int
+        How often a cell whose process died is tried again. A cell that raises is not: it would raise again.
+    environment : mapping, optional
+        Environment variables of the workers.
+    compute : callable
+        By default :func:`propml.benchmark.cell.compute`.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        retries: int = 2,
+        environment: Mapping[str, str] | None = None,
+        compute: Compute = compute_cell,
+    ) -> None:
+        self.slots = workers
+        self._retries = retries
+        self._environment = {**ONE_THREAD, **(environment or {})}
+        self._compute = compute
+        self._workers: list[_Worker] = []
+        self._deaths: dict[str, int] = {}
+
+    def submit(self, cell: Cell) -> None:
+        for worker in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
+            self._bury(worker)
+        worker = next((worker for worker in self._workers if worker.cell is None), None) or self._start()
+        worker.cell = cell
+        with suppress(OSError):  # it died this very moment: `finished` sees that, and tries the cell again
+            worker.channel.send(cell)
+
+    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+        busy = [worker for worker in self._workers if worker.cell is not None]
+        connection.wait([end for worker in busy for end in (worker.channel, worker.process.sentinel)], timeout)
+        ended = []
+        for worker in busy:
+            cell, computed = worker.cell, self._received(worker)
+            if cell is not None and computed is not None:
+                worker.cell = None
+                ended.append((cell, computed))
+        return ended
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.channel.close()
+        self._workers.clear()
+
+    def _received(self, worker: _Worker) -> CellOutcome | CellFailure | None:
+        """What a worker sent, or why its cell is given up; None while there is hope."""
+        try:
+            if worker.channel.poll():
+                return worker.channel.recv()
+        except (EOFError, OSError):
+            pass
+        else:
+            if worker.process.is_alive():
+                return None
+        self._bury(worker)
+        assert worker.cell is not None
+        deaths = self._deaths[worker.cell.key] = self._deaths.get(worker.cell.key, 0) + 1
+        if deaths <= self._retries:
+            self.submit(worker.cell)
+            return None
+        times = "once" if deaths == 1 else f"{deaths} times, at every try"
+        return CellFailure("WorkerDied", f"the process that computed it died {times}: {_end(worker.process.exitcode)}")
+
+    def _bury(self, worker: _Worker) -> None:
+        worker.process.join()
+        worker.channel.close()
+        self._workers.remove(worker)
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        channel, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, self._compute), name="propml-worker")
+        with _environment(self._environment), _deaf_to_interrupts():
+            process.start()
+        theirs.close()
+        self._workers.append(_Worker(process, channel))
+        return self._workers[-1]
+
+
+def _end(code: int | None) -> str:
+    """How a process ended, in words.
+
+    >>> _end(3)
+    'it ended with exit code 3'
+    """
+    if code is None or code >= 0:
+        return f"it ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"it was ended by {name}{hint}"
+
+
+def _work(channel: connection.Connection, compute: Compute) -> None:
+    """A worker's life: take a cell, compute it, send what became of it."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    while True:
+        try:
+            cell = channel.recv()
+        except EOFError:
+            return
+        channel.send(attempt(cell, compute))
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches the whole group: a process that starts in the block does not hear it, this one does afterwards."""
+    resource_tracker.ensure_running()  # when it starts, it takes the mask away
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Other environment variables while the block runs; a process that starts in it keeps them."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

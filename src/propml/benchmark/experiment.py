@@ -1,0 +1,170 @@
+"""An experiment: which methods run on which data, how, and what is measured; the paper's are TOML files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.experiment_file import hint, read_settings
+from propml.benchmark.metric_names import TABULAR_METRICS
+from propml.benchmark.problem import has_real_candidates
+from propml.datasets.catalogue import lookup
+
+__all__ = ["Experiment", "MethodEntry", "experiment_names", "load_experiment"]
+
+# In a wheel the files are inside the package; in a checkout they are the paper's.
+INSTALLED = Path(__file__).parent / "experiments"
+CHECKOUT = Path(__file__).parents[3] / "paper"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a TOML file says; see ``paper/quick.toml`` for one.
+
+    Attributes
+    ----------
+    name : str
+        The name of the file without its ending.
+    title : str
+    datasets : tuple of str
+        Names of :func:`propml.datasets.names`.
+    methods : tuple of MethodEntry
+    noise : tuple of float
+        The level as the paper prints it: percent of false labels per true label for the corruption ``"svm"``, the rate
+        for ``"flips"``. Datasets that bring their own candidates run once, without it.
+    corruption : str
+        A name of :data:`propml.corruption.CORRUPTIONS`.
+    corruption_settings : mapping
+        Its arguments besides the level, such as ``{"rounding": "exact"}``.
+    rows : int or None
+        Use a random subset of so many rows.
+    folds : int
+    stratified : bool
+    seeds : tuple of int
+        Each repeats everything: subset, corruption, folds and method.
+    selection : str
+        ``"candidates"``: methods choose on candidates; ``"oracle"``: on the truth of the test rows, as the paper did.
+    metrics : tuple of str
+        Names of :data:`propml.benchmark.metric_names.METRIC_NAMES`.
+    """
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    methods: tuple[MethodEntry, ...]
+    noise: tuple[float, ...] = ()
+    corruption: str = "svm"
+    corruption_settings: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    folds: int = 5
+    stratified: bool = False
+    seeds: tuple[int, ...] = (0,)
+    selection: str = "candidates"
+    metrics: tuple[str, ...] = TABULAR_METRICS
+
+    def cells(self) -> list[Cell]:
+        """Everything there is to compute; cells of one problem stand together.
+
+        >>> len(load_experiment("quick").narrowed(methods=["Ridge"]).cells())  # two noise levels
+        2
+        """
+        return [
+            Cell(
+                experiment=self.name,
+                dataset=dataset,
+                noise=noise,
+                method=method,
+                seed=seed,
+                corruption=self.corruption,
+                corruption_settings=self.corruption_settings,
+                rows=self.rows,
+                folds=self.folds,
+                stratified=self.stratified,
+                selection=method.selection or self.selection,
+                metrics=self.metrics,
+            )
+            for dataset in self.datasets
+            for noise in ((None,) if has_real_candidates(dataset) else self.noise)
+            for seed in self.seeds
+            for method in self.methods
+        ]
+
+    def narrowed(
+        self,
+        *,
+        datasets: Iterable[str] | None = None,
+        methods: Iterable[str] | None = None,
+        noise: Iterable[float] | None = None,
+        seeds: Iterable[int] | None = None,
+    ) -> Experiment:
+        """A part of the experiment; what is ``None`` stays as it is.
+
+        Parameters
+        ----------
+        datasets, methods : iterable of str
+            Names as the experiment has them; for datasets case and punctuation do not matter.
+        noise : iterable of float
+        seeds : iterable of int
+        """
+        kept: dict[str, Any] = {}
+        if datasets is not None:
+            asked = [lookup(name).name if name not in self.datasets else name for name in datasets]
+            kept["datasets"] = self._part("dataset", self.datasets, asked)
+        if methods is not None:
+            names = self._part("method", [entry.name for entry in self.methods], methods)
+            kept["methods"] = tuple(entry for entry in self.methods if entry.name in names)
+        if noise is not None:
+            kept["noise"] = self._part("noise level", self.noise, noise)
+        if seeds is not None:
+            kept["seeds"] = self._part("seed", self.seeds, seeds)
+        return replace(self, **kept)
+
+    def _part(self, what: str, known: Iterable[Any], asked: Iterable[Any]) -> tuple[Any, ...]:
+        """Those of the known that are asked for, in the order of the experiment."""
+        known, wanted = tuple(known), set(asked)
+        if not wanted:
+            raise ValueError(f"no {what} of {self.name} was asked for; name at least one")
+        for each in sorted(wanted - set(known), key=str):
+            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, known)}")
+        return tuple(each for each in known if each in wanted)
+
+
+def experiment_names() -> tuple[str, ...]:
+    """The experiments that :func:`load_experiment` knows by name.
+
+    >>> "real-world" in experiment_names()
+    True
+    """
+    return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
+
+
+def load_experiment(name_or_path: str | Path) -> Experiment:
+    """Read and check an experiment.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A name of :func:`experiment_names`, or a path that ends in ``.toml``.
+
+    Examples
+    --------
+    >>> load_experiment("artificial").noise
+    (50.0, 100.0, 150.0)
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        known = experiment_names()
+        if str(name_or_path) not in known:
+            raise ValueError(
+                f"experiment {str(name_or_path)!r} is not known; {hint(str(name_or_path), known)}; "
+                f"for one of your own give the path of its .toml file"
+            )
+        path = _folder() / f"{name_or_path}.toml"
+    return Experiment(name=path.stem, **read_settings(path))
+
+
+def _folder() -> Path:
+    return INSTALLED if INSTALLED.is_dir() else CHECKOUT

@@ -1,0 +1,59 @@
+"""Figures of the benchmark, after those of the paper: each returns ``(figure, axes)``, and its numbers as plain rows.
+
+===================================  ===========================================  ================================
+drawn by                             shows                                        its numbers
+===================================  ===========================================  ================================
+:func:`critical_difference`          mean ranks, and which methods do not differ  :func:`critical_difference_data`
+:func:`critical_difference_stack`    the same for several noise levels            (of each)
+:func:`lambda_curves`                one metric against λ, for noise levels       :func:`lambda_curve_data`
+:func:`lambda_metrics`               all metrics against λ (the paper's Fig. 3)   :func:`lambda_curve_data`
+:func:`noise_curves`                 methods against noise (the paper's Fig. 2)   :func:`noise_curve_data`
+:func:`training_curves`              criterion or loss, epoch by epoch            :func:`training_curve_data`
+:func:`lambda_choice`                the oracle's λ against the chosen one        :func:`lambda_choice_data`
+===================================  ===========================================  ================================
+
+:func:`save` writes SVG, PNG or PDF; :func:`svg_text` gives SVG to put into an HTML page.
+"""
+
+from propml.benchmark.figures.critical_difference import (
+    RankRow,
+    critical_difference,
+    critical_difference_data,
+    critical_difference_stack,
+)
+from propml.benchmark.figures.lambda_choice import ChoiceRow, lambda_choice, lambda_choice_data
+from propml.benchmark.figures.lambda_curves import (
+    LambdaPoint,
+    LambdaRow,
+    lambda_curve_data,
+    lambda_curves,
+    lambda_metrics,
+    points_from_results,
+)
+from propml.benchmark.figures.noise_curves import NoiseRow, noise_curve_data, noise_curves
+from propml.benchmark.figures.saving import save, svg_text
+from propml.benchmark.figures.training_curves import TrainingRow, training_curve_data, training_curves
+
+__all__ = [
+    "ChoiceRow",
+    "LambdaPoint",
+    "LambdaRow",
+    "NoiseRow",
+    "RankRow",
+    "TrainingRow",
+    "critical_difference",
+    "critical_difference_data",
+    "critical_difference_stack",
+    "lambda_choice",
+    "lambda_choice_data",
+    "lambda_curve_data",
+    "lambda_curves",
+    "lambda_metrics",
+    "noise_curve_data",
+    "noise_curves",
+    "points_from_results",
+    "save",
+    "svg_text",
+    "training_curve_data",
+    "training_curves",
+]

@@ -1,0 +1,269 @@
+"""Critical-difference diagrams (Demšar, JMLR 2006): mean ranks on an axis, bars over methods that do not differ.
+
+The best rank, 1, is on the left, as one reads. Methods that a bar joins are not significantly different; bars that
+would meet stand on levels below one another. Where a test has a critical difference of ranks, a ruler shows it.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from propml.benchmark.figures import rank_layout as layout
+from propml.benchmark.figures.rank_layout import Bar, Frame, Label
+from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look, noise_title
+from propml.benchmark.results import Noise
+from propml.benchmark.statistics import Comparison
+from propml.extras import require
+
+# Height that the ruler takes, and length of a tick, in points.
+RULER, TICK = 16.0, 4.0
+CARETRIGHT = 5
+BAR_COLOR = PALETTE[1]
+
+
+class RankRow(NamedTuple):
+    """One method of a diagram; methods with a letter in common are joined by a bar."""
+
+    method: str
+    mean_rank: float
+    groups: str
+
+
+def critical_difference_data(comparison: Comparison) -> list[RankRow]:
+    """What the diagram shows, from the best to the worst."""
+    ranks = [float(rank) for rank in comparison.mean_ranks]
+    bars = layout.make_bars(comparison.cliques, ranks, points_per_rank=1.0)
+    letters = [string.ascii_letters[n] if n < 52 else f"({n + 1})" for n in range(len(bars))]
+    return [
+        RankRow(
+            comparison.names[i],
+            ranks[i],
+            "".join(letter for letter, bar in zip(letters, bars, strict=True) if i in bar.methods),
+        )
+        for i in comparison.order()
+    ]
+
+
+def critical_difference(
+    comparison: Comparison, *, title: str = "", highlight: str | None = "ProPML", axes: Any = None
+) -> tuple[Any, Any]:
+    """The diagram of one comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        See :func:`propml.benchmark.statistics.compare`.
+    highlight : str or None
+        The method to draw in colour.
+    axes : matplotlib Axes, optional
+        Where to draw; by default in a figure of its own, as large as it has to be. Afterwards ``x`` is the mean rank
+        and ``y`` counts points from the top.
+
+    Returns
+    -------
+    figure, axes
+    """
+    with look():
+        diagram = _Diagram(comparison, title, highlight)
+        frame = layout.make_frame([diagram.sides])
+        if axes is None:
+            figure, (axes,) = _figure(frame, [diagram])
+        else:
+            figure = axes.figure
+            frame = _fitted(axes, frame, diagram)
+        diagram.draw(axes, frame)
+    return figure, axes
+
+
+def critical_difference_stack(
+    comparisons: Mapping[Noise | str, Comparison], *, highlight: str | None = "ProPML"
+) -> tuple[Any, list[Any]]:
+    """Diagrams one over the other with the same axis: the paper's figure over noise levels.
+
+    Parameters
+    ----------
+    comparisons : mapping of noise level (or title) to Comparison
+
+    Returns
+    -------
+    figure, list of axes
+    """
+    if not comparisons:
+        raise ValueError("there is no comparison to draw; give at least one")
+    with look():
+        diagrams: list[_Diagram] = []
+        ruler = None
+        for key, comparison in comparisons.items():
+            title = key if isinstance(key, str) else noise_title(key)
+            # The same ruler is not drawn again.
+            same = bool(diagrams) and comparison.critical_difference == ruler
+            diagrams.append(_Diagram(comparison, title, highlight, with_ruler=not same))
+            ruler = comparison.critical_difference
+        frame = layout.make_frame([diagram.sides for diagram in diagrams])
+        figure, axes = _figure(frame, diagrams)
+        for diagram, axis in zip(diagrams, axes, strict=True):
+            diagram.draw(axis, frame)
+    return figure, axes
+
+
+def _figure(frame: Frame, diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
+    """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
+    heights = [diagram.height(frame) for diagram in diagrams]
+    total = sum(heights)
+    figure = require("matplotlib.figure", "report").Figure(figsize=(frame.width / 72, total / 72))
+    below = [sum(heights[i + 1 :]) for i in range(len(heights))]
+    axes = [figure.add_axes((0, b / total, 1, h / total)) for b, h in zip(below, heights, strict=True)]
+    return figure, axes
+
+
+def _fitted(axes: Any, frame: Frame, diagram: _Diagram) -> Frame:
+    """The frame stretched to given axes, or a sentence that says how large they must be."""
+    width, height = _size(axes)
+    shortest = frame.left + frame.right + layout.SHORTEST_AXIS
+    stretched = Frame(frame.n_ranks, frame.left, frame.right, max(width, shortest) - frame.left - frame.right)
+    needed = diagram.height(stretched)
+    if width < shortest or height < needed:
+        raise ValueError(
+            f"the axes are {width / 72:.1f} × {height / 72:.1f} inches, and the diagram needs "
+            f"{shortest / 72:.1f} × {needed / 72:.1f}; make them larger, or leave axes out"
+        )
+    return stretched
+
+
+def _size(axes: Any) -> tuple[float, float]:
+    """Width and height of axes in points."""
+    box = axes.get_window_extent()
+    return 72 * box.width / axes.figure.dpi, 72 * box.height / axes.figure.dpi
+
+
+@dataclass(frozen=True)
+class _Diagram:
+    comparison: Comparison
+    title: str
+    highlight: str | None
+    with_ruler: bool = True
+
+    @property
+    def ranks(self) -> list[float]:
+        return [float(rank) for rank in self.comparison.mean_ranks]
+
+    @property
+    def sides(self) -> tuple[list[Label], list[Label]]:
+        return layout.make_labels(self.comparison.names, self.ranks, self.highlight)
+
+    @property
+    def ruler(self) -> float | None:
+        return self.comparison.critical_difference if self.with_ruler else None
+
+    def title_lines(self, frame: Frame) -> list[str]:
+        return layout.wrapped(self.title, frame.width - 2 * layout.MARGIN, "bold").split("\n") if self.title else []
+
+    def axis_y(self, frame: Frame) -> float:
+        """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
+        beside = self.title and layout.text_width(self.title, TEXT, "bold") <= frame.left - 2 * layout.MARGIN
+        title = 0.0 if beside else (layout.LINE + 2) * len(self.title_lines(frame))
+        explained = layout.LINE + 4 if self.with_ruler else 0.0
+        return layout.MARGIN + title + explained + (RULER if self.ruler is not None else 0.0) + layout.LINE + TICK
+
+    def bars(self, frame: Frame) -> list[Bar]:
+        return layout.make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
+
+    def labels_y(self, frame: Frame) -> float:
+        levels = max((bar.level + 1 for bar in self.bars(frame)), default=0)
+        return self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * levels
+
+    def height(self, frame: Frame) -> float:
+        tallest = max(sum(label.height for label in side) for side in self.sides)
+        return self.labels_y(frame) + tallest + 2 * layout.MARGIN
+
+    def draw(self, axes: Any, frame: Frame) -> None:
+        per_rank = frame.points_per_rank
+        axes.set_axis_off()
+        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(_size(axes)[1], 0))
+        self._heading(axes, frame)
+        self._axis(axes, frame)
+        for bar in self.bars(frame):
+            self._bar(axes, frame, bar)
+        for side, outwards in zip(self.sides, (-1, 1), strict=True):
+            y = self.labels_y(frame)
+            for label in side:
+                self._label(axes, frame, label, y + label.height / 2, outwards)
+                y += label.height
+
+    def _heading(self, axes: Any, frame: Frame) -> None:
+        """Title, ruler and what the axis counts."""
+        left = 1 - (frame.left - layout.MARGIN) / frame.points_per_rank
+        for number, line in enumerate(self.title_lines(frame)):
+            y = layout.MARGIN + (layout.LINE + 2) * number + 0.8 * TEXT
+            axes.text(left, y, line, size=TEXT, weight="bold", label="title")
+        if not self.with_ruler:
+            return
+        end, ruler = frame.n_ranks, self.ruler
+        y = self.axis_y(frame) - TICK - layout.LINE - 6 - (RULER if ruler is not None else 0.0)
+        axes.text(end, y, "mean rank, 1 = best", size=SMALL, alpha=MUTED, ha="right", label="explanation")
+        if ruler is None:
+            return
+        axes.text(1, y, f"CD = {ruler:.2f}", size=SMALL, label="explanation")
+        y += 8
+        # A ruler that is longer than the axis (few blocks) ends in an arrow.
+        stop, cap = (1 + ruler, "|") if 1 + ruler <= end else (end, CARETRIGHT)
+        axes.plot([1, stop], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt", label="ruler")
+        for x, marker in ((1, "|"), (stop, cap)):
+            axes.plot([x], [y], marker=marker, markersize=7, color=INK, markeredgewidth=1.4, label="cap")
+
+    def _axis(self, axes: Any, frame: Frame) -> None:
+        y = self.axis_y(frame)
+        axes.plot([1, frame.n_ranks], [y, y], color=INK, linewidth=1.2, solid_capstyle="projecting", label="axis")
+        numbered = layout.tick_ranks(frame)
+        for rank in range(1, frame.n_ranks + 1):
+            length = TICK if rank in numbered else TICK / 2
+            axes.plot([rank, rank], [y - length, y], color=INK, linewidth=1.0, label="tick")
+        for rank in numbered:
+            axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
+
+    def _bar(self, axes: Any, frame: Frame, bar: Bar) -> None:
+        """Thick at its members and between neighbours; thin where it passes a method that is none of its members."""
+        y = self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * bar.level
+        ranks, reach = self.ranks, layout.BAR_OVERHANG / frame.points_per_rank
+        pieces = [(ranks[i] - reach, ranks[i] + reach, layout.BAR_WIDTH) for i in bar.methods]
+        for left, right in zip(bar.methods, bar.methods[1:], strict=False):
+            passes = any(ranks[left] < ranks[i] < ranks[right] for i in range(len(ranks)) if i not in bar.methods)
+            pieces.append((ranks[left], ranks[right], 1.2 if passes else layout.BAR_WIDTH))
+        for start, stop, width in _joined(pieces):
+            axes.plot(
+                [start, stop], [y, y], color=BAR_COLOR, linewidth=width, solid_capstyle="butt", zorder=3, label="bar"
+            )
+
+    def _label(self, axes: Any, frame: Frame, label: Label, y: float, outwards: int) -> None:
+        """A point on the axis, a line down and outwards, the mean rank at its end and the name beside it."""
+        chosen = self.comparison.names[label.method] == self.highlight
+        color, alpha, width, weight = (ACCENT, 1.0, 1.8, "bold") if chosen else (INK, MUTED, 1.0, "normal")
+        x, top, per_rank = self.ranks[label.method], self.axis_y(frame), frame.points_per_rank
+        border, side = (frame.n_ranks, "left") if outwards > 0 else (1, "right")
+        end, rank_x = (border + outwards * distance / per_rank for distance in (layout.GUTTER - 4, layout.GUTTER))
+        name_x = rank_x + outwards * (label.rank_width + layout.NAME_TO_RANK) / per_rank
+        # A line that shares its way with a coloured one must not cover it.
+        order = 2.2 if chosen else 2
+        axes.plot([x, x, end], [top, y, y], color=color, alpha=alpha, linewidth=width, zorder=order, label="elbow")
+        axes.plot([x], [top], marker="o", markersize=5, color=color, zorder=2 + order, label="method")
+        axes.text(rank_x, y + 0.36 * SMALL, label.rank, size=SMALL, alpha=MUTED, ha=side, label="rank")
+        lines = label.name.split("\n")
+        first = y + 0.36 * TEXT - layout.LINE * (len(lines) - 1) / 2
+        for number, line in enumerate(lines):
+            place = (name_x, first + layout.LINE * number)
+            axes.text(*place, line, size=TEXT, color=color, weight=weight, ha=side, label="name")
+
+
+def _joined(pieces: Iterable[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """Pieces ``(start, stop, width)`` of a bar with those of the thickest width that meet made one."""
+    thick = sorted(piece for piece in pieces if piece[2] == layout.BAR_WIDTH)
+    joined = [piece for piece in pieces if piece[2] != layout.BAR_WIDTH]
+    while thick:
+        start, stop, width = thick.pop(0)
+        while thick and thick[0][0] <= stop:
+            stop = max(stop, thick.pop(0)[1])
+        joined.append((start, stop, width))
+    return joined

@@ -1,0 +1,239 @@
+"""``selection = "oracle"``: hyper-parameters picked on the true labels of the test rows, as the paper picked its λ.
+
+For comparison with published numbers only: what this returns has seen the answers. Nothing here runs unless the
+configuration says "oracle".
+
+ProPML: one network per (fold, λ), all of them trained at once as one fleet on the candidates of their training rows;
+the λ and the number of epochs at which the mean average precision on the test rows is best are then trained once more
+by themselves. Thresholds are not picked on truth: the one of a fold lies half-way between best candidates and best
+excluded labels of its training rows, in the eyes of the networks of the other folds, which never saw those rows.
+
+Other methods: every combination of a grid is fitted on every fold, and the best one is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import logit
+from torch import Tensor
+
+from propml.benchmark.fold_scores import FoldScores, make_model, plain, score_fold
+from propml.benchmark.folds import Split
+from propml.losses.named import get_loss
+from propml.methods.propml import ORDERS, ProPMLClassifier
+from propml.metrics import average_precision
+from propml.neural.balance import balanced_lam
+from propml.neural.criteria import average_precision_loss, get_criterion
+from propml.neural.fitting import fit_scaler
+from propml.neural.fleet import Fleet, train_fleet
+from propml.neural.recipe import Recipe
+from propml.neural.rows import make_rows
+from propml.neural.thresholds import middle_threshold
+from propml.neural.training import Fold
+from propml.progress import track
+from propml.targets import Candidates
+
+if TYPE_CHECKING:
+    from propml.benchmark.cell import MethodEntry
+
+# The paper's grid ends at 0.02, which is too early; with many labels the best λ is smaller still.
+LEAST_LAM, MOST_LAM, N_LAMS = 0.002, 1.0, 20
+# Judged so often at most in one training.
+LOOKS = 50
+
+
+def oracle_scores(
+    entry: MethodEntry,
+    X: Any,
+    candidates: Candidates,
+    truth: np.ndarray,
+    splits: Sequence[Split],
+    *,
+    selection: str,
+    seed: int,
+    show: bool = False,
+) -> list[FoldScores]:
+    """The scores of every fold's test rows, by the setting that does best on their true labels.
+
+    Parameters
+    ----------
+    entry : MethodEntry
+    X, candidates, truth
+        Features ``(n_samples, n_features)`` and labels ``(n_samples, n_labels)`` of all rows.
+    splits : sequence of (training rows, test rows)
+    selection : str
+        Must be "oracle": nobody gets here by accident.
+    """
+    if selection != "oracle":
+        raise ValueError(
+            f'selection is {selection!r}: only selection = "oracle" may look at the true labels of test rows'
+        )
+    data = _Data(X, candidates, truth, splits, seed, show)
+    if entry.method == "propml":
+        return _best_of_fleet(entry, data)
+    if not entry.grid:
+        raise ValueError(f'{entry.name} has selection = "oracle" and nothing to pick from; give it a grid')
+    return _best_of_grid(entry, entry.grid, data)
+
+
+class _Data(NamedTuple):
+    X: Any
+    candidates: Candidates
+    truth: np.ndarray
+    splits: Sequence[Split]
+    seed: int
+    show: bool
+
+
+def _best_of_grid(entry: MethodEntry, grid: Mapping[str, Sequence[Any]], data: _Data) -> list[FoldScores]:
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    best: list[FoldScores] = []
+    best_value, spent = -np.inf, np.zeros((2, len(data.splits)))
+    for chosen in track(combinations, f"{entry.name}, oracle", len(combinations), show=data.show):
+        params = {**entry.params, **chosen}
+        parts = [
+            score_fold(make_model(entry.method, params, data.seed), data.X, data.candidates, split)
+            for split in data.splits
+        ]
+        spent += [[part.seconds_fit for part in parts], [part.seconds_predict for part in parts]]
+        tested = [data.truth[test] for _, test in data.splits]
+        value = np.mean([average_precision(t, part.scores) for t, part in zip(tested, parts, strict=True)])
+        if value > best_value:
+            best_value = float(value)
+            best = [replace(part, chosen={**plain(chosen), **part.chosen}) for part in parts]
+    # What it took to find the best is what it costs.
+    return [
+        replace(part, seconds_fit=float(fit), seconds_predict=float(predict))
+        for part, fit, predict in zip(best, *spent, strict=True)
+    ]
+
+
+def default_lams(candidates: Candidates) -> tuple[float, ...]:
+    """Twenty λ from 0.002 to 1, from further down where labels are many; logarithmic.
+
+    >>> few, many = (default_lams(Candidates.from_matrix(np.eye(n, dtype=int))) for n in (6, 201))
+    >>> few[0], round(many[0], 5), many[-1], len(many)
+    (0.002, 0.0005, 1.0, 20)
+    """
+    least = min(LEAST_LAM, 0.1 * balanced_lam(candidates))
+    return tuple(float(lam) for lam in np.geomspace(least, MOST_LAM, N_LAMS))
+
+
+def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
+    X, candidates, truth, splits, seed, show = data
+    model = make_model("propml", entry.params, seed)
+    assert isinstance(model, ProPMLClassifier)
+    start = time.perf_counter()
+    states, device = candidates.to_matrix(), model._device()
+    folds = [Fold(train, test, name=seed * 1000 + f) for f, (train, test) in enumerate(splits)]
+    rows = make_rows(fit_scaler(X, states, folds, get_criterion(model.criterion)).transform(X), device)
+    recipe = _recipe(model, max(len(fold.train) for fold in folds))
+    settings = _settings(model, entry.lams or default_lams(candidates))
+
+    def train(recipe: Recipe, settings: Sequence[Mapping[str, float]], looks: int) -> Fleet:
+        return train_fleet(
+            rows,
+            torch.as_tensor(_both(states, truth), device=device),
+            folds,
+            recipe,
+            settings,
+            seeds=[1 + seed * 97 + i for i in range(model.n_models)],
+            loss=_OnCandidates(get_loss(model.loss)[0]),
+            criterion=_on_truth,
+            judge_every=max(1, recipe.epochs // looks),
+            bfloat16=model.bfloat16,
+            show=show,
+        )
+
+    curves = 1 - train(recipe, settings, LOOKS).criterion.mean(axis=2)  # (epochs, folds, settings)
+    mean = np.nan_to_num(curves.mean(axis=1), nan=-np.inf)
+    epoch, best = (int(place) for place in np.unravel_index(mean.argmax(), mean.shape))
+    fleet = train(replace(recipe, epochs=epoch + 1), [settings[best]], 1)
+    fitted = time.perf_counter()
+    logits = [values.mean(axis=(0, 1)) for values in fleet.held_logits(rows, folds, [0])]
+    scored = time.perf_counter()
+    cuts = _cuts(model, logits, states, folds)
+    found = {**settings[best], "epoch": epoch + 1}
+    paths = [_path(settings, mean, curves[:, fold]) for fold in range(len(folds))]
+    each = 1 / len(folds)
+    return [
+        FoldScores(
+            values,
+            (values > cut).astype(np.uint8),
+            each * (fitted - start),
+            each * (scored - fitted),
+            plain({**found, "threshold": cut, "path": path}),
+        )
+        for values, cut, path in zip(logits, cuts, paths, strict=True)
+    ]
+
+
+def _recipe(model: ProPMLClassifier, n_rows: int) -> Recipe:
+    """The one network that the arguments of the classifier describe; where they leave it open, the paper's layers."""
+    return Recipe(
+        (256, 256) if model.hidden == "auto" else tuple(int(width) for width in model.hidden),
+        dropout=model.dropout,
+        input_dropout=model.input_dropout,
+        epochs=model._n_epochs(n_rows),
+        batch_size=model._n_batch(n_rows),
+        learning_rate=model.learning_rate,
+        weight_decay=model.weight_decay,
+        ema=model.ema,
+    )
+
+
+def _settings(model: ProPMLClassifier, lams: Sequence[float]) -> list[dict[str, float]]:
+    if model.loss != "power":
+        return [{"lam": lam} for lam in lams]
+    orders = ORDERS if model.order == "auto" else (float(model.order),)
+    return [{"lam": lam, "order": order} for order in orders for lam in lams]
+
+
+# A fleet has one matrix of labels, in which a row is trained on in some folds and judged in another: every entry holds
+# the candidate state (-1, 0, 1) for the loss and the truth (0, 1) for the judge, and each decodes its own.
+
+
+def _both(states: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return (3 * truth.astype(np.int8) + states + 1).astype(np.int8)
+
+
+class _OnCandidates:
+    """A loss that sees the candidates in the codes, and nothing of the truth."""
+
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+
+    def __call__(self, logits: Tensor, codes: Tensor, **settings: Any) -> Tensor:
+        return self.loss(logits, codes % 3 - 1, **settings)
+
+
+def _on_truth(logits: Tensor, codes: Tensor) -> Tensor:
+    return average_precision_loss(logits, torch.div(codes, 3, rounding_mode="floor"))
+
+
+def _cuts(
+    model: ProPMLClassifier, logits: Sequence[np.ndarray], states: np.ndarray, folds: Sequence[Fold]
+) -> list[float]:
+    """For each fold the logit above which a label is predicted."""
+    if model.threshold != "auto":
+        return [float(logit(model.threshold))] * len(folds)
+    held = np.empty(states.shape, dtype=np.float32)
+    for fold, values in zip(folds, logits, strict=True):
+        held[fold.held] = values
+    return [middle_threshold(held[fold.train], states[fold.train]) for fold in folds]
+
+
+def _path(settings: Sequence[dict[str, float]], mean: np.ndarray, curve: np.ndarray) -> list[dict[str, float]]:
+    """Every setting at its best epoch, with its average precision on this fold: what curves over λ are drawn from."""
+    epochs = mean.argmax(axis=0)
+    return [
+        {**setting, "epoch": epoch + 1, "average_precision": curve[epoch, number]}
+        for number, (setting, epoch) in enumerate(zip(settings, epochs, strict=True))
+    ]

@@ -1,0 +1,168 @@
+"""From the name of a dataset to what a method is given: features, candidate labels, and the truth to judge by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.benchmark.durable import lock_file
+from propml.benchmark.results import Noise
+from propml.corruption import SVMConfusions, corrupt
+from propml.corruption.svm import scale_to_unit_range
+from propml.datasets import Dataset, load
+from propml.datasets.catalogue import lookup
+from propml.datasets.locations import cache_dir
+from propml.targets import Candidates
+
+# Suites of the registry whose files hold candidates that people, not we, have made.
+REAL_SUITES = ("real-world", "extra")
+# Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
+SUBSET_STREAM = int.from_bytes(b"rows")
+
+
+class Level(NamedTuple):
+    """What a noise level is to a corruption: the argument, the number in it, and the most that makes sense."""
+
+    argument: str
+    of: Callable[[float], float]
+    most: float = float("inf")
+
+
+LEVELS: dict[str, Level] = {
+    "svm": Level("ratio", lambda noise: noise / 100),
+    "flips": Level("rate", float, 1.0),
+    "count": Level("count", int),
+    "fraction": Level("fraction", float, 1.0),
+    "annotators": Level("false_positive_rate", float, 1.0),
+}
+SCALINGS = ("unit-range", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a cell is computed on.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array, shape (n_samples, n_features)
+        As the file has them.
+    candidates : Candidates
+        What is trained on.
+    truth : ndarray of uint8, shape (n_samples, n_labels)
+        What test rows are judged by; never given to a method.
+    """
+
+    X: np.ndarray | sp.csr_array
+    candidates: Candidates
+    truth: np.ndarray
+
+    def scaled(self, scaling: str) -> np.ndarray | sp.csr_array:
+        """The features as a method wants them.
+
+        ``"unit-range"`` is the paper's protocol: every feature min-max scaled to [-1, 1] over all rows, hence dense.
+        ``"none"`` leaves them as they are.
+        """
+        if scaling == "none":
+            return self.X
+        dense = sp.csr_array(self.X).toarray() if sp.issparse(self.X) else np.asarray(self.X)
+        return scale_to_unit_range(dense)
+
+
+def has_real_candidates(dataset: str) -> bool:
+    """Whether the candidates of a dataset come with it, so that there is no noise level to choose.
+
+    >>> has_real_candidates("yeastcc"), has_real_candidates("birds"), has_real_candidates("digits-mosaic")
+    (True, False, False)
+    """
+    return lookup(dataset).suite in REAL_SUITES
+
+
+def load_problem(
+    dataset: str,
+    noise: Noise,
+    seed: int,
+    *,
+    corruption: str = "svm",
+    settings: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+    show: bool = False,
+) -> Problem:
+    """The rows that have a true label, with their candidates; the same for the same arguments.
+
+    Parameters
+    ----------
+    dataset : str
+        A name of :func:`propml.datasets.names`.
+    noise : float or None
+        Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see :data:`LEVELS`; ``None``
+        for the candidates of the file.
+    seed : int
+        Of the corruption, and of the subset where ``rows`` asks for one.
+    corruption : str
+        A name of :data:`propml.corruption.CORRUPTIONS`.
+    settings : mapping, optional
+        Further arguments of the corruption, such as ``{"rounding": "exact"}``.
+    rows : int, optional
+        Take so many rows at random instead of all.
+    show : bool
+        Show a progress bar while support vector machines are trained. They are kept in the user's cache.
+
+    Examples
+    --------
+    >>> problem = load_problem("digits-mosaic", 0.2, seed=0, corruption="flips", rows=50)
+    >>> problem.X.shape, problem.candidates.shape
+    ((50, 256), (50, 10))
+    """
+    data = load_truth(dataset, seed, rows)
+    assert data.truth is not None
+    if noise is None:
+        if data.candidates is None:
+            raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
+        return Problem(data.X, data.candidates, data.truth)
+    level = LEVELS[corruption]
+    asked = {**(settings or {}), level.argument: level.of(noise)}
+    if corruption == "svm":
+        made = _svm_candidates(data, seed, asked, show)
+    else:
+        made = corrupt(corruption, data.X, data.truth, labels=data.label_names, random_state=seed, **asked)
+    return Problem(data.X, made, data.truth)
+
+
+def load_truth(dataset: str, seed: int, rows: int | None = None) -> Dataset:
+    """The dataset of a problem before its corruption: what kept scores are judged by again."""
+    data = load(dataset)
+    if not isinstance(data, Dataset) or data.truth is None:
+        raise ValueError(f"{dataset} has no table of features with true labels; choose a dataset of tables")
+    labelled = data.drop_unlabelled()
+    n = labelled.X.shape[0]
+    if rows is None or rows >= n:
+        return labelled
+    return labelled.take(np.sort(np.random.default_rng([seed, SUBSET_STREAM]).choice(n, rows, replace=False)))
+
+
+def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], show: bool) -> Candidates:
+    folder = cache_dir() / "corruption"
+    machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=show, **settings)
+    # Methods run side by side on one problem: the first trains the machines, the others wait and read them.
+    with _alone(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
+        machines.fit(data.X, data.truth)
+    return machines.transform(data.truth, labels=data.label_names)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Only one process of this machine is inside at a time; one that is killed lets the next one in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        lock_file(handle)
+        yield
+    finally:
+        os.close(handle)

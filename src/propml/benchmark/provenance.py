@@ -1,0 +1,139 @@
+"""What a number was measured with: versions, commit, device and machine, without a path or a host name in it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from propml import __version__
+
+__all__ = ["device_name", "run_provenance"]
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "ray")
+
+
+def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[str, Any]:
+    """All that one wants to know of a run a year later.
+
+    Parameters
+    ----------
+    command : sequence of str, optional
+        What was typed; by default the arguments of this process. Paths lose their folders, addresses their hosts.
+    **facts
+        More to remember, such as ``workers=2``.
+
+    Returns
+    -------
+    dict
+        ``run`` (a name for it, which rows refer to), ``propml``, ``commit`` and ``dirty`` (None outside a checkout),
+        ``python``, ``packages``, ``device``, ``system``, ``machine``, ``processor``, ``cpus``, ``memory_gib``,
+        ``started`` (UTC) and ``command``.
+
+    Examples
+    --------
+    >>> made = run_provenance(["/usr/bin/propml", "benchmark", "run", "quick"], workers=2)
+    >>> made["command"], made["workers"]
+    ('propml benchmark run quick', 2)
+    """
+    started = datetime.now(UTC)
+    commit, dirty = _commit()
+    return {
+        "run": f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
+        "propml": __version__,
+        "commit": commit,
+        "dirty": dirty,
+        "python": platform.python_version(),
+        "packages": _versions(),
+        "device": device_name(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cpus": _cpus(),
+        "memory_gib": _memory_gib(),
+        "started": started.isoformat(timespec="seconds"),
+        "command": shlex.join(_without_places(part) for part in (sys.argv if command is None else command)),
+        **facts,
+    }
+
+
+def device_name() -> str:
+    """The GPU that would be used, or ``"cpu"``."""
+    import torch
+
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@functools.cache
+def _commit() -> tuple[str | None, bool | None]:
+    """Of the checkout that this package was imported from; whether the package in it was changed since."""
+    folder = Path(__file__).resolve().parents[1]
+
+    def git(*arguments: str) -> str:
+        # Nobody's lock is taken to look: a run beside an editor or a commit disturbs neither.
+        command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+
+    try:
+        # An installed package may lie inside somebody else's checkout, which says nothing about it.
+        if not git("ls-files", "__init__.py"):
+            return None, None
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--", "."))
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _without_places(argument: str) -> str:
+    """Only the last part of an absolute path, and no host of an address.
+
+    >>> [_without_places(part) for part in ("--out=/home/me/results/quick", "ray://10.0.0.7:10001", "paper/quick.toml")]
+    ['--out=quick', 'ray://HOST', 'paper/quick.toml']
+    """
+    option, equals, value = argument.rpartition("=")
+    if "://" in value:
+        value = f"{value.partition('://')[0]}://HOST"
+    elif re.fullmatch(r"[\w.\[\]:-]+:\d+", value):
+        value = "HOST"
+    elif PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute() or value.startswith("~"):
+        value = PureWindowsPath(value).name  # knows both kinds of slashes
+    return f"{option}{equals}{value}"

@@ -1,0 +1,125 @@
+"""Cells on Ray: a cluster by its address, or one that is started on this machine for the time of the run."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import propml
+from propml.benchmark.executors import CellFailure, Compute, attempt, compute_cell
+from propml.extras import require
+
+if TYPE_CHECKING:
+    from propml.benchmark.cell import Cell, CellOutcome
+
+__all__ = ["RayCluster"]
+
+# Where data and caches are: a worker must look where the driver would have looked.
+FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
+
+
+class RayCluster:
+    """Each cell is a Ray task; Ray tries it again where the worker or the machine dies.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``; its workers are sent this
+        very package, and find data under the same ``PROPML_DATA``. By default Ray starts here.
+    workers : int, optional
+        CPUs of a Ray that starts here; by default all.
+    retries : int
+        How often a cell whose worker died is tried again.
+    gpus : float
+        GPUs that a cell asks for.
+    environment : mapping, optional
+        Environment variables of the workers.
+    compute : callable
+        By default :func:`propml.benchmark.cell.compute`.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        retries: int = 2,
+        gpus: float = 0,
+        environment: Mapping[str, str] | None = None,
+        compute: Compute = compute_cell,
+    ) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._ray = ray = require("ray", "cluster")
+        self._ours = not ray.is_initialized()
+        self._gpus = gpus
+        self._running: dict[Any, Cell] = {}
+        if self._ours:
+            _connect(ray, address, workers)
+        if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
+            self.close()
+            raise ValueError(
+                "cells were to run on a GPU and the Ray cluster has none; leave the device out, or add one"
+            )
+        self._compute = compute
+        self._task = ray.remote(attempt).options(
+            max_retries=retries,
+            num_cpus=1,
+            num_gpus=gpus,
+            runtime_env={"env_vars": {**_passed_on(), **(environment or {})}},
+        )
+
+    @property
+    def slots(self) -> int:
+        """As many cells as the cluster can run at once now; it may grow and shrink."""
+        resources = self._ray.cluster_resources()
+        by_gpu = [resources.get("GPU", 0) / self._gpus] if self._gpus else []
+        return max(1, int(min(resources.get("CPU", 1), *by_gpu, float("inf"))))
+
+    def submit(self, cell: Cell) -> None:
+        self._running[self._task.remote(cell, self._compute)] = cell
+
+    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
+        return [(self._running.pop(reference), self._result(reference)) for reference in ready]
+
+    def close(self) -> None:
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running.clear()
+        if self._ours:
+            self._ray.shutdown()
+
+    def _result(self, reference: Any) -> CellOutcome | CellFailure:
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:  # what a cell raises comes back as a failure; this is Ray's own
+            return CellFailure(type(error).__name__, f"Ray gave the cell up: {error}")
+
+
+def _connect(ray: Any, address: str | None, workers: int | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    if address is None:
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        return
+    try:
+        _knock(address)
+        ray.init(address=address, runtime_env={"py_modules": [str(Path(propml.__file__).parent)]}, **quiet)
+    except (ConnectionError, TimeoutError, socket.gaierror) as error:
+        raise ValueError(
+            f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints"
+        ) from error
+
+
+def _knock(address: str) -> None:
+    """Ray waits for minutes where nobody listens; a refused connection is known at once."""
+    host, colon, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def _passed_on() -> dict[str, str]:
+    """Whole paths: a worker stands in another folder than the driver."""
+    return {name: str(Path(os.environ[name]).expanduser().absolute()) for name in FOLDERS if os.environ.get(name)}

@@ -1,0 +1,76 @@
+"""Reports on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from propml.benchmark.durable import write_whole
+from propml.benchmark.report import csv, latex
+from propml.benchmark.report.html import render_html
+from propml.benchmark.report.markdown import render_markdown
+from propml.benchmark.report.measured import Measured
+from propml.benchmark.report.model import Report, build_report
+from propml.benchmark.results import Result
+
+if TYPE_CHECKING:
+    from propml.benchmark.store import ResultStore
+
+FORMATS = ("html", "md", "tex", "csv")
+
+
+def write_report(
+    source: str | Path | ResultStore | Measured | Report | Iterable[Result],
+    folder: str | Path,
+    *,
+    formats: Sequence[str] = FORMATS,
+    experiments: Sequence[str] | None = None,
+    paper: str | None = None,
+    title: str = "",
+    command: str = "",
+) -> list[Path]:
+    """Write a report; each file whole or not at all.
+
+    Parameters
+    ----------
+    source : path, ResultStore, Measured, Report or iterable of Result
+        A results folder, what stands in one, or a report that is made already.
+    folder : path
+        Where to; made if it is not there.
+    formats : sequence of {"html", "md", "tex", "csv"}
+        ``report.html`` and ``report.md``; ``tables.tex`` with ``report.tex`` around it; ``results-long.csv`` and
+        ``results-wide.csv``.
+    experiments, paper, title, command
+        See :func:`build_report`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats:
+        given = f"there is no format {unknown[0]!r}" if unknown else "no format is given"
+        raise ValueError(f"{given}; choose from {', '.join(FORMATS)}")
+    if isinstance(source, Report):
+        report = source
+    else:
+        report = build_report(source, experiments=experiments, paper=paper, title=title, command=command)
+    written = []
+    for name in dict.fromkeys(formats):
+        for file, text in _files(report, name).items():
+            path = Path(folder) / file
+            write_whole(path, text.encode())
+            written.append(path)
+    return written
+
+
+def _files(report: Report, kind: str) -> dict[str, str]:
+    if kind == "html":
+        return {"report.html": render_html(report)}
+    if kind == "md":
+        return {"report.md": render_markdown(report)}
+    if kind == "tex":
+        return {"tables.tex": latex.render_tables(report), "report.tex": latex.render_document(report)}
+    return {"results-long.csv": csv.render_long(report), "results-wide.csv": csv.render_wide(report)}

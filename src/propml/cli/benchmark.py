@@ -1,0 +1,214 @@
+"""``propml benchmark``: run an experiment, see how far it is, and report on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from propml.cli.benchmark_report import report
+
+if TYPE_CHECKING:
+    from propml.benchmark.experiment import Experiment
+    from propml.benchmark.store import ResultStore
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Compare methods: run the paper's experiments or your own, and report on what was measured.\n\n"
+    "[bold]propml benchmark run quick[/bold], then [bold]propml benchmark report results/quick[/bold]",
+)
+
+# Of a table on a terminal; a longer title is broken.
+COLUMN_WIDTH = 13
+
+Name = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="A name of `propml benchmark list`, or the path of a .toml file.")
+]
+Out = Annotated[Path | None, typer.Option(help="Results folder.", show_default="results/EXPERIMENT")]
+Datasets = Annotated[list[str] | None, typer.Option(help="Only these, separated by commas.", metavar="A,B")]
+Methods = Annotated[list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")]
+Noise = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100")]
+Seeds = Annotated[list[str] | None, typer.Option(help="Only these of the experiment's seeds.", metavar="0,1")]
+
+
+@app.command()
+def run(
+    experiment: Name,
+    out: Out = None,
+    datasets: Datasets = None,
+    methods: Methods = None,
+    noise: Noise = None,
+    seeds: Seeds = None,
+    workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 1,
+    ray: Annotated[bool, typer.Option("--ray", help="Compute on Ray, started here for the run.")] = False,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="For methods that can use a GPU: cpu, cuda, cuda:1.", show_default="experiment's")
+    ] = None,
+    retries: Annotated[int, typer.Option(min=0, help="Further tries where the process of a cell dies.")] = 2,
+    keep_failures: Annotated[
+        bool, typer.Option("--keep-failures", help="Leave what failed before as it is; else it is tried again.")
+    ] = False,
+) -> None:
+    """Compute what an experiment lacks, and print the table.
+
+    A cell is one method on one dataset at one noise level with one seed.
+    It is kept as soon as it is done: stop or kill a run as you like, the same
+    command goes on from there, and several runs may share a folder.
+    A cell that fails stops no other one; the exit code is then 1.
+
+    Example: [bold]propml benchmark run artificial --datasets birds,scene --noise 50 --workers 2[/bold]
+    """
+    from propml.benchmark.runner import run_experiment
+    from propml.benchmark.store import ResultStore
+
+    asked = _experiment(experiment, datasets, methods, noise, seeds)
+    folder = out or Path("results") / asked.name
+    try:
+        summary = run_experiment(
+            asked,
+            folder,
+            workers=workers,
+            use_ray=ray,
+            ray_address=ray_address,
+            retries=retries,
+            keep_failures=keep_failures,
+            device=device,
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _print_means(asked, ResultStore(folder))
+    before = f", {len(summary.skipped)} before" if summary.skipped else ""
+    typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")
+    if summary.failed:
+        lines = [f"{len(summary.failed)} of {len(asked.cells())} cells failed:", *map(str, summary.failed)]
+        typer.echo("\n  ".join(lines) + "\nThe same command tries them again.", err=True)
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """The experiments that are known by name."""
+    from propml.benchmark.experiment import experiment_names, load_experiment
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("cells", justify="right")
+    table.add_column("title")
+    for name in experiment_names():
+        known = load_experiment(name)
+        table.add_row(name, str(len(known.cells())), escape(known.title))
+    Console().print(table)
+
+
+@app.command()
+def status(
+    experiment: Name,
+    out: Out = None,
+    datasets: Datasets = None,
+    methods: Methods = None,
+    noise: Noise = None,
+    seeds: Seeds = None,
+) -> None:
+    """How much of an experiment is done, missing and failed.
+
+    Example: [bold]propml benchmark status quick --out results/quick[/bold]
+    """
+    from propml.benchmark.store import ResultStore
+
+    asked = _experiment(experiment, datasets, methods, noise, seeds)
+    store = ResultStore(out or Path("results") / asked.name)
+    keys = {cell.key: cell.method.name for cell in asked.cells()}
+    done = store.done() & keys.keys()
+    failed = {failure.key: failure for failure in store.failures(keys=keys)}
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    for column in ("done", "missing", "failed"):
+        table.add_column(column, justify="right")
+    for name in [*dict.fromkeys(keys.values()), "all"]:
+        own = {key for key, method in keys.items() if name in (method, "all")}
+        counts = (len(own & done), len(own - done - failed.keys()), len(own & failed.keys()))
+        table.add_row(escape(name), *map(str, counts), style="bold" if name == "all" else None)
+    Console().print(table)
+    for failure in failed.values():
+        typer.echo(f"failed: {failure}")
+
+
+app.command()(report)
+
+
+def _experiment(
+    name: str,
+    datasets: Sequence[str] | None,
+    methods: Sequence[str] | None,
+    noise: Sequence[str] | None,
+    seeds: Sequence[str] | None,
+) -> Experiment:
+    from propml.benchmark.experiment import load_experiment
+
+    whole = load_experiment(name)
+    return whole.narrowed(
+        datasets=_parts(datasets),
+        methods=_parts(methods, known={entry.name for entry in whole.methods}),
+        noise=_numbers("--noise", noise, float),
+        seeds=_numbers("--seeds", seeds, int),
+    )
+
+
+def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[str] | None:
+    """What an option was given, once or repeatedly, separated by commas; None where it was not.
+
+    A known name may have a comma in it.
+    """
+    if not options:
+        return None
+    pieces = [piece for option in options for piece in ([option] if option in known else option.split(","))]
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _numbers(option: str, given: Sequence[str] | None, kind: Callable[[str], Any]) -> list[Any] | None:
+    parts = _parts(given)
+    try:
+        return None if parts is None else [kind(part) for part in parts]
+    except ValueError:
+        raise ValueError(f"{option} is {','.join(parts or [])}; numbers separated by commas were expected") from None
+
+
+def _print_means(experiment: Experiment, store: ResultStore) -> None:
+    """The first metric of the experiment, one row per method and one column per setting; the best ones are bold."""
+    from propml.benchmark.metric_names import metric_of
+    from propml.benchmark.records import setting_title
+    from propml.benchmark.results import Setting, summarise
+
+    metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
+    keys = {cell.key for cell in cells}
+    shown = {(Setting(row.dataset, row.noise), row.method): "failed" for row in store.failures(keys=keys)}
+    best: dict[Setting, float] = {}
+    means = summarise(store.results(keys=keys), experiment.metrics[0])
+    for (setting, _), summary in means.items():
+        best[setting] = (max if metric.higher_is_better else min)(summary.mean, best.get(setting, summary.mean))
+    for (setting, method), summary in means.items():
+        text = f"{summary.mean:.2f}"
+        shown[setting, method] = f"[bold]{text}[/bold]" if summary.mean == best[setting] else text
+    settings = list(dict.fromkeys(Setting(cell.dataset, cell.noise) for cell in cells))
+    per_table = max(1, (console.width - 20) // COLUMN_WIDTH)
+    for first in range(0, len(settings), per_table):
+        part = settings[first : first + per_table]
+        table = Table(title=f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent", title_justify="left")
+        table.add_column("", no_wrap=True)
+        for setting in part:
+            table.add_column(escape(setting_title(*setting)), justify="right")
+        for entry in experiment.methods:
+            table.add_row(escape(entry.name), *(shown.get((setting, entry.name), "") for setting in part))
+        console.print(table)

@@ -1,0 +1,216 @@
+"""Files that lose nothing: torn at every byte, on a full disk, and with several writers at once."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from propml.benchmark.durable import BlockFile, json_line, write_whole
+
+FIRST = [{"cell": "a", "value": 0.1}, {"cell": "a", "value": 1 / 3}, {"cell": "a"}]
+SECOND = [{"cell": "β", "value": 2.5e-300}, {"cell": "β"}]
+THIRD = [{"cell": "c"}]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return BlockFile(tmp_path / "new" / "rows.jsonl")
+
+
+def test_blocks_come_back_exactly_and_in_order(file):
+    assert file.blocks() == []
+    file.append(FIRST)
+    file.append(SECOND)
+    assert file.blocks() == [FIRST, SECOND]
+    assert BlockFile(file.path).blocks() == [FIRST, SECOND]
+    assert [json.loads(line)["cell"] for line in file.path.read_text().splitlines()] == list("aaaββ")
+
+
+def test_reading_makes_and_changes_nothing(file):
+    assert file.blocks() == []
+    assert not file.path.parent.exists()
+    file.append(FIRST)
+    torn = file.path.read_bytes() + b'{"cell": '
+    file.path.write_bytes(torn)
+    assert BlockFile(file.path).blocks() == [FIRST]
+    assert file.path.read_bytes() == torn
+
+
+def test_a_block_torn_at_any_byte_is_not_there_and_is_cut_off_by_the_next(file, tmp_path):
+    file.append(FIRST)
+    first = file.path.read_bytes()
+    file.append(SECOND)
+    both = file.path.read_bytes()
+    third = b'{"cell": "c", "block": 1}\n'
+    for length in range(len(first), len(both) - 1):
+        torn = BlockFile(tmp_path / "torn.jsonl")
+        torn.path.write_bytes(both[:length])
+        assert torn.blocks() == [FIRST], length
+        torn.append(THIRD)
+        assert torn.path.read_bytes() == first + third, length
+        assert torn.blocks() == [FIRST, THIRD]
+
+
+def test_an_eaten_line_end_costs_nothing(file):
+    file.append(FIRST)
+    file.append(SECOND)
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole[:-1])
+    again = BlockFile(file.path)
+    assert again.blocks() == [FIRST, SECOND]
+    again.append(THIRD)
+    assert again.blocks() == [FIRST, SECOND, THIRD]
+    assert file.path.read_bytes() == whole + b'{"cell": "c", "block": 1}\n'
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda line: line[:9], lambda line: b"\xff\x00" + line, lambda line: b"", lambda line: b"[1, 2]"]
+)
+def test_damage_in_the_middle_costs_that_block_only_and_is_told(file, damage):
+    for block in (FIRST, SECOND, THIRD):
+        file.append(block)
+    lines = file.path.read_bytes().split(b"\n")
+    lines[3] = damage(lines[3])
+    file.path.write_bytes(b"\n".join(lines))
+    with pytest.warns(UserWarning, match=r"rows.jsonl is damaged before line 6"):
+        assert BlockFile(file.path).blocks() == [FIRST, THIRD]
+
+
+def test_lines_of_no_block_are_told_and_the_next_block_counts(file):
+    file.append(FIRST)
+    with file.path.open("ab") as end:
+        end.write(b'{"cell": "stray"}\n' + b"".join(json_line(row) for row in [SECOND[0], {**SECOND[1], "block": 2}]))
+    with pytest.warns(UserWarning, match="damaged before line 7"):
+        assert BlockFile(file.path).blocks() == [FIRST, SECOND]
+
+
+def test_a_reader_sees_what_others_add_and_starts_again_when_the_file_is_replaced(file):
+    reader = BlockFile(file.path)
+    file.append(FIRST)
+    assert reader.blocks() == [FIRST]
+    file.append(SECOND)
+    assert reader.blocks() == [FIRST, SECOND]
+    file.path.unlink()
+    assert reader.blocks() == []
+    file.append(THIRD)
+    assert reader.blocks() == [THIRD]
+    file.append(FIRST)
+    file.path.write_bytes(b'{"cell": "c", "block": 1}\n')
+    assert reader.blocks() == [THIRD]
+
+
+class FillingDisk:
+    """Takes ``room`` more bytes, then says that there is no space left, as a file system does."""
+
+    def __init__(self, room):
+        self.room, self.write = room, os.write
+
+    def __call__(self, descriptor, content):
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = self.write(descriptor, bytes(content)[: self.room])
+        self.room -= taken
+        return taken
+
+
+@pytest.mark.parametrize("room", [0, 1, 20, 60])
+def test_a_full_disk_leaves_the_file_as_it_was(file, monkeypatch, room):
+    file.append(FIRST)
+    before = file.path.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", FillingDisk(room))
+        with pytest.raises(OSError, match="No space left"):
+            file.append(SECOND)
+    assert file.path.read_bytes() == before
+    file.append(SECOND)
+    assert file.blocks() == [FIRST, SECOND]
+
+
+def test_a_write_in_parts_is_one_block(file, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, bytes(content)[:7]))
+    file.append(FIRST)
+    assert file.blocks() == [FIRST]
+
+
+WRITER = """
+import resource, sys
+from propml.benchmark.durable import BlockFile, write_whole
+path, name, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+file = BlockFile(path)
+try:
+    for number in range(60):
+        file.append([{"writer": name, "number": number, "part": part, "filler": "x" * 40} for part in range(4)])
+        print(number, flush=True)
+except OSError as error:
+    print(type(error).__name__, error.errno, flush=True)
+"""
+
+
+def test_what_was_reported_written_is_there_when_the_system_refuses_more(file):
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(file.path), "one", "5000"], capture_output=True, text=True, check=True
+    )
+    *told, last = done.stdout.splitlines()
+    assert last == f"OSError {errno.EFBIG}"
+    assert 3 < len(told) < 59
+    assert [block[0]["number"] for block in file.blocks()] == [int(number) for number in told]
+    assert file.path.read_bytes().count(b"\n") == 4 * len(told)
+
+
+def test_two_writers_at_once_mix_no_blocks(file):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(file.path), name, "0"], stdout=subprocess.DEVNULL)
+        for name in ("one", "two")
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    blocks = file.blocks()
+    for name in ("one", "two"):
+        assert [block[0]["number"] for block in blocks if block[0]["writer"] == name] == list(range(60))
+    for block in blocks:
+        assert [row["part"] for row in block] == [0, 1, 2, 3]
+        assert len({row["writer"] for row in block}) == 1
+
+
+def test_numbers_survive_and_nothing_leaves_the_json_standard():
+    values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308]
+    line = json_line({"values": values, "nan": float("nan"), "inner": {"inf": float("inf")}, "path": object})
+    told = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert told["values"] == values
+    assert told["nan"] is None
+    assert told["inner"] == {"inf": None}
+    assert told["path"] == "<class 'object'>"
+
+
+def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: (events.append(os.readlink(f"/proc/self/fd/{descriptor}")), fsync(descriptor))
+    )
+    monkeypatch.setattr(os, "replace", lambda source, target: (events.append("renamed"), replace(source, target)))
+    write_whole(tmp_path / "new" / "a.npz", b"content")
+    assert events == [str(tmp_path / "new" / ".a.npz.writing"), "renamed", str(tmp_path / "new")]
+    assert (tmp_path / "new" / "a.npz").read_bytes() == b"content"
+
+
+def test_half_a_file_never_stands_in_its_place(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    (tmp_path / ".a.npz.writing").write_bytes(b"left behind by a writer that was killed, and longer than the next")
+    write_whole(path, b"old")
+    monkeypatch.setattr(os, "write", FillingDisk(5))
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new and too long")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_system_without_locks_says_so(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(OSError, match="POSIX file locks"):
+        file.append(FIRST)

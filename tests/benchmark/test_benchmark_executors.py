@@ -1,0 +1,195 @@
+"""Worker processes: what they compute comes back, and when one dies the others and its cell live on."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fake_cells
+import pytest
+from fake_cells import cell
+
+from propml.benchmark.executors import CellFailure, InProcess, LocalProcesses, attempt
+from propml.benchmark.runner import run_experiment
+from propml.benchmark.store import ResultStore
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CELLS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def pool_log(tmp_path_factory):
+    return tmp_path_factory.mktemp("pool")
+
+
+@pytest.fixture(scope="module")
+def pool(pool_log):
+    executor = LocalProcesses(2, retries=1, environment={"FAKE_CELLS": str(pool_log)}, compute=fake_cells.compute)
+    yield executor
+    executor.close()
+
+
+@pytest.fixture(autouse=True)
+def fresh_log(pool_log):
+    (pool_log / "computed.txt").unlink(missing_ok=True)
+
+
+def finish(executor, count):
+    ended = []
+    limit = time.monotonic() + 60
+    while len(ended) < count:
+        assert time.monotonic() < limit, "workers hang"
+        ended += executor.finished(1.0)
+    return {each.method.name: computed for each, computed in ended}
+
+
+def running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition):
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit, "it did not happen"
+        time.sleep(0.05)
+
+
+def report_environment(cell):
+    import torch
+
+    values = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "SAID")}
+    raise RuntimeError(f"{values} {torch.get_num_threads()}")
+
+
+def test_a_cell_that_raises_is_a_failure_without_folders_in_it():
+    failure = attempt(cell("Fails"), fake_cells.compute)
+    assert failure[:2] == ("ZeroDivisionError", "nothing to divide in birds")
+    lines = failure.trace.splitlines()
+    assert lines[0].startswith("propml/benchmark/executors.py:")
+    assert lines[-1].startswith("fake_cells.py:")
+    assert 'raise ZeroDivisionError(f"nothing' in lines[-1]
+
+
+def test_in_this_process_cells_come_back_one_by_one():
+    executor = InProcess(fake_cells.compute)
+    for name in ("Plain", "Fails"):
+        executor.submit(cell(name))
+    ((first, made),) = executor.finished(0)
+    assert first == cell("Plain")
+    assert made.folds[0].values == fake_cells.outcome(cell("Plain")).folds[0].values
+    ((_, failure),) = executor.finished(0)
+    assert failure.error == "ZeroDivisionError"
+    executor.submit(cell())
+    executor.close()
+
+
+def test_workers_compute_the_same_in_other_processes(pool, pool_log):
+    for name in ("Plain", "Fails"):
+        pool.submit(cell(name))
+    ended = finish(pool, 2)
+    assert ended["Plain"].folds[1].values == fake_cells.outcome(cell("Plain")).folds[1].values
+    assert (ended["Plain"].folds[1].scores == fake_cells.outcome(cell("Plain")).folds[1].scores).all()
+    assert ended["Fails"].message == "nothing to divide in birds"
+    processes = {int(line.split()[1]) for line in (pool_log / "computed.txt").read_text().splitlines()}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+def test_a_worker_that_dies_fails_its_cell_after_the_retries_and_no_other(pool, pool_log):
+    for name in ("Killed", "Plain"):
+        pool.submit(cell(name))
+    ended = finish(pool, 2)
+    assert ended["Killed"] == CellFailure(
+        "WorkerDied",
+        "the process that computed it died 2 times, at every try: it was ended by SIGKILL, as the system does when "
+        "memory runs out",
+    )
+    assert len(ended["Plain"].folds) == 2
+    assert fake_cells.computed(pool_log).count(cell("Killed").key) == 2
+
+
+def test_a_worker_that_dies_once_is_replaced_and_its_cell_is_done(pool, pool_log):
+    for name in ("Killed once", "Exits"):
+        pool.submit(cell(name))
+    ended = finish(pool, 2)
+    assert len(ended["Killed once"].folds) == 2
+    assert ended["Exits"].message.endswith("died 2 times, at every try: it ended with exit code 3")
+
+
+def test_a_worker_that_dies_between_cells_is_replaced(pool, pool_log):
+    pool.submit(cell("Plain"))
+    finish(pool, 1)
+    idle = int((pool_log / "computed.txt").read_text().split()[1])
+    os.kill(idle, signal.SIGKILL)
+    wait_for(lambda: not running(idle))
+    for name in ("Plain", "Killed once"):
+        pool.submit(dataclasses.replace(cell(name), seed=5))
+    assert all(len(made.folds) == 2 for made in finish(pool, 2).values())
+
+
+def test_workers_have_one_thread_and_their_environment_and_this_process_keeps_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("SAID", raising=False)
+    executor = LocalProcesses(1, retries=0, environment={"SAID": "hello"}, compute=report_environment)
+    executor.submit(cell())
+    failure = finish(executor, 1)["Plain"]
+    executor.close()
+    assert failure.message == "{'OMP_NUM_THREADS': '1', 'SAID': 'hello'} 1"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "SAID" not in os.environ
+
+
+def test_workers_die_with_a_runner_that_is_killed(tmp_path):
+    process = subprocess.Popen([sys.executable, HERE / "fake_cells.py", tmp_path / "r", "2", "Waits"])
+    wait_for(lambda: len(fake_cells.computed(tmp_path)) == 2)
+    workers = [int(line.split()[1]) for line in (tmp_path / "computed.txt").read_text().splitlines()]
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(running(pid) for pid in workers))
+
+
+def test_ctrl_c_at_a_terminal_ends_workers_quietly_and_what_was_done_stays(tmp_path):
+    """The signal goes to the whole group, as from a terminal."""
+    code = textwrap.dedent("""
+        import sys, fake_cells
+        from propml.benchmark.runner import run_experiment
+        if __name__ == "__main__":
+            toy = fake_cells.experiment(("Plain", "Waits"), datasets=("birds",), noise=(50.0,))
+            run_experiment(toy, sys.argv[1], workers=2, compute=fake_cells.compute)
+    """)
+    (tmp_path / "script.py").write_text(code)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py", tmp_path / "r"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )
+    wait_for(lambda: ResultStore(tmp_path / "r").done() and len(fake_cells.computed(tmp_path)) == 2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert "1 of 2 cells are done" in errors
+    assert errors.count("Traceback") == 1  # of this script, which does not catch it; workers say nothing
+    assert len(ResultStore(tmp_path / "r").done()) == 1
+
+
+def test_a_run_outlives_methods_that_take_their_process_down(tmp_path):
+    toy = fake_cells.experiment(("Killed", "Plain", "Fails"), datasets=("birds",), noise=(50.0,))
+    summary = run_experiment(toy, tmp_path / "r", workers=2, retries=0, compute=fake_cells.compute, show=False)
+    assert [each.method.name for each in summary.done] == ["Plain"]
+    assert sorted(failure.error for failure in summary.failed) == ["WorkerDied", "ZeroDivisionError"]
+    assert "died once" in next(failure.message for failure in summary.failed if failure.error == "WorkerDied")
+    assert len(ResultStore(tmp_path / "r").failures()) == 2

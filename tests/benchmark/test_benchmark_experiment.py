@@ -1,0 +1,327 @@
+"""Experiments: the paper's files say what the paper did, and a mistake in one's own is told in one sentence."""
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from propml.benchmark import experiment as experiment_module
+from propml.benchmark.experiment import experiment_names, load_experiment
+from propml.benchmark.published import load_published
+from propml.datasets import names as dataset_names
+from propml.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+OURS = ("quick", "real-world", "artificial")
+
+SMALL = """
+title = "Small"
+datasets = ["birds", "yeastcc"]
+noise = [50, 100.5]
+seeds = [0, 7]
+folds = 3
+stratified = true
+metrics = ["one_error", "hamming_loss:paper"]
+
+[methods.Ridge]
+method = "ridge"
+params = { alpha = 3.0 }
+
+[methods."ProPML, small"]
+method = "propml"
+params = { hidden = [32, 16], loss = "propml" }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file of one's own and gives its path."""
+
+    def written(text, name="mine.toml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return written
+
+
+# -- the paper's ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["real-world", "artificial"])
+def test_every_published_row_is_asked_for(name):
+    experiment = load_experiment(name)
+    asked = {(cell.dataset, cell.noise, cell.method.name) for cell in experiment.cells()}
+    published = load_published(name)
+    assert {(row.dataset, row.noise, row.method) for row in published} <= asked
+    assert {row.metric for row in published} <= set(experiment.metrics)
+    assert {f"{row.metric}:paper" for row in published} <= set(experiment.metrics)
+    assert set(experiment.datasets) == set(dataset_names(name))
+    assert (experiment.folds, experiment.seeds, experiment.selection) == (5, (0,), "candidates")
+    assert {entry.method for entry in experiment.methods} == set(METHODS)
+
+
+def test_numbers_of_cells():
+    methods = len(load_experiment("artificial").methods)
+    assert len(load_experiment("artificial").cells()) == 5 * 3 * methods
+    assert len(load_experiment("real-world").cells()) == 5 * methods
+    assert {cell.noise for cell in load_experiment("real-world").cells()} == {None}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_test_labels_are_looked_at_only_by_methods_that_say_so(name):
+    for cell in load_experiment(name).cells():
+        assert (cell.selection == "oracle") == ("oracle" in cell.method.name)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_older_methods_get_scaled_features_and_propml_scales_by_itself(name):
+    for entry in load_experiment(name).methods:
+        assert entry.scaling == ("none" if entry.method == "propml" else "unit-range")
+
+
+def test_quick_runs_every_method_at_two_levels_on_embedded_data():
+    quick = load_experiment("quick")
+    assert {entry.method for entry in quick.methods} == set(METHODS)
+    assert {"ProPML default", "ProPML", "BCE"} <= {entry.name for entry in quick.methods}
+    assert (quick.datasets, quick.noise, quick.folds) == (("digits-mosaic",), (50.0, 150.0), 3)
+    assert {cell.noise for cell in quick.cells()} == {50.0, 150.0}
+
+
+def test_names_are_those_of_the_files():
+    assert set(OURS) <= set(experiment_names()) == {path.stem for path in (ROOT / "paper").glob("*.toml")}
+
+
+def test_a_wheel_carries_the_files_where_they_are_looked_for(monkeypatch, tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {f"paper/{name}.toml" for name in OURS} <= set(included)
+    for source, target in included.items():
+        if source.startswith("paper/"):
+            assert ROOT / "src" / target == experiment_module.INSTALLED / Path(source).name
+            shutil.copy(ROOT / source, tmp_path)
+    monkeypatch.setattr(experiment_module, "INSTALLED", tmp_path)
+    monkeypatch.setattr(experiment_module, "CHECKOUT", tmp_path / "nowhere")
+    assert set(OURS) <= set(experiment_names())
+    assert load_experiment("quick").title
+
+
+# -- one's own --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_ones_own(write):
+    found = load_experiment(write(SMALL))
+    assert (found.name, found.title, found.datasets) == ("mine", "Small", ("birds", "yeastcc"))
+    assert (found.noise, found.seeds, found.folds, found.stratified) == ((50.0, 100.5), (0, 7), 3, True)
+    assert found.metrics == ("one_error", "hamming_loss:paper")
+    assert [entry.name for entry in found.methods] == ["Ridge", "ProPML, small"]
+    assert found.methods[0].params == {"alpha": 3.0}
+    assert found.methods[1].params["hidden"] == (32, 16)
+    cells = found.cells()
+    # birds at two levels, yeastcc as it is; two seeds; two methods
+    assert len(cells) == (2 + 1) * 2 * 2
+    assert {(cell.dataset, cell.noise) for cell in cells} == {("birds", 50.0), ("birds", 100.5), ("yeastcc", None)}
+    assert all((cell.folds, cell.stratified, cell.metrics) == (3, True, found.metrics) for cell in cells)
+    assert load_experiment(str(write(SMALL))) == found
+
+
+def test_a_method_may_select_otherwise_than_the_rest(write):
+    text = SMALL + 'selection = "oracle"\nlams = [0.1, 1]\n'
+    entry = load_experiment(write(text)).methods[1]
+    assert (entry.selection, entry.lams) == ("oracle", (0.1, 1))
+    selections = {cell.method.name: cell.selection for cell in load_experiment(write(text)).cells()}
+    assert selections == {"Ridge": "candidates", "ProPML, small": "oracle"}
+
+
+def test_an_experiment_may_be_an_oracle_but_for_one_method(write):
+    text = (
+        'selection = "oracle"\n'
+        + SMALL.replace("params = { alpha = 3.0 }", "grid = { alpha = [0.1, 10] }")
+        + 'selection = "candidates"\n'
+    )
+    found = load_experiment(write(text))
+    assert {cell.method.name: cell.selection for cell in found.cells()} == {
+        "Ridge": "oracle",
+        "ProPML, small": "candidates",
+    }
+    assert found.methods[0].grid == {"alpha": (0.1, 10)}
+
+
+def test_a_corruption_with_arguments(write):
+    table = 'corruption = { name = "annotators", sensitivity = 0.8, n_annotators = 3 }'
+    found = load_experiment(write(table + SMALL.replace("[50, 100.5]", "[0.1]")))
+    assert found.corruption == "annotators"
+    assert found.corruption_settings == {"sensitivity": 0.8, "n_annotators": 3}
+    assert found.cells()[0].corruption_settings == found.corruption_settings
+
+
+def test_noise_is_not_needed_where_candidates_are_real(write):
+    text = SMALL.replace('"birds", ', "").replace("noise = [50, 100.5]\n", "")
+    assert {cell.noise for cell in load_experiment(write(text)).cells()} == {None}
+
+
+ORACLE = 'selection = "oracle"'
+MISTAKES = [
+    # (what stands there, what is written instead, what is said)
+    ("folds = 3", "fold = 3", "fold is not a known key; did you mean 'folds'?"),
+    ("folds = 3", "folds = 1", "folds is 1; a whole number of at least 2"),
+    ("folds = 3", "folds = 2.5", "folds is 2.5; a whole number"),
+    ("folds = 3", "folds = true", "folds is True; a whole number"),
+    ("folds = 3", "rows = 4", "rows is 4; a whole number of at least 5"),
+    ("stratified = true", "stratified = 1", "stratified is 1; true or false"),
+    ('title = "Small"', "title = 3", "title is 3; a text"),
+    (
+        '"yeastcc"',
+        '"yeastc"',
+        "datasets names 'yeastc', which is not a known dataset of tables; did you mean 'yeastcc'?",
+    ),
+    ('"yeastcc"', '"voc2007"', "datasets names 'voc2007', which is not a known dataset of tables"),
+    ('"yeastcc"', '"birds"', "datasets holds 'birds' twice"),
+    ('"yeastcc"', "3", "datasets holds 3; a list of names"),
+    ('datasets = ["birds", "yeastcc"]', "", "datasets is missing; give a list of names out of mirflickr"),
+    ('datasets = ["birds", "yeastcc"]', "datasets = []", "datasets is []; a list of names was expected, with at least"),
+    ('datasets = ["birds", "yeastcc"]', 'datasets = "birds"', "datasets is 'birds'; a list of names"),
+    ("100.5", "-1", "noise holds -1; a list of numbers of at least 0"),
+    ("100.5", "nan", "noise holds nan; a list of numbers"),
+    ("100.5", "50.0", "noise holds 50.0 twice"),
+    ("100.5", '"50"', "noise holds '50'; a list of numbers"),
+    ("noise = [50, 100.5]", "", "noise is missing; birds has no candidates of its own"),
+    ("noise = [50, 100.5]", 'noise = [2]\ncorruption = "flips"', "noise holds 2; 'flips' expects a number between 0"),
+    ("noise = [50, 100.5]", 'noise = [1.5]\ncorruption = "count"', "noise holds 1.5; 'count' expects a whole number"),
+    (
+        "folds = 3",
+        'corruption = "flip"',
+        "corruption is 'flip', which is not a known corruption; did you mean 'flips'?",
+    ),
+    (
+        "folds = 3",
+        'corruption = { name = "svn" }',
+        "corruption.name is 'svn', which is not a known corruption; did you",
+    ),
+    (
+        "folds = 3",
+        'corruption = { roundin = "exact" }',
+        "corruption.roundin is not a known argument of the corruption 'svm'; did you mean 'rounding'?",
+    ),
+    ("folds = 3", "corruption = { ratio = 2 }", "corruption.ratio is not a known argument"),
+    ("folds = 3", 'corruption = { name = "annotators" }', "corruption.sensitivity is missing"),
+    ("folds = 3", "corruption = 3", "corruption is 3; a text"),
+    ("seeds = [0, 7]", "seeds = [0, 0]", "seeds holds 0 twice"),
+    ("seeds = [0, 7]", "seeds = [-1]", "seeds holds -1; a list of whole numbers of at least 0"),
+    ("seeds = [0, 7]", "seeds = [0.5]", "seeds holds 0.5; a list of whole numbers"),
+    ("seeds = [0, 7]", "seeds = []", "seeds is []"),
+    (
+        "folds = 3",
+        'selection = "orakle"',
+        "selection is 'orakle', which is not a known selection; did you mean 'oracle'?",
+    ),
+    ('"one_error"', '"one_eror"', "metrics names 'one_eror', which is not a known metric; did you mean 'one_error'?"),
+    ("hamming_loss:paper", "hamming_loss:papr", "did you mean 'hamming_loss:paper'?"),
+    (
+        'method = "ridge"',
+        'method = "Rigde"',
+        "methods.Ridge.method is 'Rigde', which is not a known method; did you mean",
+    ),
+    ('method = "ridge"', "", "methods.Ridge.method is missing; did you mean 'ridge'?"),
+    ('method = "ridge"', "method = 1", "methods.Ridge.method is 1; a text"),
+    (
+        "alpha = 3.0",
+        "alhpa = 3.0",
+        "methods.Ridge.params.alhpa is not a known argument of ridge; did you mean 'alpha'?",
+    ),
+    ("alpha = 3.0", "alpha = inf", "methods.Ridge.params.alpha is inf; a finite number"),
+    ("alpha = 3.0", "alpha = 2020-01-01", "methods.Ridge.params.alpha is datetime"),
+    ("params = { alpha = 3.0 }", "params = 3", "methods.Ridge.params is 3; a table"),
+    ("params = { alpha = 3.0 }", "parms = {}", "methods.Ridge.parms is not a known key; did you mean 'params'?"),
+    ("params = { alpha = 3.0 }", 'scaling = "unit"', "methods.Ridge.scaling is 'unit', which is not a known scaling"),
+    ('loss = "propml"', "random_state = 1", 'methods."ProPML, small".params.random_state is set by the runner'),
+    ("params = { alpha = 3.0 }", ORACLE, 'methods.Ridge.grid is missing; selection = "oracle" picks from it'),
+    ("params = { alpha = 3.0 }", "grid = { alpha = [1] }", "methods.Ridge.grid is for other methods than propml with"),
+    ("params = { alpha = 3.0 }", "lams = [1]", 'methods.Ridge.lams is for propml with selection = "oracle"'),
+    ("params = { alpha = 3.0 }", f"{ORACLE}\nlams = [1]", "methods.Ridge.lams is for propml"),
+    (
+        "params = { alpha = 3.0 }",
+        f"{ORACLE}\ngrid = {{ alpha = 1 }}",
+        "methods.Ridge.grid.alpha is 1; a list of values",
+    ),
+    (
+        "params = { alpha = 3.0 }",
+        f"{ORACLE}\ngrid = {{ beta = [1] }}",
+        "methods.Ridge.grid.beta is not a known argument",
+    ),
+    ("[methods.Ridge]", '[methods." "]', "has no name"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "told"), MISTAKES, ids=lambda value: value[:28])
+def test_a_mistake_is_one_sentence_with_file_key_and_nearest_name(write, right, wrong, told):
+    assert right in SMALL
+    if "rows" in wrong:
+        wrong = "folds = 5\n" + wrong
+    path = write(SMALL.replace(right, wrong, 1))
+    with pytest.raises(ValueError) as error:
+        load_experiment(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_oracle_networks_choose_nothing_on_candidates(write):
+    for param in ("lam = 0.1", "cv = 3", "linear = true"):
+        text = SMALL.replace('loss = "propml"', param) + ORACLE
+        with pytest.raises(ValueError, match=rf"params\.{param.split()[0]} says what to do on candidates"):
+            load_experiment(write(text))
+    load_experiment(write(SMALL.replace('loss = "propml"', "linear = false") + ORACLE))
+
+
+def test_no_method_at_all_is_told(write):
+    text = SMALL[: SMALL.index("[methods")]
+    with pytest.raises(ValueError, match=r"methods is empty; give at least one method"):
+        load_experiment(write(text))
+
+
+def test_what_is_no_toml_is_told(write, tmp_path):
+    with pytest.raises(ValueError, match=r"mine\.toml cannot be read as TOML: .*line 2"):
+        load_experiment(write("folds = 3\ntitle = \n"))
+    (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.toml cannot be read as TOML"):
+        load_experiment(tmp_path / "latin.toml")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.toml is not there"):
+        load_experiment(tmp_path / "nowhere.toml")
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ValueError, match="experiment 'realworld' is not known; did you mean 'real-world'"):
+        load_experiment("realworld")
+
+
+# -- a part of it -----------------------------------------------------------------------------------------------------
+
+
+def test_narrowed_keeps_what_is_asked_for_in_the_order_of_the_experiment():
+    whole = load_experiment("artificial")
+    part = whole.narrowed(datasets=["scene", "Birds"], methods=["Ridge", "CPLST"], noise=[150, 50], seeds=[0])
+    assert part.datasets == ("birds", "scene")
+    assert [entry.name for entry in part.methods] == ["CPLST", "Ridge"]
+    assert part.noise == (50.0, 150.0)
+    assert len(part.cells()) == 2 * 2 * 2
+    assert {cell.key for cell in part.cells()} <= {cell.key for cell in whole.cells()}
+    assert whole.narrowed() == whole
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"datasets": ["yeastcc"]}, "artificial has no dataset 'yeastcc'; "),
+        ({"datasets": ["birdz"]}, "dataset 'birdz' is not known; did you mean 'birds'?"),
+        ({"methods": ["ridge"]}, "artificial has no method 'ridge'; did you mean 'Ridge'?"),
+        ({"noise": [75]}, "artificial has no noise level 75; "),
+        ({"seeds": [3]}, "artificial has no seed 3; known are 0"),
+        ({"methods": []}, "no method of artificial was asked for"),
+    ],
+)
+def test_narrowing_to_what_is_not_there_is_told(asked, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        load_experiment("artificial").narrowed(**asked)

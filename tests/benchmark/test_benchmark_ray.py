@@ -1,0 +1,155 @@
+"""Cells on a real Ray cluster of two nodes on this machine, whose workers are killed."""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import fake_cells
+import pytest
+import ray
+from fake_cells import cell
+from ray.cluster_utils import Cluster
+
+from propml.benchmark.ray_executor import RayCluster
+from propml.benchmark.runner import run_experiment
+from propml.benchmark.store import ResultStore
+
+HERE = Path(__file__).parent
+STORE = 80 * 2**20
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    return tmp_path_factory.mktemp("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster(log):
+    """Two nodes with one CPU each; workers find the fake cells."""
+    before = dict(os.environ)
+    os.environ.update(PYTHONPATH=str(HERE), RAY_USAGE_STATS_ENABLED="0", FAKE_CELLS=str(log))
+    arguments = {"num_cpus": 1, "object_store_memory": STORE}
+    nodes = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
+    nodes.add_node(**arguments)
+    yield nodes
+    ray.shutdown()
+    nodes.shutdown()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def where(cell):
+    """Fails with what a worker sees."""
+    import propml
+
+    seen = {name: os.environ.get(name) for name in ("PROPML_DATA", "OMP_NUM_THREADS", "SAID")}
+    seen |= {"file": propml.__file__, "node": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}
+    raise RuntimeError(json.dumps(seen))
+
+
+def finish(executor, count):
+    ended, limit = [], time.monotonic() + 60
+    while len(ended) < count:
+        assert time.monotonic() < limit, "Ray hangs"
+        ended += executor.finished(1.0)
+    return ended
+
+
+def test_workers_of_both_nodes_have_this_package_and_this_data(cluster, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROPML_DATA", "data")
+    executor = RayCluster(cluster.address, environment={"SAID": "hello"}, compute=where)
+    assert executor.slots == 2
+    seeds = range(6)
+    for seed in seeds:
+        executor.submit(cell("Where", seed=seed))
+    seen = [json.loads(failure.message) for _, failure in finish(executor, len(seeds))]
+    executor.close()
+    assert not ray.is_initialized()
+    assert {each["PROPML_DATA"] for each in seen} == {str(tmp_path / "data")}
+    assert {(each["OMP_NUM_THREADS"], each["SAID"]) for each in seen} == {("1", "hello")}
+    # Not the package beside these tests: the copy that was sent with the job, which any machine has.
+    assert all(Path(each["file"]).match("*/runtime_resources/py_modules_files/*/propml/__init__.py") for each in seen)
+    assert os.getpid() not in {each["pid"] for each in seen}
+
+
+def test_killed_workers_cost_nothing(cluster, log, tmp_path):
+    """Cells wait on both nodes, a worker is killed, and in the end all cells are there once; one kills every worker."""
+    killed = []
+
+    def kill_one():
+        while not killed:
+            lines = (log / "computed.txt").read_text().splitlines() if (log / "computed.txt").exists() else []
+            waiting = [int(line.split()[1]) for line in lines if "-Waits-" in line]
+            if len(waiting) == 2:  # on both nodes, which have one CPU each
+                os.kill(waiting[0], signal.SIGKILL)
+                killed.append(waiting[0])
+                (log / "go").touch()
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_one, daemon=True)
+    killer.start()
+    toy = fake_cells.experiment(("Waits", "Plain", "Fails"), datasets=("birds",))
+    deadly = fake_cells.experiment(("Killed",), datasets=("scene",), noise=(50.0,))
+    both = SimpleNamespace(cells=lambda: [*toy.cells(), *deadly.cells()])
+    summary = run_experiment(
+        both, tmp_path / "r", ray_address=cluster.address, retries=1, compute=fake_cells.compute, show=False
+    )
+    killer.join(timeout=10)
+    assert killed
+    computed = [tuple(line.split()) for line in (log / "computed.txt").read_text().splitlines()]
+    waited = next(key for key, pid in computed if int(pid) == killed[0] and "-Waits-" in key)
+    tried = [int(pid) for key, pid in computed if key == waited]
+    assert len(tried) == 2
+    assert tried[0] == killed[0] != tried[1]
+    assert sorted(each.method.name for each in summary.done) == ["Plain", "Plain", "Waits", "Waits"]
+    failed = {failure.method: failure for failure in summary.failed}
+    assert len(summary.failed) == 3
+    assert failed["Fails"].error == "ZeroDivisionError"
+    assert failed["Killed"].error == "WorkerCrashedError"
+    assert failed["Killed"].message.startswith("Ray gave the cell up")
+    assert [key for key, _ in computed].count(failed["Killed"].key) == 2
+    rows = ResultStore(tmp_path / "r").results()
+    assert len(rows) == len(set(rows)) == 4 * 2 * 2
+    run_experiment(toy, tmp_path / "here", compute=fake_cells.compute, show=False)
+    assert sorted(ResultStore(tmp_path / "here").results()) == sorted(rows)
+    assert ResultStore(tmp_path / "r").provenance()[0]["executor"] == "ray"
+
+
+def test_a_ray_that_is_running_already_is_used_and_left_running(cluster):
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    executor = RayCluster(compute=fake_cells.compute)
+    for name in ("Plain", "Waits"):
+        executor.submit(cell(name))
+    executor.finished(30)
+    executor.close()
+    assert ray.is_initialized()
+    ray.shutdown()
+
+
+def test_cells_do_not_wait_for_a_gpu_that_is_not_there(cluster):
+    with pytest.raises(ValueError, match="the Ray cluster has none"):
+        RayCluster(cluster.address, gpus=1)
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere.invalid:6379"])
+def test_no_cluster_is_one_sentence(address):
+    start = time.monotonic()
+    with pytest.raises(
+        ValueError, match=rf"no Ray cluster answers at '{address}'.*the address that `ray start --head`"
+    ):
+        RayCluster(address)
+    assert time.monotonic() - start < 30
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="ray"):
+        RayCluster()

@@ -1,0 +1,215 @@
+"""The store: what was added comes back, once, with what it was measured with."""
+
+import dataclasses
+import errno
+import json
+import os
+
+import fake_cells
+import numpy as np
+import pytest
+from fake_cells import cell, outcome
+
+from propml.benchmark.cell import CellOutcome, FoldOutcome
+from propml.benchmark.problem import load_truth
+from propml.benchmark.results import Result
+from propml.benchmark.store import Chosen, ResultStore, Timing
+from propml.metrics import average_precision, ranking_loss
+
+RUN = {"run": "first", "propml": "0.1", "device": "cpu"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ResultStore(tmp_path / "results")
+
+
+def rows(store):
+    return [json.loads(line) for line in (store.folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_an_empty_folder_is_an_empty_store_and_stays_as_it_is(store):
+    assert store.results() == store.failures() == store.timings() == store.chosen() == store.provenance() == []
+    assert store.done() == set()
+    assert not store.folder.exists()
+
+
+def test_what_was_added_comes_back_exactly(store):
+    made = outcome(cell("ProPML", "birds", 50.0, 3))
+    store.add(made, RUN)
+    again = ResultStore(store.folder)
+    assert again.results() == [
+        Result("toy", "birds", 50.0, "ProPML", 3, fold.fold, metric, value)
+        for fold in made.folds
+        for metric, value in fold.values.items()
+    ]
+    assert again.timings() == [Timing("toy", "birds", 50.0, "ProPML", 3, 0.5, 0.25, 1000, "cpu")]
+    assert again.chosen() == [Chosen("toy", "birds", 50.0, "ProPML", 3, fold, {"lam": 0.1}) for fold in (0, 1)]
+    assert again.done() == {made.cell.key}
+    assert again.settings()[made.cell.key] == json.loads(json.dumps(made.cell.configuration()))
+    for kept, fold in zip(again.scores(made.cell.key), made.folds, strict=True):
+        assert kept.fold == fold.fold
+        for name, dtype in (("test", np.int64), ("scores", np.float32), ("predicted", np.uint8)):
+            assert getattr(kept, name).dtype == dtype
+            assert np.array_equal(getattr(kept, name), getattr(fold, name))
+
+
+def test_every_row_names_its_cell_configuration_and_run(store):
+    made = outcome(cell())
+    store.add(made, RUN)
+    store.add_failure(cell("Fails"), "no", {**RUN, "run": "second"})
+    written = rows(store)
+    assert [row["row"] for row in written] == ["value"] * 4 + ["fold"] * 2 + ["cell", "failure"]
+    assert {row["key"] for row in written[:-1]} == {made.cell.key}
+    assert [row["run"] for row in written] == ["first"] * 7 + ["second"]
+    assert store.provenance() == [RUN, {**RUN, "run": "second"}]
+
+
+def test_a_cell_is_kept_once(store, tmp_path):
+    made = outcome(cell())
+    store.add(made, RUN)
+    before = (store.folder / "results.jsonl").read_bytes()
+    other = dataclasses.replace(
+        made, folds=tuple(dataclasses.replace(fold, values={"one_error": 0.5}) for fold in made.folds)
+    )
+    ResultStore(store.folder).add(other, {**RUN, "run": "second"})
+    store.add_failure(made.cell, "too late", RUN)
+    assert (store.folder / "results.jsonl").read_bytes() == before
+    assert store.failures() == []
+
+
+def test_a_failure_stays_until_the_cell_is_done(store):
+    failing = cell("Fails")
+    store.add_failure(failing, "first\nmore", RUN, error="ValueError", trace="a.py:1")
+    told = store.add_failure(failing, "second\nmore", RUN, error="ValueError", trace="a.py:2")
+    (failure,) = store.failures()
+    assert failure == told
+    assert failure[:6] == ("toy", "birds", 50.0, "Fails", 0, "second\nmore")
+    assert (failure.error, failure.trace, failure.key, failure.run) == ("ValueError", "a.py:2", failing.key, "first")
+    assert str(failure) == "birds 50 % Fails, seed 0: ValueError: second"
+    assert store.done() == set()
+    assert store.failures("another experiment") == []
+    store.add(outcome(failing), RUN)
+    assert store.failures() == []
+    assert len(store.results()) == 4
+
+
+def test_of_two_configurations_the_last_one_added_is_shown_and_both_can_be_asked_for(store):
+    old, new = cell(folds=2), cell(folds=3)
+    assert old.key != new.key
+    store.add(outcome(old), RUN)
+    store.add(outcome(cell("Other")), RUN)
+    store.add(outcome(new), RUN)
+    assert [(row.method, row.fold) for row in store.results() if row.metric == "one_error"] == [
+        *(("Plain", fold) for fold in (0, 1, 2)),
+        *(("Other", fold) for fold in (0, 1)),
+    ]
+    assert {row.fold for row in store.results(keys=[old.key])} == {0, 1}
+    assert store.done() >= {old.key, new.key}
+
+
+def test_experiments_are_told_apart(store):
+    store.add(outcome(cell()), RUN)
+    store.add(outcome(dataclasses.replace(cell(), experiment="another")), RUN)
+    assert {row.experiment for row in store.results()} == {"toy", "another"}
+    assert {row.experiment for row in store.results("another")} == {"another"}
+    assert len(store.timings("another")) == len(store.timings()) / 2
+    assert len(store.chosen("toy")) == 2
+
+
+def test_values_that_are_not_finite_come_back_as_nan(store):
+    made = outcome(cell())
+    values = {"average_precision": float("nan"), "one_error": 1.0}
+    store.add(dataclasses.replace(made, folds=(dataclasses.replace(made.folds[0], values=values),)), RUN)
+    assert "NaN" not in (store.folder / "results.jsonl").read_text()
+    told = {row.metric: row.value for row in store.results()}
+    assert np.isnan(told["average_precision"])
+    assert told["one_error"] == 1.0
+
+
+@pytest.mark.parametrize("room", [0, 10, 700, 1500, 2200])
+def test_a_full_disk_keeps_what_was_there_and_half_of_nothing(store, monkeypatch, room):
+    store.add(outcome(cell()), RUN)
+    before = {path.name: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
+    real, left = os.write, [room]
+
+    def filling(descriptor, content):
+        taken = real(descriptor, bytes(content)[: left[0]])
+        left[0] -= taken
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return taken
+
+    second = outcome(cell("Other"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", filling)
+        with pytest.raises(OSError, match="No space left"):
+            store.add(second, RUN)
+    now = {path.name: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
+    now.pop(f"{second.cell.key}.npz", None)  # scores may be whole: they come first, and nothing refers to them yet
+    assert now == before
+    assert ResultStore(store.folder).done() == {cell().key}
+    store.add(second, RUN)
+    assert len(ResultStore(store.folder).results()) == 8
+
+
+def test_scores_that_are_gone_or_damaged_are_told(store):
+    made = outcome(cell())
+    store.add(made, RUN)
+    path = store.folder / "scores" / f"{made.cell.key}.npz"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="cannot be read"):
+        store.scores(made.cell.key)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="needs a run in another folder"):
+        store.scores(made.cell.key)
+    assert len(store.results()) == 4
+
+
+@pytest.fixture
+def judged(store):
+    """Ridge-like scores on rows of the embedded dataset, with the values of one metric."""
+    made = cell("Ridge", "digits-mosaic", 50.0, 0, rows=40, metrics=("average_precision",))
+    truth = load_truth("digits-mosaic", 0, 40).truth
+    rng = np.random.default_rng(0)
+    folds = []
+    for fold in range(2):
+        test = np.arange(fold, 40, 2)
+        scores = (truth[test] + rng.normal(size=(20, 10))).astype(np.float32)
+        values = {"average_precision": float(average_precision(truth[test], scores))}
+        folds.append(FoldOutcome(fold, test, scores, (scores > 0.5).astype(np.uint8), values, 0.1, 0.1, {}))
+    store.add(CellOutcome(made, tuple(folds), 1, "cpu"), RUN)
+    return made, truth, folds
+
+
+def test_a_new_metric_needs_no_fit(store, judged):
+    _, truth, folds = judged
+    again = store.reevaluate(["average_precision", "ranking_loss"])
+    assert [row for row in again if row.metric == "average_precision"] == store.results()
+    losses = [row.value for row in again if row.metric == "ranking_loss"]
+    assert losses == [pytest.approx(ranking_loss(truth[fold.test], fold.scores)) for fold in folds]
+    exact = store.reevaluate({"subset accuracy": lambda t, s, p: (t == p).all(axis=1).mean()})
+    assert [row.value for row in exact] == [
+        pytest.approx(np.mean([(truth[row] == mark).all() for row, mark in zip(f.test, f.predicted, strict=True)]))
+        for f in folds
+    ]
+    assert len(store.results()) == 2
+
+
+def test_metrics_asked_for_later_are_added_to_the_cell(store, judged):
+    made, truth, folds = judged
+    asked = dataclasses.replace(made, metrics=("average_precision", "ranking_loss"))
+    store.add_metrics(asked, {**RUN, "run": "second"})
+    store.add_metrics(asked, {**RUN, "run": "third"})
+    assert store.measured() == {made.key: {"average_precision", "ranking_loss"}}
+    values = {(row.fold, row.metric): row.value for row in ResultStore(store.folder).results()}
+    assert len(values) == len(store.results()) == 4
+    for fold in folds:
+        assert values[fold.fold, "average_precision"] == fold.values["average_precision"]
+        assert values[fold.fold, "ranking_loss"] == pytest.approx(ranking_loss(truth[fold.test], fold.scores))
+    assert store.timings() == [Timing("toy", "digits-mosaic", 50.0, "Ridge", 0, 0.2, 0.2, 1, "cpu")]
+
+
+def test_the_fake_cells_are_what_they_say():
+    assert fake_cells.outcome(cell()).folds[0].values == fake_cells.outcome(cell()).folds[0].values
+    assert len({each.key for each in fake_cells.experiment().cells()}) == 8
