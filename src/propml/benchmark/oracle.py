@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from scipy.special import logit
-from torch import Tensor
 
 from propml.benchmark.fold_scores import FoldScores, make_model, plain, score_fold
 from propml.benchmark.folds import Split
@@ -140,13 +139,14 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
     def train(recipe: Recipe, settings: Sequence[Mapping[str, float]], looks: int) -> Fleet:
         return train_fleet(
             rows,
-            torch.as_tensor(_both(states, truth), device=device),
+            torch.as_tensor(truth, device=device),  # what networks are judged by
             folds,
             recipe,
             settings,
             seeds=[1 + seed * 97 + i for i in range(model.n_models)],
-            loss=_OnCandidates(get_loss(model.loss)[0]),
-            criterion=_on_truth,
+            loss=get_loss(model.loss)[0],
+            criterion=average_precision_loss,
+            targets=torch.as_tensor(states, device=device).expand(len(folds), -1, -1),  # what they learn from
             judge_every=max(1, recipe.epochs // looks),
             bfloat16=model.bfloat16,
             show=show,
@@ -194,28 +194,6 @@ def _settings(model: ProPMLClassifier, lams: Sequence[float]) -> list[dict[str, 
         return [{"lam": lam} for lam in lams]
     orders = ORDERS if model.order == "auto" else (float(model.order),)
     return [{"lam": lam, "order": order} for order in orders for lam in lams]
-
-
-# A fleet has one matrix of labels, in which a row is trained on in some folds and judged in another: every entry holds
-# the candidate state (-1, 0, 1) for the loss and the truth (0, 1) for the judge, and each decodes its own.
-
-
-def _both(states: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return (3 * truth.astype(np.int8) + states + 1).astype(np.int8)
-
-
-class _OnCandidates:
-    """A loss that sees the candidates in the codes, and nothing of the truth."""
-
-    def __init__(self, loss: Any) -> None:
-        self.loss = loss
-
-    def __call__(self, logits: Tensor, codes: Tensor, **settings: Any) -> Tensor:
-        return self.loss(logits, codes % 3 - 1, **settings)
-
-
-def _on_truth(logits: Tensor, codes: Tensor) -> Tensor:
-    return average_precision_loss(logits, torch.div(codes, 3, rounding_mode="floor"))
 
 
 def _cuts(
