@@ -35,10 +35,12 @@ def model(mosaic):
 
 
 def test_everything_was_chosen_and_is_told(model):
-    assert set(model.shares_) == {"network, order 0.5", "network, order 1", "linear"}
+    networks = {"network, order 0.5", "network, order 1", "network, rank"}
+    assert set(model.shares_) == {*networks, "linear"}
     assert sum(model.shares_.values()) == pytest.approx(1)
-    assert set(model.lam_) == {"network, order 0.5", "network, order 1"}
-    (history,) = model.history_
+    assert set(model.lam_) == networks
+    history, ranking = model.history_
+    assert ranking["settings"] == [{"lam": 1.0}]
     epochs, folds, seeds, settings = history["criterion"].shape
     assert (folds, seeds, settings) == (3, 1, 6)
     assert epochs <= 20
@@ -47,7 +49,7 @@ def test_everything_was_chosen_and_is_told(model):
     assert history["loss"][-1].mean() < history["loss"][0].mean()
 
 
-@pytest.mark.parametrize("loss", ["propml", "bce", "asl", "propall", "power"])
+@pytest.mark.parametrize("loss", ["propml", "bce", "asl", "propall", "power", "rank"])
 def test_every_loss_learns(loss, mosaic):
     X, candidates, X_test, truth = mosaic
     lam = 1.0 if loss == "propall" else 0.1  # ProPaLL has no λ
@@ -114,16 +116,15 @@ def test_seeds(mosaic, model):
 def test_a_warm_start_goes_on(mosaic):
     X, candidates, _, _ = mosaic
     model = ProPMLClassifier(**{**QUICK, "epochs": 5}, warm_start=True).fit(X, candidates)
-    lams, (before,) = dict(model.lam_), model.history_
-    first = before["loss"]
+    lams, before = dict(model.lam_), model.history_
     model.fit(X, candidates)
     assert model.lam_ == lams
-    (after,) = model.history_
-    for number, setting in enumerate(after["settings"]):
-        same = before["settings"].index(setting)
-        assert after["loss"][0, ..., number].mean() < first[0, ..., same].mean()
+    for old, new in zip(before, model.history_, strict=True):
+        for number, setting in enumerate(new["settings"]):
+            same = old["settings"].index(setting)
+            assert new["loss"][0, ..., number].mean() < old["loss"][0, ..., same].mean()
     fresh = ProPMLClassifier(**{**QUICK, "epochs": 5}).fit(X, candidates)
-    np.testing.assert_allclose(fresh.history_[0]["loss"], first)
+    np.testing.assert_allclose(fresh.history_[0]["loss"], before[0]["loss"])
 
 
 def test_weights_scale_the_loss_of_their_rows():

@@ -2,6 +2,7 @@
 
 from propml.losses.functional import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.losses.modules import ASLLoss, BCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss
+from propml.losses.ranking import rank_loss
 from propml.losses.refined import refined_loss
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "power_loss",
     "propall_loss",
     "propml_loss",
+    "rank_loss",
     "refined_loss",
     "unbiased_loss",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from propml.losses.functional import asl_loss, bce_loss, power_loss, propall_loss, propml_loss
+from propml.losses.ranking import rank_loss
 
 Loss = Callable[..., Tensor]
 
@@ -15,6 +16,7 @@ LOSSES: dict[str, tuple[Loss, float]] = {
     "asl": (asl_loss, 0.0),
     "propall": (propall_loss, 1.0),
     "power": (power_loss, 0.5),
+    "rank": (rank_loss, 0.0),
 }
 
 

@@ -12,8 +12,9 @@ Deviations from the paper, whose tabular network is described in one line (two h
 * λ is chosen on held-out *candidates*, on a grid around the λ that balances the two terms (it falls with the number of
   labels); the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
-* The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout) and two
-  orders of the power mean are averaged with a linear partner, with shares found on held-out candidates.
+* The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout), each with
+  two orders of the power mean and with a ranking loss, are averaged with a linear partner, with shares found on
+  held-out candidates.
 * Where rows are many for each feature, first models say how plausible each candidate is and the networks that are
   kept learn from that; see :mod:`propml.neural.refinement`.
 * The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
@@ -35,6 +36,7 @@ import torch
 from scipy.special import expit
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from propml.losses import rank_loss, refined_loss
 from propml.losses.named import get_loss
 from propml.methods.base import CandidateClassifier, Features
 from propml.neural.balance import SPREAD, lam_grid
@@ -76,12 +78,13 @@ class ProPMLClassifier(CandidateClassifier):
 
     Parameters
     ----------
-    loss : {"power", "propml", "bce", "asl", "propall"} or callable
+    loss : {"power", "propml", "bce", "asl", "propall", "rank"} or callable
         A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
     lam : "auto" or float
         Weight of the excluded labels; "auto" chooses it by cross-validation on candidates.
     order : "auto" or float
-        Order of the power mean, for ``loss="power"``; "auto" uses 0.5 and 1.
+        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5 and 1, and networks that
+        only rank candidates above excluded labels (:func:`propml.losses.rank_loss`).
     hidden : "auto" or tuple of int
         Widths of the hidden layers, ``()`` for a linear model; "auto" averages a deep network (256, 256) and a wide one
         (512,) with input dropout (the deep one only where there are ten rows and more for each feature).
@@ -239,7 +242,6 @@ class ProPMLClassifier(CandidateClassifier):
         first, kept = self._stages(candidates, cv)
         plan = Plan(
             kept,
-            get_loss(self.loss)[0],
             get_criterion(self.criterion),
             [1 + seed * 97 + i for i in range(self._positive_int("n_models", self.n_models))],
             self.loss == "power" if self.linear == "auto" else bool(self.linear),
@@ -258,7 +260,8 @@ class ProPMLClassifier(CandidateClassifier):
     def _stages(self, candidates: Candidates, cv: Any) -> tuple[list[Choice], list[Choice]]:
         """The networks that make first opinions (none without refinement), and those that are kept."""
         n = len(candidates)
-        orders: tuple[float, ...] = (get_loss(self.loss)[1],)
+        loss, own_order = get_loss(self.loss)
+        orders: tuple[float, ...] = (own_order,)
         if self.loss == "power":
             orders = ORDERS if self.order == "auto" else (float(self.order),)
         refines = self._refines(candidates, cv)
@@ -267,13 +270,15 @@ class ProPMLClassifier(CandidateClassifier):
             recipe = self._recipe(kind, n)
             if refines:
                 order = kind.first_order if len(orders) > 1 else orders[0]
-                first.append(Choice(name, recipe, self._settings(candidates, order, cv, (1.0,))))
+                first.append(Choice(name, recipe, loss, self._settings(candidates, order, cv, (1.0,))))
                 lams = self._lams(candidates, 0.0, cv)
-                kept.append(Choice(f"{name}, refined", recipe, [{"lam": lam} for lam in lams]))
+                kept.append(Choice(f"{name}, refined", recipe, refined_loss, [{"lam": lam} for lam in lams]))
                 continue
             for order in orders:
                 title = f"{name}, order {order:g}" if len(orders) > 1 else name
-                kept.append(Choice(title, recipe, self._settings(candidates, order, cv)))
+                kept.append(Choice(title, recipe, loss, self._settings(candidates, order, cv)))
+            if self.loss == "power" and self.order == "auto" and self.lam == "auto":
+                kept.append(Choice(f"{name}, rank", recipe, rank_loss, [{"lam": 1.0}]))
         if self._goes_on():
             kept = [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]
         return first, kept
@@ -322,6 +327,8 @@ class ProPMLClassifier(CandidateClassifier):
             return [float(self.lam)]
         if cv is None and self.cv is None:
             raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
+        if self.loss == "rank":
+            return [1.0]
         return lam_grid(candidates, order, (1.0,) if cv is None else spread)
 
     def _folds(self, n: int) -> int | list[tuple[np.ndarray, np.ndarray]] | None:

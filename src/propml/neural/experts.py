@@ -46,10 +46,11 @@ class Expert:
 
 @dataclass(frozen=True)
 class Choice:
-    """One kind of network: settings of the loss among which the held-out candidates choose."""
+    """One kind of network and its loss, with the settings among which the held-out candidates choose."""
 
     name: str
     recipe: Recipe
+    loss: Loss
     settings: Sequence[dict[str, float]]
 
 
@@ -85,19 +86,18 @@ def train_networks(
     folds: Sequence[Fold],
     *,
     seeds: Sequence[int],
-    loss: Loss,
     criterion: Criterion,
     start: Mapping[str, nn.Module] | None = None,
     **training: Any,
 ) -> tuple[list[Expert], list[Fleet]]:
-    """One expert per choice; choices with the same recipe are trained in one fleet.
+    """One expert per choice; choices with the same recipe and loss are trained in one fleet.
 
     ``start`` holds, by the name of a choice, networks (one per fold and seed) to go on from.
     """
     experts: list[Expert] = []
     fleets: list[Fleet] = []
-    for recipe in dict.fromkeys(choice.recipe for choice in choices):
-        alike = [choice for choice in choices if choice.recipe == recipe]
+    for recipe, loss in dict.fromkeys((choice.recipe, choice.loss) for choice in choices):
+        alike = [choice for choice in choices if (choice.recipe, choice.loss) == (recipe, loss)]
         settings = [setting for choice in alike for setting in choice.settings]
         fleet = train_fleet(
             rows,

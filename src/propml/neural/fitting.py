@@ -11,7 +11,6 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from propml.losses.refined import refined_loss
 from propml.neural.criteria import Criterion
 from propml.neural.ensemble import Ensemble
 from propml.neural.experts import Choice, Expert, choose_shares, linear_expert, train_networks
@@ -21,7 +20,7 @@ from propml.neural.linear import LARGEST_SYSTEM, fit_linear
 from propml.neural.refinement import fold_targets, pair_opinions
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import candidate_sigmoid, middle_threshold
-from propml.neural.training import Fold, Loss
+from propml.neural.training import Fold
 
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
@@ -37,7 +36,8 @@ class Plan:
     choices : sequence of Choice
         The kinds of networks, each with the settings of the loss to choose from.
     first : sequence of Choice
-        Networks that say how plausible each candidate is; then the others learn from that, otherwise from candidates.
+        Networks that say how plausible each candidate is; then the losses of the others are given that, otherwise
+        the candidates.
     linear : bool
         Whether a linear partner is heard too.
     start : mapping, optional
@@ -45,7 +45,6 @@ class Plan:
     """
 
     choices: Sequence[Choice]
-    loss: Loss
     criterion: Criterion
     seeds: Sequence[int]
     linear: bool
@@ -128,21 +127,20 @@ def fit_ensemble(
         "example_weight": None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device),
         **plan.training,
     }
-    targets, loss = None, plan.loss
+    targets = None
     if plan.first:
         opinions = pair_opinions(
             plan.first,
             rows,
             candidates,
             folds,
-            loss=plan.loss,
             linear=features if has_partner else None,
             weight=weight,
             **training,
         )
-        targets, loss = torch.as_tensor(fold_targets(opinions, states, folds), device=plan.device), refined_loss
+        targets = torch.as_tensor(fold_targets(opinions, states, folds), device=plan.device)
     networks, fleets = train_networks(
-        plan.choices, rows, candidates, folds, loss=loss, targets=targets, start=plan.start, **training
+        plan.choices, rows, candidates, folds, targets=targets, start=plan.start, **training
     )
     experts = [*networks, *linear]
     shares = choose_shares(experts, states, plan.criterion, weight)

@@ -20,7 +20,7 @@ from propml.neural.experts import Choice, best_setting, linear_held
 from propml.neural.fleet import train_fleet
 from propml.neural.rows import Rows
 from propml.neural.thresholds import candidate_sigmoid
-from propml.neural.training import Fold, Loss
+from propml.neural.training import Fold
 
 # How far the first opinion is believed: the other half of a target is the candidate label itself.
 TRUST = 0.5
@@ -42,7 +42,6 @@ def pair_opinions(
     candidates: Tensor,
     folds: Sequence[Fold],
     *,
-    loss: Loss,
     linear: Any = None,
     weight: np.ndarray | None = None,
     **training: Any,
@@ -61,7 +60,7 @@ def pair_opinions(
     parts = list(pairs.values())
     heard: list[list[np.ndarray]] = [[] for _ in parts]
     for choice in choices:
-        fleet = train_fleet(rows, candidates, parts, choice.recipe, choice.settings, loss=loss, **training)
+        fleet = train_fleet(rows, candidates, parts, choice.recipe, choice.settings, loss=choice.loss, **training)
         held = fleet.held_logits(rows, parts, [best_setting(choice, fleet)])
         for opinions, logits in zip(heard, held, strict=True):
             opinions.append(_standardised(logits.mean(axis=(0, 1))))
