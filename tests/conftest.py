@@ -3,11 +3,15 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 # Two busy workers with two torch threads each fight over two cores: one thread each is much faster.
 torch.set_num_threads(1)
+# An example may take long on a busy machine without being wrong.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
