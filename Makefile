@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.demo      ## compare all methods on the embedded dataset: demo/report.html
+demo: $(VENV)/.demo      ## all methods on the embedded dataset: demo/report.html, demo/review.html
 	$(BIN)/propml demo --out demo
 
 test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the real files)
@@ -47,7 +47,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e ".[report]"
+	$(PIP) -e ".[report,data]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

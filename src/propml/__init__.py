@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 from propml.targets import Candidates, as_candidates
 
 if TYPE_CHECKING:
+    from propml.audit import audit
     from propml.methods import load
     from propml.methods.propml import ProPMLClassifier
     from propml.neural.path import lambda_path
 
-__all__ = ["Candidates", "ProPMLClassifier", "__version__", "as_candidates", "lambda_path", "load"]
+__all__ = ["Candidates", "ProPMLClassifier", "__version__", "as_candidates", "audit", "lambda_path", "load"]
 
 __version__ = "0.1.0"
 
 # Imported when first asked for: torch and scikit-learn take seconds, and a program that reads labels needs neither.
 _LAZY = {
+    "audit": "propml.audit",
     "ProPMLClassifier": "propml.methods.propml",
     "lambda_path": "propml.neural.path",
     "load": "propml.methods",
@@ -26,4 +28,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'propml' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    module = importlib.import_module(_LAZY[name])
+    # propml.audit is a room and a function: the module can be called, and stays the same thing however it came in.
+    return module if module.__name__ == f"propml.{name}" else getattr(module, name)

@@ -65,3 +65,6 @@ def test_demo_writes_a_report(tmp_path):
     assert "<svg" in page
     for word in ("Average precision", "Ridge", "ML-kNN", "CPLST", "digits-mosaic"):
         assert word in page
+    review = (tmp_path / "out" / "review.html").read_text(encoding="utf-8")
+    assert "Which digits are not in the mosaic?" in review
+    assert "data:image/" in review

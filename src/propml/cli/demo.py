@@ -15,7 +15,8 @@ def demo(
 ) -> None:
     """Corrupt the embedded digits mosaic, train every method on its candidate labels alone, and write a report.
 
-    Needs no data and no network. The same as [bold]propml benchmark run quick[/bold] and its report.
+    Then an audit of the candidate labels: review.html shows which of them are wrong, to accept or reject.
+    Needs no data and no network. The first part is [bold]propml benchmark run quick[/bold] and its report.
 
     Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
     """
@@ -27,4 +28,19 @@ def demo(
     require("jinja2", "report")
     run("quick", out=out / "results", methods=methods, workers=workers)
     write_report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
-    typer.echo(f"report: {out / 'report.html'}")
+    _audit(out / "review.html")
+    typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
+
+
+def _audit(page: Path, n_samples: int = 600) -> None:
+    """An audit of mosaics with as many false candidate labels as true ones, as a page with their pictures."""
+    from propml import audit
+    from propml.audit.review import write_review
+    from propml.corruption import svm_confusions
+    from propml.datasets import digits_mosaic
+
+    mosaics = digits_mosaic(n_samples)
+    candidates = svm_confusions(mosaics.X, mosaics.truth, 1.0, labels=mosaics.label_names, verbose=True)
+    found = audit(mosaics.X, candidates, verbose=True)
+    pictures = [(255 * (1 - row.reshape(16, 16) / mosaics.X.max())).astype("uint8") for row in mosaics.X]
+    write_review(found, page, images=pictures, title="Which digits are not in the mosaic?")

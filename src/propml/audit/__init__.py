@@ -1,0 +1,85 @@
+"""Audit: which candidate labels are wrong? ``propml.audit(X, candidates)`` answers with an :class:`AuditReport`.
+
+Cross-fitted scores (:mod:`~propml.audit.crossfit`) become P(true) (:mod:`~propml.audit.plausibility`; with votes
+:mod:`~propml.audit.annotator_model`), these become verdicts (:mod:`~propml.audit.verdicts`), and those a report.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from propml.audit.report import AuditReport
+from propml.audit.verdicts import Verdicts
+
+__all__ = ["AuditReport", "Verdicts", "audit"]
+
+
+def audit(
+    X: Any,
+    candidates: Any,
+    *,
+    incomplete: bool = False,
+    votes: Any = None,
+    model: Any = None,
+    cv: int | Iterable[tuple[Any, Any]] = 5,
+    random_state: int = 0,
+    verbose: bool = False,
+) -> AuditReport:
+    """Find out which candidate labels are wrong; no row is judged by a model that saw it, or a copy of it.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or DataFrame of numbers, shape (n_samples, n_features)
+        For columns of text and categories see ``propml audit`` and :mod:`propml.audit.features`.
+    candidates : candidate labels
+        Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
+        (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).
+    incomplete : bool
+        Whether true labels may be missing from the candidates; then labels that probably are missing are named.
+        By default every true label of a row is among its candidates.
+    votes : table, optional
+        Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
+        ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
+        :class:`~propml.targets.Annotations`.
+    model : classifier, optional
+        Gives the scores; cloned. By default a small :class:`~propml.ProPMLClassifier`. Any method of this package
+        will do, and any multi-label classifier of scikit-learn's kind.
+    cv : int, or iterable of (train, held-out) index pairs
+        Folds. Rows with the same features are held out together.
+    random_state : int
+        For the folds and the default model.
+    verbose : bool
+        Show progress.
+
+    Examples
+    --------
+    >>> from propml.datasets import digits_mosaic
+    >>> data = digits_mosaic(200)
+    >>> report = audit(data.X, data.candidates)
+    >>> report.cleaned().shape
+    (200, 10)
+    """
+    from propml.audit.process import run_audit
+
+    return run_audit(
+        X,
+        candidates,
+        incomplete=incomplete,
+        votes=votes,
+        model=model,
+        cv=cv,
+        random_state=random_state,
+        verbose=verbose,
+    )
+
+
+class _CallableModule(ModuleType):
+    """Importing ``propml.audit.report`` binds this module to the name ``propml.audit``, which is to be the function."""
+
+    __call__ = staticmethod(audit)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,1 @@
+"""Columns: what their cells are, and what becomes of them as features."""

@@ -1,0 +1,261 @@
+"""What becomes of a column: each treatment is learned from its cells, applied to others, and saved as plain JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
+from propml.audit.formats.tables import Cells
+
+__all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
+
+# So that one wild value does not drown the rest.
+CLIP = 5.0
+# From this share of zeros on, a zero means "absent" rather than "small", and stays zero.
+MOSTLY_ZERO = 0.6
+MISSING = "(missing)"
+OTHER = "(other)"
+
+
+class Treatment(Protocol):
+    """What is done with a column."""
+
+    kind: ClassVar[str]
+    name: str
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features that it becomes."""
+        ...
+
+    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray | sp.csr_array:
+        """float32 features ``(n_rows, len(features))``; what is worth telling goes into the notes."""
+        ...
+
+    def sentence(self) -> str:
+        """What was done, for the report."""
+        ...
+
+
+@dataclass
+class Number:
+    """A number: missing ones become the median (and a feature says so), then it is standardised.
+
+    A column that is mostly zero keeps its zeros: counts go through log(1 + x), and it is divided by the root mean
+    square of its other values.
+    """
+
+    kind: ClassVar[str] = "number"
+    name: str
+    unit: str
+    fill: float
+    center: float
+    scale: float
+    n_missing: int = 0
+    logarithm: bool = False
+    keeps_zeros: bool = False
+
+    @classmethod
+    def learn(cls, name: str, values: np.ndarray, unit: str = "number") -> Number:
+        """From the values of a column, NaN where missing; at least two of them differ or are missing."""
+        missing = np.isnan(values)
+        fill = float(np.median(values[~missing]))
+        filled = np.where(missing, fill, values)
+        made = cls(name, unit, fill, 0.0, 1.0, int(missing.sum()))
+        if np.count_nonzero(filled) < (1 - MOSTLY_ZERO) * len(filled):
+            made.keeps_zeros = True
+            others = filled[filled != 0]
+            whole = (others > 0).all() and (others == np.round(others)).all()
+            made.logarithm = bool(whole and others.max(initial=0) > 1)
+            squares = (np.log1p(others) if made.logarithm else others) ** 2
+            made.scale = float(np.sqrt(squares.mean())) if squares.size else 1.0
+        else:
+            made.center, made.scale = float(filled.mean()), float(filled.std()) or 1.0
+        return made
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name, f"{self.name} {MISSING}"] if self.n_missing else [self.name]
+
+    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray | sp.csr_array:
+        values = as_unit(cells, self.unit)
+        if values is None:
+            bad = next(row for row in range(len(cells)) if as_unit(cells[row : row + 1], self.unit) is None)
+            raise ValueError(
+                f"column {self.name!r} held {_plural(self.unit)} in training, and row {bad} is {cells[bad]!r}; "
+                f"correct it, or leave the cell empty"
+            )
+        missing = np.isnan(values)
+        values[missing] = self.fill
+        if self.logarithm:
+            values = np.log1p(np.maximum(values, 0))
+        values = np.clip((values - self.center) / self.scale, -CLIP, CLIP).astype(np.float32)
+        made = np.column_stack([values, missing.astype(np.float32)]) if self.n_missing else values.reshape(-1, 1)
+        return sp.csr_array(made) if self.keeps_zeros else made
+
+    def sentence(self) -> str:
+        what = {"date": "date, as a number of days", "boolean": "yes or no, as 1 and 0"}.get(self.unit, "number")
+        how = "divided by the root mean square of what is not zero" if self.keeps_zeros else "standardised"
+        if self.logarithm:
+            how = f"log(1 + x), {how}"
+        gaps = f"; {self.n_missing} missing became the median {self.fill:g}, marked in a feature of their own"
+        return f"{what}, {how}{gaps if self.n_missing else ''}"
+
+
+@dataclass
+class Category:
+    """One 0/1 feature per value, for so many of the most frequent values; the others share one."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    values: list[str]
+    rest: list[str]
+    n_missing: int = 0
+
+    @classmethod
+    def learn(cls, name: str, texts: Sequence[str | None], most: int) -> Category:
+        """From text, None where missing; a value that occurs once is never one of the frequent ones."""
+        counts = Counter(text for text in texts if text is not None)
+        ranked = sorted(counts, key=lambda text: (-counts[text], text))
+        frequent = [text for text in ranked[:most] if counts[text] > 1]
+        return cls(name, frequent, sorted(counts.keys() - set(frequent)), len(texts) - counts.total())
+
+    @property
+    def features(self) -> list[str]:
+        shared = ([OTHER] if self.rest else []) + ([MISSING] if self.n_missing else [])
+        return [f"{self.name} = {value}" for value in self.values] + [f"{self.name} {word}" for word in shared]
+
+    def apply(self, cells: Cells, notes: list[str]) -> sp.csr_array:
+        column: dict[str | None, int] = {value: j for j, value in enumerate(self.values)}
+        column |= dict.fromkeys(self.rest, len(self.values))
+        if self.n_missing:
+            column[None] = len(self.values) + bool(self.rest)
+        texts = as_texts(cells)
+        at = np.array([column.get(text, -1) for text in texts], dtype=np.int32)
+        if unseen := Counter(text for text, j in zip(texts, at, strict=True) if j < 0 and text is not None):
+            notes.append(
+                f"column {self.name!r}: {unseen.total()} rows have values never seen in training, such as "
+                f"{unseen.most_common(1)[0][0]!r}; they count as none of the known ones"
+            )
+        ends = np.concatenate([[0], np.cumsum(at >= 0)])
+        ones = np.ones(ends[-1], dtype=np.float32)
+        return sp.csr_array((ones, at[at >= 0], ends), shape=(len(texts), len(self.features)))
+
+    def sentence(self) -> str:
+        told = [f"category, {len(self.values)} values as 0/1 features"]
+        if self.rest:
+            told.append(f"{len(self.rest)} rarer values share one")
+        if self.n_missing:
+            told.append(f"{self.n_missing} missing have one of their own")
+        return ", ".join(told)
+
+
+@dataclass
+class Vector:
+    """A list of numbers of one length in every row, such as an embedding; standardised number by number."""
+
+    kind: ClassVar[str] = "vector"
+    name: str
+    center: list[float]
+    scale: list[float]
+
+    @classmethod
+    def learn(cls, name: str, values: np.ndarray) -> Vector:
+        """From an array ``(n_rows, length)``."""
+        deviation = values.std(axis=0, dtype=np.float64)
+        center = values.mean(axis=0, dtype=np.float64)
+        return cls(name, center.tolist(), np.where(deviation > 0, deviation, 1.0).tolist())
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}[{j}]" for j in range(len(self.center))]
+
+    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray:
+        values = np.asarray(cells) if isinstance(cells, np.ndarray) else None
+        if values is None or values.ndim != 2 or values.shape[1] != len(self.center):
+            raise ValueError(
+                f"column {self.name!r} held {len(self.center)} numbers in every row in training, and does not here"
+            )
+        scaled = (values - np.asarray(self.center)) / np.asarray(self.scale)
+        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+
+    def sentence(self) -> str:
+        return f"vector of {len(self.center)} numbers, standardised"
+
+
+@dataclass
+class Matrix:
+    """The feature matrix of a file that holds one, as it came."""
+
+    kind: ClassVar[str] = "matrix"
+    name: str
+    n_features: int
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}[{j}]" for j in range(self.n_features)]
+
+    def apply(self, cells: Any, notes: list[str]) -> Any:
+        if cells.shape[1] < self.n_features and sp.issparse(cells):
+            # A sparse text file names the columns that occur; those at its end may not occur in this one.
+            cells = sp.csr_array((cells.data, cells.indices, cells.indptr), shape=(cells.shape[0], self.n_features))
+        if cells.shape[1] != self.n_features:
+            raise ValueError(f"the file has {cells.shape[1]} features, the model was trained with {self.n_features}")
+        return cells
+
+    def sentence(self) -> str:
+        return f"matrix of {self.n_features} numbers, as it came"
+
+
+@dataclass
+class LeftOut:
+    """A column that a model cannot learn from."""
+
+    kind: ClassVar[str] = "left out"
+    name: str
+    reason: str
+
+    @property
+    def features(self) -> list[str]:
+        return []
+
+    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray:
+        return np.empty((len(cells), 0), dtype=np.float32)
+
+    def sentence(self) -> str:
+        return f"left out: {self.reason}"
+
+
+def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
+    """The cells as numbers, dates or yes and no."""
+    convert: Callable[[Cells], np.ndarray | None] = {"date": as_days, "boolean": as_flags}.get(unit, as_numbers)
+    values = convert(cells)
+    # True and false may come as numbers from one file and as words from another.
+    return as_numbers(cells) if values is None and unit == "boolean" else values
+
+
+def treatment_json(treatment: Treatment) -> dict[str, Any]:
+    """The treatment as plain values."""
+    return {"kind": treatment.kind, **asdict(treatment)}  # type: ignore[call-overload]
+
+
+def treatment_from_json(stored: dict[str, Any]) -> Treatment:
+    """What :func:`treatment_json` was given."""
+    from propml.audit.columns.words import Text
+
+    kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Matrix, LeftOut)}
+    values = dict(stored)
+    kind = values.pop("kind", None)
+    if kind not in kinds:
+        raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
+    return kinds[kind](**values)
+
+
+def _plural(unit: str) -> str:
+    return {"date": "dates", "boolean": "yes and no"}.get(unit, "numbers")

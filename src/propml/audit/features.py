@@ -1,0 +1,301 @@
+"""Columns of mixed types → a feature matrix; what was done with each column is remembered, told and saved as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.columns.treatments import (
+    Category,
+    LeftOut,
+    Matrix,
+    Number,
+    Treatment,
+    Vector,
+    treatment_from_json,
+    treatment_json,
+)
+from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts, holds_codes
+from propml.audit.columns.words import Text, writes_without_blanks
+from propml.audit.formats.arrays import ArrayFile
+from propml.audit.formats.sources import Source
+from propml.audit.formats.tables import Cells, as_table, choose_columns, found, listed
+from propml.benchmark.durable import write_whole
+from propml.progress import track
+
+if TYPE_CHECKING:
+    from propml.audit.files import UserTable
+
+__all__ = ["Features", "Learned", "learn_features", "treatment_of"]
+
+MOST_CATEGORIES = 50
+# Text rather than categories: so many words in a cell on average, and so many different cells for each row.
+WORDS_OF_TEXT, DIFFERENT_TEXTS = 3, 0.2
+# From this share of different cells on, a column is text or an identifier.
+NEARLY_ALL = 0.9
+# Text that shares words with other rows in fewer rows than this is an identifier.
+FEWEST_COVERED = 0.1
+# A column that counts its rows is told from a short row of numbers by its length.
+FEWEST_COUNTED = 20
+# Above this share of values that are not zero, a dense matrix is smaller than a sparse one.
+DENSE_FROM = 0.4
+FORMAT = 1
+_WORD = re.compile(r"\w\w+")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Treatments with the features that they were learned on."""
+
+    features: Features
+    X: np.ndarray | sp.csr_array
+
+
+@dataclass(frozen=True)
+class Features:
+    """How columns become features.
+
+    Attributes
+    ----------
+    treatments : list of Treatment
+        One per column, in order.
+
+    Examples
+    --------
+    >>> learned = Features.learn({"price": [1.0, 2.0, None, 4.0], "city": ["Rome", "Oslo", "Rome", "Oslo"]})
+    >>> learned.X.shape, learned.features.names
+    ((4, 4), ['price', 'price (missing)', 'city = Oslo', 'city = Rome'])
+    >>> print(learned.features)
+    price: number, standardised; 1 missing became the median 2, marked in a feature of their own
+    city: category, 2 values as 0/1 features
+    """
+
+    treatments: list[Treatment]
+
+    @classmethod
+    def learn(
+        cls,
+        source: Source | Any,
+        columns: Sequence[str] | None = None,
+        *,
+        rows: np.ndarray | None = None,
+        text: Collection[str] = (),
+        categorical: Collection[str] = (),
+        explicit: bool = False,
+        most_categories: int = MOST_CATEGORIES,
+        show: bool = False,
+    ) -> Learned:
+        """Look at the columns, decide what becomes of each, and do it.
+
+        Parameters
+        ----------
+        source : Table, ArrayFile, DataFrame or mapping of str to cells
+        columns : sequence of str, optional
+            By default all.
+        rows : ndarray of int, optional
+            Learn from these only, and return their features only.
+        text, categorical : collections of str
+            Columns that somebody knows to be text or categories, whatever they look like.
+        explicit : bool
+            Somebody named these columns: one that merely counts its rows is kept.
+        most_categories : int
+            Values of a category with a feature of their own.
+        show : bool
+            Show a progress bar.
+        """
+        if isinstance(source, ArrayFile):
+            matrix = Matrix("X", source.X.shape[1])
+            return Learned(cls([matrix]), source.X if rows is None else source.X[rows])
+        table = as_table(source)
+        names = list(table.names if columns is None else columns)
+        treatments: list[Treatment] = []
+        parts = []
+        for name in track(names, "reading columns", len(names), show=show):
+            cells = _taken(table.cells(name), rows)
+            asked = "text" if name in text else "category" if name in categorical else None
+            treatment = treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
+            treatments.append(treatment)
+            parts.append(treatment.apply(cells, []))
+        made = cls(treatments)
+        if not made.names:
+            told = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
+            raise ValueError(f"{table.path}: no column is left that a model could learn from ({told})")
+        return Learned(made, _joined(parts))
+
+    def apply(self, source: Source | Any, *, rows: np.ndarray | None = None, show: bool = False) -> Any:
+        """The features of another table, and notes on what was strange in it.
+
+        Returns
+        -------
+        X : ndarray or csr_array of float32, shape (n_rows, n_features)
+        notes : list of str
+        """
+        notes: list[str] = []
+        is_matrix = isinstance(self.treatments[0], Matrix)
+        if is_matrix != isinstance(source, ArrayFile):
+            raise ValueError(
+                f"the model was trained on {'a matrix of features' if is_matrix else 'columns'}, and "
+                f"{getattr(source, 'path', 'this')} holds {'columns' if is_matrix else 'a matrix'}"
+            )
+        if isinstance(source, ArrayFile):
+            X = self.treatments[0].apply(source.X, notes)
+            return (X if rows is None else X[rows]), notes
+        table = as_table(source)
+        used = [treatment for treatment in self.treatments if treatment.features]
+        for treatment in used:
+            if treatment.name not in table.names:
+                raise ValueError(
+                    f"{table.path} has no column {treatment.name!r}, from which the model learned; "
+                    f"it has {listed(table.names)}"
+                )
+        parts = [
+            treatment.apply(_taken(table.cells(found(table, treatment.name)), rows), notes)
+            for treatment in track(used, "reading columns", len(used), show=show)
+        ]
+        return _joined(parts), notes
+
+    @property
+    def names(self) -> list[str]:
+        """The name of every feature."""
+        return [name for treatment in self.treatments for name in treatment.features]
+
+    def describe(self) -> dict[str, str]:
+        """For every column what was done with it."""
+        return {treatment.name: treatment.sentence() for treatment in self.treatments}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {sentence}" for name, sentence in self.describe().items())
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON."""
+        stored = {"format": FORMAT, "columns": [treatment_json(treatment) for treatment in self.treatments]}
+        write_whole(path, (json.dumps(stored, ensure_ascii=False, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Features:
+        """Read what :meth:`save` wrote."""
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist; a model folder holds it beside the model")
+        try:
+            stored = json.loads(path.read_bytes())
+            if stored["format"] > FORMAT:
+                raise ValueError("it was written by a newer version of propml")
+            return cls([treatment_from_json(column) for column in stored["columns"]])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} does not say how columns become features ({error}); train again") from error
+
+
+def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: bool = False) -> Learned:
+    """The features of the rows that a user's file has candidates for."""
+    names = choose_columns(table.source, categorical) if categorical and not isinstance(table.source, ArrayFile) else ()
+    learned = Features.learn(
+        table.source,
+        table.feature_columns,
+        rows=table.rows if len(table.rows) < table.source.n_rows else None,
+        text=table.text_columns,
+        categorical=names,
+        explicit=table.explicit_features,
+        show=show,
+    )
+    labels = {str(name) for name in table.candidates.labels}
+    for treatment in learned.features.treatments:
+        if isinstance(treatment, Category) and _names_labels(treatment, labels):
+            table.notes.append(
+                f"column {treatment.name!r} names labels and is learned from; if it holds the answers, ignore it"
+            )
+    return learned
+
+
+def treatment_of(
+    name: str,
+    cells: Cells,
+    *,
+    asked: str | None = None,
+    explicit: bool = False,
+    most_categories: int = MOST_CATEGORIES,
+) -> Treatment:
+    """What becomes of a column, from its cells and from what somebody asked for (``"text"``, ``"category"``)."""
+    if isinstance(cells, np.ndarray) and cells.ndim == 2:
+        return Vector.learn(name, cells)
+    if asked is None:
+        if any(isinstance(cell, list | dict | bytes | np.ndarray) for cell in cells[:100]):
+            return LeftOut(name, "its cells are neither numbers nor text")
+        ways = ({} if holds_codes(cells) else {"number": as_numbers}) | {"boolean": as_flags, "date": as_days}
+        for unit, convert in ways.items():
+            if (values := convert(cells)) is not None:
+                return _of_numbers(name, values, unit, explicit)
+    texts = as_texts(cells)
+    present = [text for text in texts if text is not None]
+    different = len(set(present))
+    if different == 0 or (different == 1 and len(present) == len(texts)):
+        return _constant(name, different)
+    if asked == "category" or (asked is None and not _reads_like_text(present, different)):
+        return Category.learn(name, texts, most_categories)
+    made = Text.learn(name, texts)
+    if made is None or (asked is None and _covered(made, texts) < FEWEST_COVERED):
+        return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
+    return made
+
+
+def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Treatment:
+    present = values[~np.isnan(values)]
+    if not len(present) or (len(present) == len(values) and (present == present[0]).all()):
+        return _constant(name, len(present))
+    if not explicit and len(present) == len(values) >= FEWEST_COUNTED and (np.diff(present) == 1).all():
+        return LeftOut(name, "it counts the rows")
+    return Number.learn(name, values, unit)
+
+
+def _names_labels(category: Category, labels: Collection[str]) -> bool:
+    """Whether most values of a column are made of label names."""
+    parts = [re.split(r"\s*[;,|/]\s*", value) for value in [*category.values, *category.rest]]
+    return sum(all(part in labels for part in own) for own in parts) > len(parts) / 2
+
+
+def _constant(name: str, different: int) -> LeftOut:
+    return LeftOut(name, "all its values are the same" if different else "it is empty")
+
+
+def _reads_like_text(present: Sequence[str], different: int) -> bool:
+    if different >= NEARLY_ALL * len(present):
+        return True
+    sample = present[:: max(1, len(present) // 1000)]
+    words = sum(len(_WORD.findall(text)) for text in sample) / len(sample)
+    if writes_without_blanks(sample):
+        words = sum(map(len, sample)) / len(sample) / 2  # about two characters to a word
+    return words >= WORDS_OF_TEXT and different >= DIFFERENT_TEXTS * len(present)
+
+
+def _covered(text: Text, texts: Sequence[str | None]) -> float:
+    """The share of rows in which a term of the vocabulary occurs."""
+    made = text.apply(texts, [])
+    return float((np.diff(made.indptr) > 0).mean())
+
+
+def _taken(cells: Cells, rows: np.ndarray | None) -> Cells:
+    if rows is None or len(rows) == len(cells):
+        return cells
+    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
+
+
+def _joined(parts: list[Any]) -> np.ndarray | sp.csr_array:
+    """The features side by side: dense where most are not zero, and sparse otherwise; parts are freed on the way."""
+    shape = (parts[0].shape[0], sum(part.shape[1] for part in parts))
+    filled = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in parts)
+    if filled < DENSE_FROM * shape[0] * shape[1]:
+        return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts if part.shape[1]], format="csr"))
+    made = np.empty(shape, dtype=np.float32)
+    start = 0
+    for i, part in enumerate(parts):
+        made[:, start : start + part.shape[1]] = part.toarray() if sp.issparse(part) else part
+        start += part.shape[1]
+        parts[i] = None
+    return made

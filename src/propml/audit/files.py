@@ -1,0 +1,325 @@
+"""A user's own file: features and candidate labels read from it, cleaned labels written back in the same format."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.formats.arff import ArffTable
+from propml.audit.formats.arrays import ArrayFile
+from propml.audit.formats.sources import Source, open_source
+from propml.audit.formats.tables import Table, choose_columns, found, listed
+from propml.audit.labels import Changes, FlagLabels, TextLabels, never_seen
+from propml.audit.votes import Voted, VoteFile, identifier
+from propml.datasets.mulan import read_label_header
+from propml.targets import Candidates
+
+__all__ = ["UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable:
+    """What was read from a user's file.
+
+    Attributes
+    ----------
+    source : Table or ArrayFile
+        The file: its columns, or its feature matrix.
+    candidates : Candidates
+        Of the rows that have a candidate label; its index are the identifiers.
+    rows : ndarray of int, shape (n_samples,)
+        Where these rows stand in the file, ascending.
+    item_ids : tuple of str
+        One per row: the column of identifiers, or the row numbers in the file.
+    feature_columns : tuple of str
+        The columns that become features; empty for files that hold a matrix.
+    explicit_features : bool
+        Whether somebody named these columns, rather than taking all that are left.
+    texts, images : list of str or None
+        What to show of each row.
+    text_columns : tuple of str
+        Columns that somebody called text.
+    labels : TextLabels, FlagLabels, VoteFile or None
+        Where the candidates stand; None for files that carry them as a matrix.
+    notes : list of str
+        Sentences on what was left out.
+    """
+
+    source: Source
+    candidates: Candidates
+    rows: np.ndarray
+    item_ids: tuple[str, ...]
+    feature_columns: tuple[str, ...] = ()
+    explicit_features: bool = False
+    texts: list[str] | None = None
+    images: list[str] | None = None
+    text_columns: tuple[str, ...] = ()
+    labels: TextLabels | FlagLabels | VoteFile | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        return self.source.path
+
+    @property
+    def suffix(self) -> str:
+        """The ending that names the format of the labels, such as ``.csv`` or ``.csv.gz``."""
+        path = self.labels.table.path if isinstance(self.labels, VoteFile) else self.path
+        return "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+
+
+def read_table(
+    path: str | Path,
+    *,
+    candidates: str | None = None,
+    sep: str = ";",
+    label_columns: str | Sequence[str] | None = None,
+    votes: str | Path | None = None,
+    votes_columns: Sequence[str] = ("item", "annotator", "label"),
+    min_votes: int = 1,
+    features: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] = (),
+    id_column: str | None = None,
+    text: str | None = None,
+    image: str | None = None,
+    xml: str | Path | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> UserTable:
+    """Read features and candidate labels from a user's file.
+
+    Rows without a candidate label are left out (a note says how many) and stand unchanged in the cleaned file.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``; the last three carry their labels.
+    candidates : str, optional
+        The column of delimited text, in Parquet also of lists.
+    sep : str
+        Between two labels in it; empty where every cell is one label.
+    label_columns : str or sequence of str, optional
+        Columns of 0 and 1 instead: names, names separated by commas, or patterns such as ``y_*``.
+    votes : path, optional
+        A long table (CSV, TSV or Parquet) of item, annotator and label instead, or beside ``candidates``. Needs
+        ``id_column``.
+    votes_columns : sequence of three str
+        What these are called there.
+    min_votes : int
+        Votes that make a label a candidate.
+    features : str or sequence of str, optional
+        Columns, given as ``label_columns`` are; by default all that are nothing else.
+    ignore : str or sequence of str
+        Columns that are no features.
+    id_column : str, optional
+        A column of identifiers, each of them once.
+    text, image : str, optional
+        Columns to show; a text column is also a feature, an image column holds paths, seen from the file's folder.
+    xml : path, optional
+        For ARFF: the Mulan header that names the labels; by default the ``.xml`` beside it, where there is one.
+    delimiter, encoding : str, optional
+        For CSV and TSV.
+    """
+    source = open_source(path, delimiter=delimiter, encoding=encoding)
+    if isinstance(source, ArrayFile):
+        named = candidates or label_columns or votes or features or ignore or id_column or text or image
+        if named:
+            raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
+        return _from_arrays(source)
+    ids = _identifiers(source, id_column)
+    beside = None if votes is None else _open_votes(votes, votes_columns, id_column)
+    where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
+    notes: list[str] = []
+    if where is not None:
+        given, rows = where.read(source), np.arange(source.n_rows)
+        if beside is not None:
+            given = _with_annotations(given, beside.read(ids))
+    else:
+        assert beside is not None
+        given, rows, notes = beside.read(ids, min_votes)
+    taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
+    columns = _feature_columns(source, features, taken, text)
+    given, rows = _labelled(given, rows, source, notes)
+    return UserTable(
+        source,
+        replace(given, index=tuple(ids[row] for row in rows)),
+        rows,
+        tuple(ids[row] for row in rows),
+        tuple(columns),
+        features is not None,
+        _shown(source, text, rows),
+        _shown(source, image, rows),
+        (text,) if text is not None else (),
+        where or beside,
+        notes,
+    )
+
+
+def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Path:
+    """Write the file again with these labels: same format, same columns, same rows; only labels differ.
+
+    Parameters
+    ----------
+    table : UserTable
+        As it was read; the file is read again and must still be there.
+    cleaned : Candidates
+        The labels of the rows in ``table.candidates``, in the same order.
+    path : path
+        Where to write; an annotator table is written as one, without the votes for labels that were dropped.
+    """
+    path = Path(path)
+    changes = Changes.between(table.candidates, cleaned, table.rows)
+    if isinstance(table.source, ArrayFile):
+        assert table.source.candidates is not None
+        ones = np.ones(len(table.rows), dtype=np.int8)
+        at = sp.csr_array((ones, (table.rows, np.arange(len(table.rows)))), (table.source.n_rows, len(table.rows)))
+        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - table.candidates.states))
+        states.eliminate_zeros()
+        table.source.write(table.path, path, states, cleaned.labels)
+    elif isinstance(table.labels, VoteFile):
+        changes = Changes.between(table.candidates, cleaned, np.arange(len(cleaned)))
+        table.labels.write(path, changes, table.item_ids)
+    else:
+        assert table.labels is not None
+        table.source.copy(path, table.labels.edits(changes))
+    return path
+
+
+def labels_in(
+    table: Table,
+    candidates: str | None,
+    sep: str,
+    label_columns: str | Sequence[str] | None,
+    xml: str | Path | None = None,
+    *,
+    what: str = "candidate",
+    needed: bool = True,
+) -> TextLabels | FlagLabels | None:
+    """Where in a table the labels stand; ``what`` says what they are called in a message."""
+    if candidates is not None and label_columns is not None:
+        raise ValueError("the labels are one delimited column, or columns of 0 and 1; name one of the two")
+    if candidates is not None:
+        return TextLabels(found(table, candidates), sep)
+    if label_columns is not None:
+        return FlagLabels(tuple(choose_columns(table, label_columns)))
+    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
+        names = read_label_header(header)
+        absent = [name for name in names if name not in table.names]
+        if absent:
+            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
+        return FlagLabels(names)
+    if needed:
+        raise ValueError(
+            f"{table.path}: say where the {what} labels are: one delimited column, or columns of 0 and 1 (label "
+            f"columns){', or an annotator table (votes)' if what == 'candidate' else ''}"
+            f"{', or the XML header that names them' if isinstance(table, ArffTable) else ''}; "
+            f"it has {listed(table.names)}"
+        )
+    return None
+
+
+def true_labels(source: ArrayFile, labels: Sequence[Hashable], *, ignore_unseen: bool = False) -> Candidates:
+    """The true labels that a file holds beside its matrix, over the labels of a model."""
+    if source.truth is None:
+        raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
+    place = {str(name): j for j, name in enumerate(labels)}
+    column = np.array([place.get(str(name), -1) for name in source.truth.labels])
+    marked = source.truth.states.tocoo()
+    row, label = marked.coords[0], column[marked.coords[1]]
+    if (bad := np.flatnonzero(label < 0)).size and not ignore_unseen:
+        name = source.truth.labels[marked.coords[1][bad[0]]]
+        raise ValueError(never_seen(source.where(int(row[bad[0]]), ""), str(name)))
+    ones = np.ones(int((label >= 0).sum()), dtype=np.int8)
+    states = sp.coo_array((ones, (row[label >= 0], label[label >= 0])), shape=(source.n_rows, len(labels)))
+    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
+
+
+def _label_header(path: Path, xml: str | Path | None) -> Path | None:
+    if xml is not None:
+        return Path(xml)
+    beside = path.with_name(path.name.partition(".")[0] + ".xml")
+    return beside if beside.is_file() else None
+
+
+def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None) -> VoteFile:
+    if id_column is None:
+        raise ValueError(f"{path} names items; say which column of the data identifies them")
+    if len(columns) != 3:
+        raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
+    table = open_source(path)
+    if isinstance(table, ArrayFile | ArffTable):
+        raise ValueError(f"{path} is no annotator table; give a CSV, TSV or Parquet file")
+    return VoteFile(table, *columns)
+
+
+def _with_annotations(given: Candidates, voted: Voted) -> Candidates:
+    """The votes on labels of the data, attached to the candidates of the data."""
+    votes = voted.candidates.annotations
+    assert votes is not None
+    column = {str(name): j for j, name in enumerate(given.labels)}
+    label = np.array([column.get(str(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
+    known = label > -2  # -1 stays: an annotator who looked and saw nothing
+    kept = replace(votes, row=voted.rows[votes.row[known]], annotator=votes.annotator[known], label=label[known])
+    return replace(given, annotations=kept)
+
+
+def _identifiers(table: Table, id_column: str | None) -> list[str]:
+    if id_column is None:
+        return [str(row) for row in range(table.n_rows)]
+    ids = [identifier(cell) for cell in table.cells(id_column)]
+    seen: dict[str, int] = {}
+    for row, item in enumerate(ids):
+        if not item:
+            raise ValueError(f"{table.where(row, id_column)} is empty; an identifier is needed in every row")
+        if seen.setdefault(item, row) != row:
+            raise ValueError(
+                f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; identifiers must differ"
+            )
+    return ids
+
+
+def _feature_columns(
+    table: Table, features: str | Sequence[str] | None, taken: set[str | None], text: str | None
+) -> list[str]:
+    if features is None:
+        columns = [name for name in table.names if name not in taken]
+    else:
+        columns = choose_columns(table, features)
+        if text is not None and text not in columns:
+            columns.append(found(table, text))
+        if clash := [name for name in columns if name in taken]:
+            raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
+    if not columns:
+        raise ValueError(f"{table.path}: no column is left for the features")
+    return columns
+
+
+def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
+    """Without the rows that have no candidate."""
+    has = given.sizes() > 0
+    if not has.any():
+        raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
+    if without := source.n_rows - int(has.sum()):
+        rows_have = "row has" if without == 1 else "rows have"
+        notes.append(f"{without} {rows_have} no candidate label: not judged, and unchanged in the cleaned file")
+    return (given, rows) if has.all() else (given[has], rows[has])
+
+
+def _from_arrays(source: ArrayFile) -> UserTable:
+    if source.candidates is None:
+        raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
+    notes: list[str] = []
+    given, rows = _labelled(source.candidates, np.arange(source.n_rows), source, notes)
+    ids = tuple(str(row) for row in rows)
+    return UserTable(source, replace(given, index=ids), rows, ids, notes=notes)
+
+
+def _shown(table: Table, column: str | None, rows: np.ndarray) -> list[str] | None:
+    if column is None:
+        return None
+    cells = table.cells(found(table, column))
+    return ["" if cells[row] is None else str(cells[row]) for row in rows]

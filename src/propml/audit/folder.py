@@ -1,0 +1,182 @@
+"""An audit as a folder of files: verdicts, reliability, cleaned labels, the page to review them, and what was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propml.audit.decisions import apply_decisions, read_decisions
+from propml.audit.features import Features
+from propml.audit.files import UserTable, read_table, write_cleaned
+from propml.audit.formats.arrays import ArrayFile
+from propml.audit.formats.tables import Table
+from propml.audit.formats.text import write_csv
+from propml.audit.model_card import file_digest, plain_values, versions, write_json
+from propml.audit.review import write_review
+from propml.audit.votes import VoteFile
+
+if TYPE_CHECKING:
+    from propml.audit.report import AuditReport
+
+__all__ = ["apply_review", "write_audit"]
+
+REPORT, SETTINGS = "report", "audit.json"
+# What the page shows of an item that has neither text nor picture.
+SHOWN_COLUMNS = 6
+
+
+def write_audit(
+    folder: str | Path,
+    report: AuditReport,
+    table: UserTable,
+    features: Features,
+    *,
+    reading: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> list[Path]:
+    """Write everything that an audit tells.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    report : AuditReport
+    table : UserTable
+        What was audited.
+    features : Features
+    reading : mapping
+        The arguments of :func:`propml.audit.files.read_table`, to read the file again when decisions are applied.
+    settings : mapping
+        What else was asked for.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order in which one looks at them.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    report.save(folder / REPORT)
+    made = [
+        write_review(report, folder / "review.html", title=f"Audit of {table.path.name}", **_shown(table)),
+        write_cleaned(table, report.cleaned(), folder / f"cleaned{table.suffix}"),
+        _write_verdicts(folder / "verdicts.csv", report),
+        _write_frame(folder / "labels.csv", report.labels()),
+    ]
+    if table.candidates.annotations is not None:
+        made.append(_write_frame(folder / "annotators.csv", report.annotators()))
+    files = {table.path} | ({table.labels.table.path} if isinstance(table.labels, VoteFile) else set())
+    told = {
+        "data": str(table.path),
+        "reading": plain_values(dict(reading)),
+        "settings": plain_values(dict(settings)),
+        "sha256": {str(path): file_digest(path) for path in sorted(files)},
+        "rows": len(table.candidates),
+        "rows_in_file": table.source.n_rows,
+        "labels": len(table.candidates.labels),
+        "columns": features.describe(),
+        "notes": table.notes,
+        "versions": versions(),
+    }
+    write_json(folder / SETTINGS, told)
+    return [*made, folder / SETTINGS]
+
+
+def apply_review(folder: str | Path, decisions: str | Path, *, data: str | Path | None = None) -> Path:
+    """Write the labels as they are after a person's decisions, in the format that came in.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`write_audit` filled.
+    decisions : path
+        The CSV that the review page downloads.
+    data : path, optional
+        Where the audited file is now, if it was moved; it must be the same file.
+
+    Returns
+    -------
+    Path
+        ``reviewed`` with the ending of the file that was audited, in the folder.
+    """
+    from propml.audit.report import AuditReport
+
+    folder = Path(folder)
+    decided = read_decisions(decisions)
+    try:
+        told = json.loads((folder / SETTINGS).read_bytes())
+        path, reading, digests = Path(told["data"]), told["reading"], told["sha256"]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no audit in {folder}; name the folder that `propml audit` wrote") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder / SETTINGS} cannot be read ({error}); audit again") from error
+    digests = {Path(name): digest for name, digest in digests.items()}
+    if data is not None:
+        digests[Path(data)] = digests.pop(path)
+        path = Path(data)
+    for file, digest in digests.items():
+        if not file.is_file():
+            raise FileNotFoundError(f"{file}, which was audited, is not there any more; name it where it is now")
+        if file_digest(file) != digest:
+            raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
+    table = read_table(path, **reading)
+    after = apply_decisions(AuditReport.load(folder / REPORT), decided)
+    return write_cleaned(table, after, folder / f"reviewed{table.suffix}")
+
+
+def _shown(table: UserTable) -> dict[str, Any]:
+    """What the page shows of each row: its text, its picture, or its first columns."""
+    if table.images is not None:
+        beside = table.path.parent
+        return {"texts": table.texts, "images": [str(beside / name) if name else None for name in table.images]}
+    if table.texts is not None:
+        return {"texts": table.texts}
+    if isinstance(table.source, ArrayFile):
+        return {"features": table.source.X[table.rows] if len(table.rows) < table.source.n_rows else table.source.X}
+    return {"features": _FirstColumns(table.source, table.feature_columns[:SHOWN_COLUMNS], table.rows)}
+
+
+class _FirstColumns:
+    """Columns by name, as the page asks for them; read when it does."""
+
+    def __init__(self, table: Table, columns: Sequence[str], rows: np.ndarray) -> None:
+        self.columns = list(columns)
+        self._table, self._rows = table, rows
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        cells = self._table.cells(name)
+        if isinstance(cells, np.ndarray) and cells.ndim == 1:
+            return cells[self._rows]
+        made = np.empty(len(self._rows), dtype=object)
+        made[:] = [cells[row] if isinstance(cells[row], str) else str(cells[row]) for row in self._rows]
+        return made
+
+
+def _write_verdicts(path: Path, report: AuditReport) -> Path:
+    verdicts = report.verdicts()
+    columns = (verdicts.row, verdicts.label, verdicts.verdict, verdicts.confidence, verdicts.probability)
+
+    def rows() -> Iterator[list[Any]]:
+        for row, label, verdict, confidence, probability in zip(*(column.tolist() for column in columns), strict=True):
+            numbers = (f"{confidence:.4f}", f"{probability:.4f}")
+            yield [report.item_ids[row], report.label_names[label], verdict, *numbers]
+
+    write_csv(path, ["item", "label", "verdict", "confidence", "probability"], rows())
+    return path
+
+
+def _write_frame(path: Path, frame: Any) -> Path:
+    columns = [map(_number, np.asarray(frame[name]).tolist()) for name in frame.columns]
+    write_csv(path, list(map(str, frame.columns)), zip(*columns, strict=True))
+    return path
+
+
+def _number(cell: Any) -> Any:
+    """A cell of a frame; a share with four digits, and nothing where it is not known."""
+    if not isinstance(cell, float):
+        return cell
+    return f"{cell:.4f}" if cell == cell else ""

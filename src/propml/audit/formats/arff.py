@@ -1,0 +1,96 @@
+"""ARFF files by columns; a copy keeps every line and changes the labels in it."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.formats.tables import Cells, Edit, found, replacing
+from propml.datasets.arff import read_arff
+from propml.datasets.arff_header import read_header, split_cells, without_comment
+
+__all__ = ["ArffTable"]
+
+
+class ArffTable:
+    """An ARFF file: numeric attributes as numbers, nominal ones as their declared values."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: Sequence[int] = ()
+        content = read_arff(path)
+        self._attributes = content.attributes
+        self._data: Any = sp.csc_array(content.data) if sp.issparse(content.data) else content.data
+        self.names = tuple(attribute.name for attribute in content.attributes)
+        self.n_rows = self._data.shape[0]
+
+    def cells(self, name: str) -> Cells:
+        numbers, values = self._column(self.names.index(found(self, name)))
+        if values is None:
+            return numbers
+        if set(values) <= {"0", "1"}:
+            return np.array([float(value) for value in values])[numbers.astype(np.int64)]
+        return [values[int(code)] for code in numbers]
+
+    def _column(self, column: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """Numbers, or positions in the declared values."""
+        stored = self._data[:, [column]]
+        return (stored.toarray() if sp.issparse(stored) else stored).ravel(), self._attributes[column].values
+
+    def _as_written(self, column: int) -> list[str]:
+        numbers, values = self._column(column)
+        return [f"{number:g}" if values is None else values[int(number)] for number in numbers]
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {row}, attribute {name!r}"
+
+    def copy(
+        self,
+        path: Path,
+        edits: Mapping[str, Edit] | None = None,
+        keep: np.ndarray | None = None,
+        extra: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        if keep is not None or extra:
+            raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
+        columns = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
+        changed = {column: edit(0, self._as_written(column)) for column, edit in columns.items()}
+        zeros = {column: (self._attributes[column].values or ("0",))[0] for column in changed}
+        content = self.path.read_bytes()
+        gzipped = content[:2] == b"\x1f\x8b"
+        text, encoding = _decoded(gzip.decompress(content) if gzipped else content)
+        lines = text.split("\n")
+        _, _, start = read_header([line.rstrip("\r") for line in lines], self.path)
+        row = 0
+        for number in range(start, len(lines)):
+            bare = without_comment(lines[number]).strip()
+            if bare:
+                new = {column: cells[row] for column, cells in changed.items()}
+                lines[number] = lines[number].replace(bare, _edited(bare, new, zeros), 1)
+                row += 1
+        made = "\n".join(lines).encode(encoding)
+        with replacing(path) as beside:
+            beside.write_bytes(gzip.compress(made) if gzipped else made)
+
+
+def _edited(line: str, new: Mapping[int, str], zeros: Mapping[int, str]) -> str:
+    """A line of the data section with other values at some positions; ``zeros`` are those that sparse rows omit."""
+    if not line.startswith("{"):
+        cells = split_cells(line) or []
+        return ",".join(new.get(column, cell) for column, cell in enumerate(cells))
+    pairs = [pair.split(None, 1) for pair in split_cells(line[1:-1]) or [] if pair]
+    values = {int(position): value for position, value in pairs if int(position) not in new}
+    values |= {column: value for column, value in new.items() if value != zeros[column]}
+    return "{" + ",".join(f"{column} {values[column]}" for column in sorted(values)) + "}"
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    try:
+        return content.decode("utf-8"), "utf-8"  # a byte-order mark stays where it is
+    except UnicodeDecodeError:
+        return content.decode("latin-1"), "latin-1"

@@ -1,0 +1,161 @@
+"""npz, svmlight and ``.mat`` files, which hold a feature matrix and carry their labels themselves."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.formats.tables import replacing
+from propml.datasets import array_files as readers
+from propml.datasets.mat import CANDIDATE_KEYS, read_mat
+from propml.datasets.mat5 import read_mat5
+from propml.targets import Candidates
+
+__all__ = ["ArrayFile", "read_array_file"]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFile:
+    """A feature matrix with candidate labels, true labels, both or neither.
+
+    Attributes
+    ----------
+    path : Path
+    X : ndarray or csr_array, shape (n_samples, n_features)
+    candidates, truth : Candidates or None
+    write : callable
+        From the file, a path and 0/1 states ``(n_samples, n_labels)`` to a copy with these candidates.
+    """
+
+    path: Path
+    X: Any
+    candidates: Candidates | None
+    truth: Candidates | None
+    write: Callable[[Path, Path, sp.csr_array, tuple[Hashable, ...]], None]
+
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
+
+    def where(self, row: int, name: str) -> str:
+        """How to name a row to a person."""
+        return f"{self.path}: row {row}"
+
+
+def read_array_file(path: Path, kind: str) -> ArrayFile:
+    """Read one; ``kind`` is ``"npz"``, ``"svmlight"`` or ``"mat"``."""
+    return {"npz": _read_npz, "svmlight": _read_svmlight, "mat": _read_mat}[kind](path)
+
+
+def _read_npz(path: Path) -> ArrayFile:
+    content = readers._load(path)
+    if "candidates" in content:
+        made = readers.read_npz(path, None, path.stem)
+        truth = None if made.truth is None else Candidates.from_matrix(made.truth, made.label_names, empty="ignore")
+        return ArrayFile(path, made.X, made.candidates, truth, _write_npz)
+    X = readers._features(content, path)
+    truth = None
+    if "truth" in content:
+        names = [str(name) for name in content["label_names"]] if "label_names" in content else None
+        truth = Candidates.from_matrix(content["truth"], names, empty="ignore")
+    return ArrayFile(path, X, None, truth, _write_npz)
+
+
+def _write_npz(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
+    content = readers._load(source)
+    content["candidates"] = states.toarray().astype(content["candidates"].dtype)
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, **content)  # type: ignore[arg-type]
+
+
+def _read_svmlight(path: Path) -> ArrayFile:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        # Positions as they are written: a guess whether they start at 0 or 1 may differ from one file to the next.
+        X, numbers = load_svmlight_file(path, multilabel=True, zero_based=True)
+    except (ValueError, EOFError, OverflowError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not valid svmlight ({error}); a row is 'label,label index:value …'") from error
+    if not X.shape[0] or not X.nnz:
+        raise ValueError(f"{path} has no rows or no features")
+    if X.shape[1] > readers.MAX_FEATURES:
+        raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {readers.MAX_FEATURES}")
+    if not np.isfinite(X.data).all():
+        raise ValueError(f"{path} has values that are not finite; fill them in before reading")
+    candidates = None
+    if any(numbers):
+        labels = [f"{number:g}" for number in sorted({number for row in numbers for number in row})]
+        rows = [[f"{number:g}" for number in row] for row in numbers]
+        candidates = Candidates.from_lists(rows, labels, empty="ignore")
+    return ArrayFile(path, sp.csr_array(X), candidates, candidates, _write_svmlight)
+
+
+def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
+    gzipped = source.read_bytes()[:2] == b"\x1f\x8b"
+    row = 0
+    with (
+        gzip.open(source, "rb") if gzipped else source.open("rb") as lines,
+        replacing(path) as beside,
+        gzip.open(beside, "wb") if gzipped else beside.open("wb") as file,
+    ):
+        for line in lines:
+            if line.split(b"#", 1)[0].strip():
+                own = states.indices[states.indptr[row] : states.indptr[row + 1]]
+                head, space, rest = line.partition(b" ")
+                # A row without labels starts with its features.
+                rest = line.lstrip() if b":" in head or not head else rest
+                line = ",".join(str(labels[j]) for j in sorted(own)).encode() + (space or b" ") + rest
+                row += 1
+            file.write(line)
+
+
+def _read_mat(path: Path) -> ArrayFile:
+    content = read_mat5(path, set())
+    if not any(key in content for key in CANDIDATE_KEYS) and "data" in content:
+        return _read_mat_without_candidates(path)
+    made = read_mat(path)
+    truth = None if made.truth is None else Candidates.from_matrix(made.truth, made.label_names, empty="ignore")
+    return ArrayFile(path, made.X, made.candidates, truth, _write_mat)
+
+
+def _read_mat_without_candidates(path: Path) -> ArrayFile:
+    content = read_mat5(path, {"data", "target"})
+    X, target = content["data"], content.get("target")
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
+    truth = None
+    if target is not None:
+        matrix = sp.csr_array(target).T
+        if matrix.shape[0] != X.shape[0]:
+            raise ValueError(f"{path}: target has shape {target.shape}, expected (n_labels, {X.shape[0]})")
+        truth = Candidates.from_matrix(matrix, [f"label_{j}" for j in range(matrix.shape[1])], empty="ignore")
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    return ArrayFile(path, X, None, truth, _write_mat)
+
+
+def _write_mat(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
+    from scipy.io import savemat
+
+    key = next(key for key in CANDIDATE_KEYS if key in read_mat5(source, set()))
+    content = {name: value for name in read_mat5(source, set()) if (value := _numbers(source, name)) is not None}
+    was_sparse = sp.issparse(content[key])
+    content[key] = states.T.tocsc().astype(np.float64) if was_sparse else states.T.toarray().astype(np.float64)
+    with replacing(path) as beside, beside.open("wb") as file:
+        savemat(file, content, do_compression=True)
+
+
+def _numbers(path: Path, name: str) -> Any:
+    """A variable as MATLAB's usual double matrix, or None where it is no matrix of numbers."""
+    try:
+        value = read_mat5(path, {name})[name]
+    except ValueError:
+        return None
+    return sp.csc_array(value, dtype=np.float64) if sp.issparse(value) else value.astype(np.float64)

@@ -1,0 +1,116 @@
+"""Parquet files: one column at a time, in batches; copies are streamed batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propml.audit.formats.tables import Cells, Edit, check_names, found, replacing
+from propml.extras import require
+
+__all__ = ["ParquetTable"]
+
+BATCH_ROWS = 65_536
+
+
+class ParquetTable:
+    """A Parquet file by columns; nothing is read before it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: Sequence[int] = ()
+        with self._opened() as file:
+            self.names = tuple(file.schema_arrow.names)
+            self.n_rows = file.metadata.num_rows
+        check_names(self.names, path)
+        if not self.n_rows:
+            raise ValueError(f"{path} has no rows")
+
+    def cells(self, name: str) -> Cells:
+        found(self, name)
+        parts: list[Any] = []
+        with self._opened() as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=[name]):
+                parts.append(_cells(batch.column(batch.schema.get_field_index(name))))
+        if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
+            return np.concatenate(parts)
+        return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {row}, column {name!r}"
+
+    def copy(
+        self,
+        path: Path,
+        edits: Mapping[str, Edit] | None = None,
+        keep: np.ndarray | None = None,
+        extra: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        pyarrow = require("pyarrow", "data")
+        parquet = require("pyarrow.parquet", "data")
+        with self._opened() as file, replacing(path) as beside:
+            schema = file.schema_arrow
+            with parquet.ParquetWriter(beside, schema) as write:
+                start = 0
+                for batch in file.iter_batches(BATCH_ROWS):
+                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    for name, edit in (edits or {}).items():
+                        changed = edit(start, columns[found(self, name)].to_pylist())
+                        columns[name] = pyarrow.array(list(changed), type=schema.field(name).type)
+                    made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+                    write.write_batch(made if keep is None else made.filter(keep[start : start + len(batch)]))
+                    start += len(batch)
+                if extra:
+                    columns = {
+                        field.name: _added([row.get(field.name) for row in extra], field.type) for field in schema
+                    }
+                    write.write_table(pyarrow.table(columns, schema=schema))
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        parquet = require("pyarrow.parquet", "data")
+        pyarrow = require("pyarrow", "data")
+        try:
+            # Our own handle: pyarrow keeps a file open that it could not make sense of.
+            with self.path.open("rb") as handle, parquet.ParquetFile(handle) as file:
+                yield file
+        except pyarrow.ArrowException as error:
+            raise ValueError(f"{self.path} is not a readable Parquet file ({error}); it may be truncated") from error
+
+
+def _added(texts: Sequence[str | None], kind: Any) -> Any:
+    """Texts as a column of this type: an identifier may be a number in the file."""
+    pyarrow = require("pyarrow", "data")
+    if all(text is None for text in texts):
+        return pyarrow.nulls(len(texts), kind)
+    return pyarrow.array(texts, pyarrow.string()).cast(kind)
+
+
+def _cells(column: Any) -> Any:
+    """Numbers, dates and vectors of one length as arrays, which is much faster than cell by cell; the rest as lists."""
+    kinds = require("pyarrow", "data").types
+    kind = column.type
+    if kinds.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if kinds.is_integer(kind) or kinds.is_floating(kind):
+        return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
+    if kinds.is_date(kind) or kinds.is_timestamp(kind):
+        return column.cast(require("pyarrow", "data").timestamp("ms"), safe=False).to_numpy(zero_copy_only=False)
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return _vectors(column)
+    return column.to_pylist()
+
+
+def _vectors(column: Any) -> Any:
+    kinds = require("pyarrow", "data").types
+    values = column.flatten()  # respects the slice that a batch may be, and leaves out missing lists
+    is_number = kinds.is_integer(values.type) or kinds.is_floating(values.type)
+    lengths = set(column.value_lengths().to_pylist()) if is_number else set()
+    if column.null_count or values.null_count or len(lengths) != 1 or lengths <= {0, None}:
+        return column.to_pylist()
+    return values.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)

@@ -1,0 +1,54 @@
+"""Files by their format: as columns (CSV, TSV, Parquet, ARFF) or as a matrix (npz, svmlight, ``.mat``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from propml.audit.formats.arff import ArffTable
+from propml.audit.formats.arrays import ArrayFile, read_array_file
+from propml.audit.formats.parquet import ParquetTable
+from propml.audit.formats.tables import Table
+from propml.audit.formats.text import TextTable
+
+__all__ = ["FORMATS", "Source", "format_of", "open_source"]
+
+FORMATS = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz",
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".arff": "arff", ".mat": "mat",
+}  # fmt: skip
+
+Source: TypeAlias = Table | ArrayFile
+
+
+def format_of(path: Path) -> str:
+    """The format that the name of a file tells."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in FORMATS:
+        raise ValueError(f"{path}: the format is not clear from the name; use one of {', '.join(FORMATS)}")
+    return FORMATS[suffixes[-1]]
+
+
+def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str | None = None) -> Source:
+    """A file as columns or as a matrix, by its format.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``.
+    delimiter, encoding : str, optional
+        For text tables; by default ``,`` (``.tsv``: a tab) and UTF-8.
+    """
+    path = Path(path)
+    kind = format_of(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file")
+    if kind in ("csv", "tsv"):
+        return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
+    if delimiter is not None or encoding is not None:
+        raise ValueError(f"{path}: a delimiter and an encoding belong to CSV and TSV files; leave them out")
+    if kind == "parquet":
+        return ParquetTable(path)
+    return ArffTable(path) if kind == "arff" else read_array_file(path, kind)

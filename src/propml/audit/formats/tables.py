@@ -1,0 +1,161 @@
+"""What a table is to the audit: columns by name, read one at a time, and a copy of the file with cells changed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+__all__ = [
+    "Cells",
+    "Edit",
+    "MemoryTable",
+    "Table",
+    "as_table",
+    "check_names",
+    "choose_columns",
+    "found",
+    "listed",
+    "replacing",
+]
+
+# So many column names stand in a message at most.
+SHOWN = 12
+
+#: One column: text from CSV; numbers (two dimensions for vectors), dates, text or lists from Parquet and DataFrames.
+Cells: TypeAlias = "Sequence[Any] | np.ndarray"
+#: From the position of the first row of a block and the cells of a column in it to the cells to write instead.
+Edit: TypeAlias = Callable[[int, Sequence[Any]], Sequence[Any]]
+
+
+class Table(Protocol):
+    """A table whose columns are read one at a time, so that no more than one of them is in memory as Python cells."""
+
+    path: Path
+    names: tuple[str, ...]
+    n_rows: int
+    #: The line of each row in a text file; empty where there are no lines.
+    lines: Sequence[int]
+
+    def cells(self, name: str) -> Cells:
+        """All cells of a column."""
+        ...
+
+    def where(self, row: int, name: str) -> str:
+        """How to name a cell to a person."""
+        ...
+
+    def copy(
+        self,
+        path: Path,
+        edits: Mapping[str, Edit] | None = None,
+        keep: np.ndarray | None = None,
+        extra: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write the same table in the same format: some columns changed, the rows of a mask only, rows added."""
+        ...
+
+
+class MemoryTable:
+    """Columns that are in memory already: of a DataFrame or a dictionary.
+
+    >>> as_table({"price": [1.0, 2.0]}).cells("price")
+    [1.0, 2.0]
+    """
+
+    def __init__(self, columns: Mapping[str, Cells], path: Path = Path("the table")) -> None:
+        self.path = path
+        self.names = tuple(columns)
+        check_names(self.names, path)
+        self._columns = dict(columns)
+        self.n_rows = len(next(iter(self._columns.values())))
+        self.lines: Sequence[int] = ()
+
+    def cells(self, name: str) -> Cells:
+        return self._columns[found(self, name)]
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {row}, column {name!r}"
+
+    def copy(
+        self,
+        path: Path,
+        edits: Mapping[str, Edit] | None = None,
+        keep: np.ndarray | None = None,
+        extra: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        raise ValueError("a table in memory has no file format; write it with the library that made it")
+
+
+def as_table(source: Any) -> Table:
+    """A table from itself, a pandas or polars DataFrame, or a mapping of names to columns."""
+    if hasattr(source, "cells"):
+        return source
+    names = source.columns if hasattr(source, "columns") else source.keys()
+    columns = {}
+    for name in names:
+        column = source[name]
+        values = column.to_numpy() if hasattr(column, "to_numpy") else column
+        is_object = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+        columns[str(name)] = values.tolist() if is_object else values
+    return MemoryTable(columns)
+
+
+def found(table: Table, name: str) -> str:
+    """The name, or a sentence that says which names there are."""
+    if name not in table.names:
+        raise ValueError(f"{table.path} has no column {name!r}; it has {listed(table.names)}")
+    return name
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message; of many, the first."""
+    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def check_names(names: Sequence[str], path: Path) -> None:
+    """Refuse a table without names, or with the same name twice."""
+    if not any(names):
+        raise ValueError(f"{path} has no header; its first line must name the columns")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{path} has two columns named {twice[0]!r}; rename one of them")
+
+
+def choose_columns(table: Table, given: str | Sequence[str]) -> list[str]:
+    """The columns that somebody asked for: names, names separated by commas, or patterns such as ``y_*``.
+
+    >>> choose_columns(as_table({"a": [1], "y_1": [1], "y_2": [1]}), "a,y_*")
+    ['a', 'y_1', 'y_2']
+    """
+    chosen: list[str] = []
+    for text in [given] if isinstance(given, str) else given:
+        # A name may itself contain commas or asterisks.
+        for part in [text] if text in table.names else [part.strip() for part in text.split(",") if part.strip()]:
+            if part in table.names or not any(sign in part for sign in "*?["):
+                chosen.append(found(table, part))
+                continue
+            matching = [name for name in table.names if fnmatchcase(name, part)]
+            if not matching:
+                raise ValueError(f"{table.path} has no column that matches {part!r}; it has {listed(table.names)}")
+            chosen += matching
+    return list(dict.fromkeys(chosen))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside this one to write to; it takes this one's place when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        yield beside
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,226 @@
+"""CSV and TSV files of any size: columns kept as compact text, and copies streamed from the file itself."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from propml.audit.formats.tables import Edit, check_names, found, replacing
+from propml.audit.spreadsheet import LEADS, neutralised, original
+
+__all__ = ["TextTable", "cell_text", "write_csv"]
+
+# Between the cells of a block; a block with a cell that contains it is kept as it is.
+SEPARATOR = "\x1f"
+BLOCK_ROWS = 8192
+# So much of a file is looked at to name the byte that is no text, and to guess what it is.
+LOOKED_AT = 2**24
+OTHER_DELIMITERS = (";", "\t", ",", "|")
+_APOSTROPHE_OR_LEAD = LEADS | {"'"}
+
+
+class _Format(NamedTuple):
+    """How the file is written, so that a copy is written alike."""
+
+    delimiter: str
+    encoding: str
+    gzipped: bool
+    line_end: str
+
+
+class TextTable:
+    """A text table with a header line, by columns.
+
+    A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
+    fifty bytes more per cell. What :func:`propml.audit.spreadsheet.neutralised` did to a cell is undone.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv`` or ``.tsv``, plain or gzip-compressed.
+    delimiter : str
+    encoding : str, optional
+        By default UTF-8.
+    """
+
+    def __init__(self, path: Path, delimiter: str = ",", encoding: str | None = None) -> None:
+        self.path = path
+        self._format = _format_of(path, delimiter, encoding)
+        rows = _rows(path, self._format)
+        _, header = next(rows)
+        self.names = tuple(header)
+        lines = array("q")
+        self._blocks: list[list[str | tuple[str, ...]]] = []
+        while block := list(islice(rows, BLOCK_ROWS)):
+            lines.extend(line for line, _ in block)
+            self._blocks.append([_packed(column) for column in zip(*(row for _, row in block), strict=True)])
+        self.lines: Sequence[int] = lines
+        self.n_rows = len(lines)
+        if not self.n_rows:
+            raise ValueError(f"{path} has a header and no rows")
+
+    def cells(self, name: str) -> list[str]:
+        column = self.names.index(found(self, name))
+        return [cell for block in self._blocks for cell in _unpacked(block[column])]
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {row} (line {self.lines[row]}), column {name!r}"
+
+    def copy(
+        self,
+        path: Path,
+        edits: Mapping[str, Edit] | None = None,
+        keep: np.ndarray | None = None,
+        extra: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        changed = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
+        rows = _rows(self.path, self._format)
+        _, header = next(rows)
+        with replacing(path) as beside, _open_to_write(beside, self._format) as file:
+            write = csv.writer(file, delimiter=self._format.delimiter, lineterminator=self._format.line_end)
+            write.writerow(map(neutralised, header))
+            start = 0
+            while block := [row for _, row in islice(rows, BLOCK_ROWS)]:
+                for j, edit in changed.items():
+                    for row, cell in zip(block, edit(start, [original(row[j]) for row in block]), strict=True):
+                        row[j] = neutralised(cell_text(cell))
+                kept = block if keep is None else [row for row, k in zip(block, keep[start:], strict=False) if k]
+                write.writerows(map(_safe, kept))
+                start += len(block)
+            write.writerows([neutralised(cell_text(row.get(name))) for name in self.names] for row in extra)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    """A new CSV file, UTF-8, that no spreadsheet takes for a program."""
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        write = csv.writer(file, lineterminator="\n")
+        write.writerow(map(neutralised, header))
+        write.writerows([neutralised(cell_text(cell)) for cell in row] for row in rows)
+
+
+def cell_text(cell: Any) -> str:
+    """A value as a cell; nothing is an empty cell."""
+    return "" if cell is None else str(cell)
+
+
+def _safe(row: list[str]) -> list[str]:
+    """The cells of a file as they may be written again; one that was made harmless before stays as it is."""
+    # Looking at the first character first: nearly all cells need nothing else.
+    return [neutralised(original(cell)) if cell[:1] in _APOSTROPHE_OR_LEAD else cell for cell in row]
+
+
+def _packed(column: tuple[str, ...]) -> str | tuple[str, ...]:
+    text = SEPARATOR.join(column)
+    return column if text.count(SEPARATOR) != len(column) - 1 else text
+
+
+def _unpacked(block: str | tuple[str, ...]) -> Sequence[str]:
+    cells = block.split(SEPARATOR) if isinstance(block, str) else block
+    needs_look = not isinstance(block, str) or block[:1] == "'" or SEPARATOR + "'" in block
+    return [original(cell) for cell in cells] if needs_look else cells
+
+
+def _rows(path: Path, form: _Format) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of the header and of every row that is not blank, with the checks of a table."""
+    with _open_to_read(path, form) as file:
+        reader = csv.reader(file, delimiter=form.delimiter, strict=True)
+        try:
+            header = [original(name.strip()) for name in next(reader, [])]
+            _check_header(header, path, form.delimiter)
+            yield reader.line_num, header
+            width = len(header)
+            for row in reader:
+                if len(row) == width:
+                    yield reader.line_num, row
+                elif row:
+                    raise ValueError(
+                        f"{path}: line {reader.line_num} has {len(row)} cells, the header has {width}; "
+                        f"quote cells that contain {form.delimiter!r}"
+                    )
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
+        except UnicodeError:
+            raise ValueError(_encoding_sentence(path, form)) from None
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
+
+
+def _check_header(header: Sequence[str], path: Path, delimiter: str) -> None:
+    check_names(header, path)
+    if len(header) == 1:
+        other = next((sign for sign in OTHER_DELIMITERS if sign != delimiter and sign in header[0]), None)
+        if other is not None:
+            raise ValueError(
+                f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {other!r} does; "
+                f"choose {other!r} as the delimiter"
+            )
+
+
+def _format_of(path: Path, delimiter: str, encoding: str | None) -> _Format:
+    if len(delimiter) != 1:
+        raise ValueError(f"the delimiter is {delimiter!r}; give the one character that stands between two cells")
+    with path.open("rb") as file:
+        gzipped = file.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(path, "rb") if gzipped else path.open("rb") as file:
+            first = file.readline(2**20)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
+    encoding = encoding or "utf-8"
+    try:
+        "".encode(encoding)
+    except LookupError as error:
+        raise ValueError(f"the encoding {encoding!r} is not known; utf-8, cp1252 and utf-16 are") from error
+    if first.startswith(codecs.BOM_UTF8) and codecs.lookup(encoding).name == "utf-8":
+        encoding = "utf-8-sig"
+    return _Format(delimiter, encoding, gzipped, "\r\n" if b"\r" in first[-3:] else "\n")
+
+
+def _open_to_read(path: Path, form: _Format) -> IO[str]:
+    if form.gzipped:
+        return gzip.open(path, "rt", encoding=form.encoding, newline="")
+    return path.open("r", encoding=form.encoding, newline="")
+
+
+def _open_to_write(path: Path, form: _Format) -> IO[str]:
+    if form.gzipped:
+        return gzip.open(path, "wt", encoding=form.encoding, newline="")
+    return path.open("w", encoding=form.encoding, newline="")
+
+
+def _encoding_sentence(path: Path, form: _Format) -> str:
+    """Where the text stops being what it was taken for, and what it probably is."""
+    with gzip.open(path, "rb") if form.gzipped else path.open("rb") as file:
+        content = file.read(LOOKED_AT)
+    called = "UTF-8" if form.encoding.startswith("utf-8") else form.encoding
+    place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
+    try:
+        content.decode(form.encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        place = f"byte 0x{content[error.start]:02X} at position {error.start} (line {line})"
+    guess, name = _guessed_encoding(content)
+    advice = "leave out the encoding" if name == "utf-8" else f"save it as UTF-8, or give the encoding {name}"
+    return f"{path} is not {called} text: {place}; it looks like {guess}: {advice}"
+
+
+def _guessed_encoding(content: bytes) -> tuple[str, str]:
+    """What a person calls it, and what Python does."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or content.count(b"\0") > len(content) // 4:
+        return "UTF-16", "utf-16"
+    for guess, name in (("UTF-8", "utf-8"), ("Windows-1252 (Western European)", "cp1252")):
+        try:
+            content.decode(name)
+            return guess, name
+        except UnicodeDecodeError:
+            continue
+    return "Latin-1, or another encoding of single bytes", "latin-1"

@@ -1,0 +1,48 @@
+"use strict";
+// Decisions as CSV, for spreadsheets and for propml/audit/decisions.py; cells as in propml/audit/spreadsheet.py.
+const csv = (() => {
+  const COLUMNS = ["item", "label", "verdict", "decision", "decided_at"];
+  const LEADS = "=+-@\t\r\n＝＋－＠";
+  const NUMBER = /^[+-]?[\p{Nd}.,]+(?:[eE][+-]?\p{Nd}+)?%?$/u;
+
+  // A spreadsheet would run it. Apostrophes in front do not count, so that taking one away is exact.
+  function isRisky(text) {
+    const bare = text.replace(/^'+/, "");
+    return bare !== "" && LEADS.includes(bare[0]) && !NUMBER.test(bare);
+  }
+  function toCell(text) {
+    const safe = isRisky(text) ? `'${text}` : text;
+    return /[",;\r\n\t]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+  function fromCell(cell) {
+    const text = cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell;
+    return text.startsWith("'") && isRisky(text) ? text.slice(1) : text;
+  }
+
+  // The mark at the front tells a spreadsheet that this is UTF-8.
+  const write = (rows) => `\ufeff${rows.map((cells) => `${cells.map(toCell).join(",")}\r\n`).join("")}`;
+
+  function read(text) {
+    const body = text.replace(/^\ufeff/, "");
+    const header = body.split("\n", 1)[0];
+    const often = (mark) => header.split(mark).length;
+    const comma = [",", ";", "\t"].reduce((best, mark) => (often(mark) > often(best) ? mark : best));
+    const cell = new RegExp(`("(?:[^"]|"")*"|[^${comma}\r\n]*)(${comma}|\r?\n|\r|$)`, "gy");
+    const rows = [[]];
+    for (let found = cell.exec(body); found; found = cell.exec(body)) {
+      rows.at(-1).push(fromCell(found[1]));
+      if (cell.lastIndex >= body.length) break;
+      if (found[2] !== comma) rows.push([]);
+    }
+    return rows;
+  }
+
+  function decisions(text) { // without the rows that hold none; null for a file of another kind
+    const [header, ...rows] = read(text);
+    if (COLUMNS.slice(0, 4).some((name) => !header.includes(name))) return null;
+    const named = rows.map((row) => Object.fromEntries(header.map((name, column) => [name, row[column]])));
+    return named.filter(({ decision }) => decision === "accept" || decision === "reject");
+  }
+
+  return { COLUMNS, write, decisions };
+})();

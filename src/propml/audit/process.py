@@ -1,0 +1,154 @@
+"""The audit itself: scores, probabilities and reliability, put together into a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators, votes_of_candidates
+from propml.audit.crossfit import default_auditor, held_out_scores, split_rows
+from propml.audit.plausibility import (
+    CERTAIN,
+    Standing,
+    at_least_one,
+    candidate_probabilities,
+    row_blocks,
+    score_standing,
+)
+from propml.audit.reliability import Reliability, ReliabilityCounts
+from propml.audit.report import AuditReport
+from propml.audit.vote_tables import annotations_of
+from propml.targets import Candidates, as_candidates
+
+__all__ = ["run_audit"]
+
+
+def run_audit(
+    X: Any,
+    candidates: Any,
+    *,
+    incomplete: bool,
+    votes: Any,
+    model: Any,
+    cv: int | Iterable[tuple[Any, Any]],
+    random_state: int,
+    verbose: bool,
+) -> AuditReport:
+    """What :func:`propml.audit` does."""
+    given = as_candidates(candidates, empty="ignore")
+    features = _features(X, len(given))
+    annotations = annotations_of(votes, given)
+    if annotations is not None:
+        given = Candidates(given.states, given.labels, given.index, annotations)
+    told = None if annotations is None else Votes(annotations, given)
+    several = told is not None and bool((told.voters > 1).any())
+    _check_contrast(given, several)
+    folds = split_rows(features, cv, random_state)
+    auditor = default_auditor(len(given), random_state, verbose) if model is None else model
+    scores = _scores(auditor, features, given, folds, verbose)
+    standing = score_standing(scores, given)
+    reliability = None
+    if told is not None and several:
+        probabilities, reliability = _from_votes(scores, given, standing, told, incomplete)
+    elif incomplete:
+        probabilities = _with_missing(scores, given, standing)
+    else:
+        probabilities = candidate_probabilities(scores, given, standing)
+    if told is not None and reliability is None:
+        reliability = _count_reliability(told, probabilities)
+    settings = {
+        "model": type(auditor).__name__,
+        "params": {name: _plain(value) for name, value in auditor.get_params(deep=False).items()},
+        "folds": len(folds),
+        "random_state": random_state,
+        "evidence": round(standing.weight, 3),
+    }
+    return AuditReport(given, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
+
+
+def _features(X: Any, n_rows: int) -> Any:
+    from sklearn.utils import check_array
+
+    n_given = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_given != n_rows:
+        raise ValueError(f"X has {n_given} rows and the candidate labels {n_rows}; give one row of X for each")
+    features = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X")
+    return sp.csr_array(features) if sp.issparse(features) else features
+
+
+def _check_contrast(candidates: Candidates, several: bool) -> None:
+    if not (candidates.states.data > 0).any():
+        raise ValueError("no row has a candidate label, so there is nothing to audit; check how they were made")
+    if not _excludes(candidates) and not several:
+        raise ValueError(
+            "no label is excluded in any row, so nothing tells how false labels look; leave out of each row what it "
+            "surely does not show, or give the votes of several annotators"
+        )
+
+
+def _excludes(candidates: Candidates) -> bool:
+    """Whether any label is excluded anywhere; what is not stored is."""
+    return candidates.states.nnz < candidates.shape[0] * candidates.shape[1]
+
+
+def _scores(auditor: Any, X: Any, candidates: Candidates, folds: Any, verbose: bool) -> np.ndarray:
+    if not folds or not _excludes(candidates):  # one row, or nothing excluded: a model has nothing to learn
+        return np.full(candidates.shape, np.nan, dtype=np.float32)
+    return held_out_scores(auditor, X, candidates, folds, verbose=verbose)
+
+
+def _from_votes(
+    scores: np.ndarray, candidates: Candidates, standing: Standing, votes: Votes, incomplete: bool
+) -> tuple[np.ndarray, Reliability]:
+    """P(true) and rates from several annotators and the scores together."""
+    model = _annotators(scores, standing, votes)
+    made = np.zeros(candidates.shape, dtype=np.float32)
+    counts = ReliabilityCounts(votes)
+    for rows in row_blocks(*candidates.shape):
+        states = candidates.states[rows].toarray()
+        truth = model.posterior(standing.of(scores[rows]), votes, rows)
+        counts.add(rows, truth)
+        # Where nobody voted, that a label is a candidate is all there is.
+        alone = (states > 0) & (votes.voters[rows, None] == 0)
+        truth = np.where(alone, at_least_one(standing.plausible(scores[rows]), states > 0), truth)
+        made[rows] = truth if incomplete else _only_candidates(truth, states)
+    return made, counts.reliability()
+
+
+def _with_missing(scores: np.ndarray, candidates: Candidates, standing: Standing) -> np.ndarray:
+    """P(true) of candidates by their standing, of all other labels by how often the candidates seem to miss one."""
+    alone = votes_of_candidates(candidates)
+    model = _annotators(scores, standing, alone)
+    made = np.zeros(candidates.shape, dtype=np.float32)
+    for rows in row_blocks(*candidates.shape):
+        proposed = candidates.states[rows].toarray() > 0
+        outside = model.posterior(standing.of(scores[rows]), alone, rows)
+        probable = np.where(proposed, standing.plausible(scores[rows]), outside)
+        # Of all labels at least one is true; what that adds to a label outside the candidates is not asked.
+        given = at_least_one(probable, np.ones_like(proposed))
+        made[rows] = np.where(proposed, np.clip(given, 1 - CERTAIN, CERTAIN), outside)
+    return made
+
+
+def _annotators(scores: np.ndarray, standing: Standing, votes: Votes) -> AnnotatorModel:
+    seen = np.flatnonzero(votes.voters > 0)
+    rows = seen[:: len(seen) // MOST_ROWS + 1]
+    return fit_annotators(standing.of(scores[rows]), votes.take(rows))
+
+
+def _only_candidates(truth: np.ndarray, states: np.ndarray) -> np.ndarray:
+    return np.where(states > 0, truth, np.where(states < 0, np.nan, 0.0))
+
+
+def _count_reliability(votes: Votes, probabilities: np.ndarray) -> Reliability:
+    counts = ReliabilityCounts(votes)
+    for rows in row_blocks(*probabilities.shape):
+        counts.add(rows, np.nan_to_num(probabilities[rows].astype(np.float64)))
+    return counts.reliability()
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -1,0 +1,205 @@
+"""What an audit found: probabilities, verdicts, cleaned labels and reliability, as tables and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from propml.audit.reliability import Reliability
+from propml.audit.report_files import read_report, write_report
+from propml.audit.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
+from propml.extras import require
+from propml.targets import Candidates
+
+__all__ = ["AuditReport"]
+
+Library = Literal["pandas", "polars"]
+
+
+class AuditReport:
+    """Verdicts on candidate labels; made by :func:`propml.audit`.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        What was audited, with its votes.
+    probabilities : ndarray of float32, shape (n_samples, n_labels)
+        P(label is true), from models that did not see the row. Where candidates are complete: 0 for excluded labels and
+        NaN for unknown ones.
+    incomplete : bool
+        Whether true labels may be missing from the candidates.
+    reliability : Reliability, optional
+        Of the annotators; there is none without votes.
+    settings : mapping
+        The model and the folds, as plain values.
+
+    Attributes
+    ----------
+    label_names, item_ids : tuple of str
+        Columns and rows by name; rows are numbered unless the candidates name them.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        probabilities: np.ndarray,
+        *,
+        incomplete: bool = False,
+        reliability: Reliability | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if probabilities.shape != candidates.shape:
+            raise ValueError(f"probabilities have shape {probabilities.shape}, the candidates {candidates.shape}")
+        self.candidates = candidates
+        self.probabilities = probabilities
+        self.incomplete = incomplete
+        self.reliability = reliability
+        self.settings = dict(settings or {})
+
+    @cached_property
+    def label_names(self) -> Sequence[str]:
+        return tuple(map(str, self.candidates.labels))
+
+    @cached_property
+    def item_ids(self) -> Sequence[str]:
+        index = self.candidates.index
+        return tuple(map(str, index.tolist() if isinstance(index, np.ndarray) else index))
+
+    # -- what was found ------------------------------------------------------------------------------------------
+
+    def verdicts(self, *, drop_below: float = DROP_BELOW, keep_above: float = KEEP_ABOVE) -> Verdicts:
+        """Keep, doubtful or drop for every candidate, and missing labels where candidates may be incomplete.
+
+        Parameters
+        ----------
+        drop_below, keep_above : float
+            The cuts on P(true); by default odds of three to two against, and for.
+        """
+        if (drop_below, keep_above) == (DROP_BELOW, KEEP_ABOVE):
+            return self._verdicts
+        return self._judge(drop_below, keep_above)
+
+    @cached_property
+    def _verdicts(self) -> Verdicts:
+        return self._judge(DROP_BELOW, KEEP_ABOVE)
+
+    def _judge(self, drop_below: float, keep_above: float) -> Verdicts:
+        return judge(
+            self.probabilities,
+            self.candidates,
+            incomplete=self.incomplete,
+            drop_below=drop_below,
+            keep_above=keep_above,
+        )
+
+    def cleaned(self, *, drop_below: float = DROP_BELOW, may_empty: bool = False) -> Candidates:
+        """The candidates without the dropped ones and with the missing ones.
+
+        Parameters
+        ----------
+        drop_below : float
+            Drop what is less probable than this.
+        may_empty : bool
+            Also drop the last label of a row; by default its best candidate stays.
+        """
+        verdicts = self.verdicts(drop_below=drop_below, keep_above=max(drop_below, KEEP_ABOVE))
+        return cleaned_candidates(self.candidates, verdicts, may_empty=may_empty, drop_below=drop_below)
+
+    # -- as tables -----------------------------------------------------------------------------------------------
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """One row per verdict: item, label, verdict, confidence, probability; with votes also votes and voters."""
+        return _frame(self._columns(self.verdicts()), library)
+
+    def worst(self, n: int = 20, library: Library = "pandas") -> Any:
+        """The candidate labels that are least probable, as :meth:`to_frame` has them, the worst first."""
+        told = self.verdicts()
+        told = told[told.verdict != "missing"]
+        return _frame(self._columns(told[np.argsort(told.probability, kind="stable")[: max(n, 0)]]), library)
+
+    def labels(self, library: Library = "pandas") -> Any:
+        """One row per label: its candidates, the estimated share of true ones, and the verdicts.
+
+        With votes also the share of looks at rows in which the label is true, and is not, that proposed it.
+        """
+        told = self.verdicts()
+        n_labels = len(self.label_names)
+        counts = {
+            name: np.bincount(told.label[told.verdict == name], minlength=n_labels)
+            for name in VERDICTS
+            if name != "missing" or self.incomplete
+        }
+        judged = told[told.verdict != "missing"]
+        candidates = np.bincount(judged.label, minlength=n_labels)
+        true = np.bincount(judged.label, judged.probability, minlength=n_labels)
+        share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
+        columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
+        if self.reliability is not None:
+            columns["sensitivity"] = self.reliability.label_sensitivity
+            columns["false_positive_rate"] = self.reliability.label_false_positive_rate
+        return _frame(columns, library)
+
+    def annotators(self, library: Library = "pandas") -> Any:
+        """One row per annotator: items, votes, sensitivity, false-positive rate, precision and agreement with others.
+
+        The truth behind these rates is the audit's own estimate. Empty without votes.
+        """
+        names = ("items", "votes", "sensitivity", "false_positive_rate", "precision", "agreement")
+        if self.reliability is None:
+            return _frame({name: [] for name in ("annotator", *names)}, library)
+        columns: dict[str, Any] = {"annotator": [str(name) for name in self.reliability.annotators]}
+        return _frame(columns | {name: getattr(self.reliability, name) for name in names}, library)
+
+    def _columns(self, told: Verdicts) -> dict[str, Any]:
+        items, labels = self.item_ids, self.label_names
+        columns: dict[str, Any] = {
+            "item": [items[row] for row in told.row.tolist()],
+            "label": [labels[label] for label in told.label.tolist()],
+            "verdict": told.verdict.astype(object),
+            "confidence": told.confidence,
+            "probability": told.probability,
+        }
+        votes, voters = self.candidates.votes, self.candidates.voters
+        if votes is not None and voters is not None:
+            columns["votes"] = np.asarray(votes[told.row, told.label]).ravel()
+            columns["voters"] = voters[told.row]
+        return columns
+
+    # -- on disk and on screen -----------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write the report into a folder: ``report.json`` and ``arrays.npz``, no pickle."""
+        write_report(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what :meth:`save` wrote; files that were cut short or changed are refused."""
+        return cls(**read_report(Path(folder)))
+
+    def __repr__(self) -> str:
+        told = self.verdicts()
+        found = told.counts()
+        judged = told.probability[told.verdict != "missing"]
+        share = f"; estimated share of true candidates {judged.mean():.0%}" if len(judged) else ""
+        kinds = ", ".join(f"{found[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
+        people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
+        judge_name = f"{self.settings['model']}, {self.settings['folds']} folds" if self.settings else "a model"
+        shape = f"{len(self.item_ids)} rows, {len(self.label_names)} labels"
+        return (
+            f"AuditReport: {shape}, {len(judged)} candidates{people}\n"
+            f"  {kinds}{share}\n"
+            f"  judged by {judge_name}; see worst(), to_frame(), cleaned(), labels(), annotators()"
+        )
+
+
+def _frame(columns: Mapping[str, Any], library: Library) -> Any:
+    if library not in ("pandas", "polars"):
+        raise ValueError(f'library is {library!r}; choose "pandas" or "polars"')
+    frame = require(library, "data").DataFrame
+    if library == "pandas":
+        return frame(dict(columns))
+    return frame({name: value if isinstance(value, list) else value.tolist() for name, value in columns.items()})

@@ -1,0 +1,147 @@
+"""One self-contained HTML page on which a person reviews the verdicts of an audit.
+
+The page opens from disk, asks for nothing on the network and sends nothing. Everything that comes from data travels as
+JSON and is shown as text; a Content-Security-Policy admits no script but the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import propml
+from propml.audit.item_words import clipped_texts, feature_lines
+from propml.audit.review_data import ReviewData, reliability_tables, review_data
+from propml.audit.thumbnails import thumbnails
+from propml.benchmark.durable import write_whole
+
+if TYPE_CHECKING:
+    from propml.audit.report import AuditReport
+
+__all__ = ["render_review", "write_review"]
+
+SCRIPTS = ("review_csv.js", "review_top.js", "review_list.js", "review.js")
+
+
+def write_review(
+    report: AuditReport,
+    path: str | Path,
+    *,
+    texts: Any = None,
+    images: Any = None,
+    features: Any = None,
+    feature_names: Sequence[Any] | None = None,
+    title: str = "Review of the audit",
+    max_verdicts: int = 200_000,
+    max_images: int = 2_000,
+) -> Path:
+    """Write the page, whole or not at all.
+
+    Parameters
+    ----------
+    report : AuditReport
+    path : path
+        Of the HTML file.
+    texts : sequence of str, one per row, optional
+        Shown beside each verdict; long ones are cut where there are many.
+    images : sequence, one per row, optional
+        Paths, bytes, PIL images, arrays or ``None``; shown as thumbnails if Pillow is installed.
+    features : array-like, sparse matrix or DataFrame, optional
+        The first few values are shown where there are neither texts nor images.
+    feature_names : sequence, optional
+    title : str
+    max_verdicts : int
+        The page holds at most so many; the least suspicious are left out.
+    max_images : int
+        Only the items with the most suspicious verdicts get a thumbnail.
+    """
+    page = render_review(
+        report,
+        texts=texts,
+        images=images,
+        features=features,
+        feature_names=feature_names,
+        title=title,
+        max_verdicts=max_verdicts,
+        max_images=max_images,
+    )
+    write_whole(path, page.encode("utf-8"))
+    return Path(path)
+
+
+def render_review(
+    report: AuditReport,
+    *,
+    texts: Any = None,
+    images: Any = None,
+    features: Any = None,
+    feature_names: Sequence[Any] | None = None,
+    title: str = "Review of the audit",
+    max_verdicts: int = 200_000,
+    max_images: int = 2_000,
+) -> str:
+    """The page as text; the arguments are those of :func:`write_review`."""
+    page = review_data(report, max_verdicts)
+    page.columns["texts"] = _words(page.rows, texts, images, features, feature_names)
+    page.columns["pictures"] = None if images is None else _pictures(page, images, max_images)
+    page.columns["tables"] = reliability_tables(report)
+    css, js = _file("review.css"), "".join(_file(name) for name in SCRIPTS)
+    return Template(_file("review.html")).substitute(
+        policy=_policy(css, js),
+        version=html.escape(propml.__version__),
+        title=html.escape(title),
+        css=css,
+        js=js,
+        data=inert_json(page.columns),
+    )
+
+
+def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequence[Any] | None) -> list[str] | None:
+    if texts is not None:
+        return clipped_texts(texts, rows)
+    if images is not None:
+        # The name only: whom the page is given to need not know where the file lies.
+        return [Path(path).name if isinstance(path := images[row], str | Path) else "" for row in rows.tolist()]
+    return None if features is None else feature_lines(features, rows, names)
+
+
+def _pictures(page: ReviewData, images: Any, most: int) -> dict[int, str]:
+    made = thumbnails(images, page.suspects[:most].tolist())
+    return {item: made[row] for item, row in enumerate(page.rows.tolist()) if row in made}
+
+
+def inert_json(data: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or is markup.
+
+    >>> inert_json({"label": "</script>"})
+    '{"label":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Half a surrogate pair cannot be written as UTF-8; U+2028 and U+2029 end a line for some readers.
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _policy(css: str, js: str) -> str:
+    """Only this style and this script, only embedded pictures, no network, and no markup from text."""
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {digest(js)}; style-src {digest(css)}; img-src data:; "
+        f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+
+
+def _file(name: str) -> str:
+    return (resources.files("propml.audit") / "page" / name).read_text(encoding="utf-8")

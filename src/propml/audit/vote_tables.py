@@ -1,0 +1,84 @@
+"""Votes that come beside the candidates: a long table of item, annotator and label, matched to rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from propml.targets import Annotations, Candidates
+
+__all__ = ["annotations_of"]
+
+COLUMNS = ("item", "annotator", "label")
+
+
+def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
+    """The votes on these candidates: those given, or those that the candidates hold.
+
+    Parameters
+    ----------
+    votes : DataFrame or mapping with the columns item, annotator and label; Annotations; or None
+        An item is named as in ``candidates.index``: by default the row's number.
+
+    Examples
+    --------
+    >>> candidates = Candidates.from_lists([["cat", "dog"], ["dog"]])
+    >>> table = {"item": [0, 0, 1], "annotator": ["eve", "tom", "tom"], "label": ["cat", "dog", None]}
+    >>> annotations_of(table, candidates).label
+    array([ 0,  1, -1])
+    """
+    if votes is None:
+        return candidates.annotations
+    if isinstance(votes, Annotations):
+        _check_range(votes, candidates)
+        return votes
+    if not isinstance(votes, Mapping) and not hasattr(votes, "columns"):
+        raise ValueError(
+            f"votes is a {type(votes).__name__}; give a DataFrame or mapping with the columns {', '.join(COLUMNS)}"
+        )
+    present = list(votes.columns if hasattr(votes, "columns") else votes)
+    if lacking := [name for name in COLUMNS if name not in present]:
+        raise ValueError(f"votes has no column {lacking[0]!r}; it needs {', '.join(COLUMNS)}, and has {present}")
+    items, people, labels = ([_plain(cell) for cell in votes[name]] for name in COLUMNS)
+    if not len(items) == len(people) == len(labels):
+        raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
+    row_of = _positions(candidates.index, "item")
+    label_of = _positions(candidates.labels, "label")
+    names = {who: number for number, who in enumerate(dict.fromkeys(people))}
+    triples = set()
+    for line, (item, who, label) in enumerate(zip(items, people, labels, strict=True)):
+        seen = -1 if label is None or label != label else _place(label, label_of, line, "label")  # NaN != NaN
+        triples.add((_place(item, row_of, line, "item"), names[who], seen))
+    table = np.array(sorted(triples), dtype=np.int64).reshape(-1, 3)
+    return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names))
+
+
+def _check_range(votes: Annotations, candidates: Candidates) -> None:
+    limits = (("row", len(candidates)), ("annotator", len(votes.names)), ("label", candidates.shape[1]))
+    for name, limit in limits:
+        values = getattr(votes, name)
+        if len(values) and values.max() >= limit:
+            raise ValueError(f"votes name {name} {values.max()}, and there are {limit}, counted from 0")
+
+
+def _positions(names: Any, what: str) -> dict[Hashable, int]:
+    """Where each name stands, also under its text: files hand numbers over as text."""
+    found: dict[Hashable, int] = {}
+    for place, name in enumerate(names):
+        found.setdefault(str(_plain(name)), place)
+    for place, name in enumerate(names):
+        if found.setdefault(_plain(name), place) != place:
+            raise ValueError(f"{what} {name!r} stands there twice, so votes on it cannot be matched; name each its own")
+    return found
+
+
+def _place(name: Hashable, places: dict[Hashable, int], line: int, what: str) -> int:
+    if name not in places and str(name) not in places:
+        raise ValueError(f"row {line} of votes has the {what} {name!r}, which the candidate labels do not have")
+    return places[name] if name in places else places[str(name)]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

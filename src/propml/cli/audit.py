@@ -1,0 +1,155 @@
+"""``propml audit``: which of these candidate labels are wrong?"""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from propml.cli import file_options as opt
+from propml.cli.models import print_columns
+
+if TYPE_CHECKING:
+    from propml.audit.report import AuditReport
+
+__all__ = ["audit"]
+
+WORST = 10
+
+
+def audit(
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="CSV, TSV, Parquet, ARFF, npz, svmlight or .mat; with --apply it may be left out."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DECISIONS", help="After the review: write the labels that your decisions leave, and stop."
+        ),
+    ] = None,
+    candidates: opt.Candidates = None,
+    sep: opt.Sep = ";",
+    label_columns: opt.LabelColumns = None,
+    votes: opt.Votes = None,
+    votes_columns: opt.VotesColumns = "item,annotator,label",
+    min_votes: opt.MinVotes = 1,
+    xml: opt.Xml = None,
+    incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--incomplete",
+            rich_help_panel=opt.LABELS,
+            help="True labels may be missing from the candidates: propose those, too.",
+        ),
+    ] = False,
+    features: opt.Features = None,
+    ignore: opt.Ignore = None,
+    id_column: opt.Id = None,
+    text: opt.Text = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.COLUMNS, metavar="COLUMN", help="Paths of pictures, to show; not learned from."
+        ),
+    ] = None,
+    categorical: opt.Categorical = None,
+    delimiter: opt.Delimiter = None,
+    encoding: opt.Encoding = None,
+    seed: opt.Seed = 0,
+    quick: opt.Quick = False,
+    device: opt.Device = "auto",
+) -> None:
+    """Find the candidate labels that are wrong, in your own file.
+
+    Every label is judged by models that never saw its row: keep, doubtful or drop, with how sure that is.
+    Open OUT/review.html, accept or reject with the keyboard, download your decisions, and give them to --apply.
+
+    Examples:
+
+    [bold]propml audit photos.csv --candidates tags --id file[/bold]
+
+    [bold]propml audit items.csv --id item --votes votes.csv[/bold]  (who proposed what: item, annotator, label)
+
+    [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
+
+    [bold]propml audit --apply decisions.csv --out audit[/bold]
+    """
+    if apply is not None:
+        from propml.audit.folder import apply_review
+
+        typer.echo(f"labels after your review: {apply_review(out, apply, data=data)}")
+        return
+    if data is None:
+        raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
+    from propml.audit import audit as run_audit
+    from propml.audit.crossfit import default_auditor
+    from propml.audit.features import learn_features
+    from propml.audit.files import read_table
+    from propml.audit.folder import write_audit
+    from propml.extras import require
+
+    require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
+    place = opt.checked_device(device)
+    reading = {
+        "candidates": candidates,
+        "sep": opt.separator(sep),
+        "label_columns": label_columns,
+        "votes": votes,
+        "votes_columns": opt.names_of(votes_columns),
+        "min_votes": min_votes,
+        "features": features,
+        "ignore": ignore or (),
+        "id_column": id_column,
+        "text": text,
+        "image": image,
+        "xml": xml,
+        "delimiter": opt.delimiter_of(delimiter),
+        "encoding": encoding,
+    }
+    table = read_table(data, **reading)  # type: ignore[arg-type]
+    learned = learn_features(table, categorical=categorical or (), show=True)
+    opt.echo_notes(table.notes)
+    model = default_auditor(len(table.candidates), seed, verbose=True)
+    model.set_params(device=place, **(opt.QUICK if quick else {}))
+    report = run_audit(learned.X, table.candidates, incomplete=incomplete, model=model, random_state=seed, verbose=True)
+    settings = {"incomplete": incomplete, "seed": seed, "quick": quick, "device": device, "categorical": categorical}
+    with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown
+        warnings.simplefilter("always", UserWarning)
+        files = write_audit(out, report, table, learned.features, reading=reading, settings=settings)
+    opt.echo_notes([str(warning.message) for warning in caught])
+    console = Console(soft_wrap=True)
+    print_columns(console, learned.features.describe())
+    _print_verdicts(console, report)
+    for path in files:
+        typer.echo(f"wrote {path}")
+    command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
+    typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
+
+
+def _print_verdicts(console: Console, report: AuditReport) -> None:
+    import numpy as np
+
+    verdicts = report.verdicts()
+    told = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
+    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {told}", highlight=False)
+    suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
+    worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
+    if not len(worst):
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("most suspicious", "label", "verdict"):
+        table.add_column(column)
+    for column in ("confidence", "P(true)"):
+        table.add_column(column, justify="right")
+    for i in worst:
+        item, label = report.item_ids[verdicts.row[i]], report.label_names[verdicts.label[i]]
+        numbers = (f"{verdicts.confidence[i]:.2f}", f"{verdicts.probability[i]:.2f}")
+        table.add_row(opt.printable(item), opt.printable(label), str(verdicts.verdict[i]), *numbers)
+    console.print(table)

@@ -1,0 +1,128 @@
+"""The options with which ``propml audit``, ``fit``, ``predict`` and ``evaluate`` read a user's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+LABELS, COLUMNS, FORMAT, MODEL = "Labels", "Columns", "File format", "Model"
+
+Candidates = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=LABELS, metavar="COLUMN", help="Column of labels with --sep between them: beach;sunset."
+    ),
+]
+Sep = Annotated[
+    str, typer.Option(rich_help_panel=LABELS, help="Between two labels of a cell; none: every cell is one label.")
+]
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option(rich_help_panel=LABELS, metavar="A,B", help="Columns of 0 and 1 instead; patterns work: 'y_*'."),
+]
+Votes = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=LABELS,
+        metavar="FILE",
+        help="Who proposed what instead: a table of item, annotator and label. Needs --id.",
+    ),
+]
+VotesColumns = Annotated[
+    str, typer.Option(rich_help_panel=LABELS, metavar="A,B,C", help="What these three are called in that table.")
+]
+MinVotes = Annotated[
+    int, typer.Option(rich_help_panel=LABELS, min=1, help="Votes that make a label a candidate, with --votes.")
+]
+Xml = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=LABELS, metavar="FILE", help="ARFF: the file that names the labels.", show_default="beside it"
+    ),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=COLUMNS, metavar="A,B", help="Columns to learn from; patterns work.", show_default="all others"
+    ),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns not to learn from.")
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", rich_help_panel=COLUMNS, metavar="COLUMN", help="Identifiers.", show_default="row numbers"),
+]
+Text = Annotated[
+    str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Text: learned from by its words.")
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are names, not amounts."),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=FORMAT,
+        metavar="CHAR",
+        help="Between the cells of a text table.",
+        show_default="comma; .tsv: tab",
+    ),
+]
+Encoding = Annotated[
+    str | None, typer.Option(rich_help_panel=FORMAT, help="Of a text table, such as cp1252.", show_default="utf-8")
+]
+Seed = Annotated[int, typer.Option(rich_help_panel=MODEL, min=0, help="The same seed gives the same result.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", rich_help_panel=MODEL, help="One small network: a first look in seconds.")
+]
+Device = Annotated[
+    str, typer.Option(rich_help_panel=MODEL, help="Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is.")
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
+
+# What --quick makes of the classifier.
+QUICK: dict[str, Any] = {"hidden": (64,), "epochs": 30, "order": 0.5, "refine": False}
+
+
+def separator(sep: str) -> str:
+    """The separator that was asked for; a backslash and t are a tab, as one can type it."""
+    return "" if sep.lower() == "none" else sep.replace("\\t", "\t")
+
+
+def delimiter_of(text: str | None) -> str | None:
+    """The delimiter that was asked for."""
+    return None if text is None else text.replace("\\t", "\t")
+
+
+def names_of(columns: str) -> list[str]:
+    """Names separated by commas."""
+    return [name.strip() for name in columns.split(",")]
+
+
+def checked_device(device: str) -> str:
+    """The device, if it is one and at hand."""
+    import torch
+
+    if device == "auto":
+        return device
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch built without the device asserts that it is there
+        raise ValueError(f"--device {device} cannot be used here; choose auto, cpu or an available GPU") from error
+    return device
+
+
+def printable(text: Any) -> str:
+    """Text from a file as it may stand on a terminal: no markup, nothing that moves the cursor."""
+    from rich.markup import escape
+
+    return escape("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(text)))
+
+
+def echo_notes(notes: list[str]) -> None:
+    """Sentences on what was left out or strange, on standard error."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)

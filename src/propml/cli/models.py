@@ -1,0 +1,286 @@
+"""``propml fit``, ``propml predict`` and ``propml evaluate``: a model of one's own files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from propml.cli import file_options as opt
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from propml.audit.model_card import SavedModel
+    from propml.methods.base import CandidateClassifier
+    from propml.targets import Candidates
+
+__all__ = ["evaluate", "fit", "predict"]
+
+# Rows that are predicted and written at a time.
+BLOCK_ROWS = 16_384
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF, npz, svmlight or .mat.")],
+    out: Annotated[Path, typer.Option(help="Folder for the model; made if it is not there.")] = Path("model"),
+    candidates: opt.Candidates = None,
+    sep: opt.Sep = ";",
+    label_columns: opt.LabelColumns = None,
+    votes: opt.Votes = None,
+    votes_columns: opt.VotesColumns = "item,annotator,label",
+    min_votes: opt.MinVotes = 1,
+    xml: opt.Xml = None,
+    features: opt.Features = None,
+    ignore: opt.Ignore = None,
+    id_column: opt.Id = None,
+    text: opt.Text = None,
+    categorical: opt.Categorical = None,
+    delimiter: opt.Delimiter = None,
+    encoding: opt.Encoding = None,
+    method: Annotated[
+        str, typer.Option(rich_help_panel=opt.MODEL, help="propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")
+    ] = "propml",
+    seed: opt.Seed = 0,
+    quick: opt.Quick = False,
+    device: opt.Device = "auto",
+) -> None:
+    """Train a model on the candidate labels of your own file.
+
+    Numbers, categories, text, dates and gaps in them are recognised; the card says what became of each column.
+    The folder then holds model.safetensors, features.json and card.json (λ and how it was chosen, versions, …).
+
+    Examples:
+
+    [bold]propml fit photos.csv --candidates tags --id file --out model[/bold]
+
+    [bold]propml fit survey.parquet --label-columns 'y_*' --ignore comment --method ridge[/bold]
+
+    [bold]propml fit items.csv --id item --votes votes.csv --min-votes 2[/bold]
+    """
+    from propml.audit.features import learn_features
+    from propml.audit.files import read_table
+    from propml.audit.model_card import make_card, write_model
+
+    model = _model(method, seed, quick, device)
+    reading = {
+        "candidates": candidates,
+        "sep": opt.separator(sep),
+        "label_columns": label_columns,
+        "votes": votes,
+        "votes_columns": opt.names_of(votes_columns),
+        "min_votes": min_votes,
+        "features": features,
+        "ignore": ignore or (),
+        "id_column": id_column,
+        "text": text,
+        "xml": xml,
+        "delimiter": opt.delimiter_of(delimiter),
+        "encoding": encoding,
+    }
+    table = read_table(data, **reading)  # type: ignore[arg-type]
+    learned = learn_features(table, categorical=categorical or (), show=True)
+    opt.echo_notes(table.notes)
+    model.fit(learned.X, table.candidates)
+    card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=reading)
+    folder = write_model(out, model, learned.features, card)
+    console = Console(soft_wrap=True)
+    print_columns(console, learned.features.describe())
+    rows, labels = table.candidates.shape
+    shape = f"{rows} rows, {len(learned.features.names)} features, {labels} labels"
+    console.print(f"{shape}; model: {opt.printable(folder)}", highlight=False)
+
+
+def predict(
+    model: opt.ModelFolder,
+    data: Annotated[Path, typer.Argument(help="File with the same columns; labels are not needed.")],
+    out: Annotated[Path, typer.Option(help="Where to write, .csv.")] = Path("predictions.csv"),
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also the probability of every label, one column each.")
+    ] = False,
+    top: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, whatever they are.")
+    ] = None,
+    id_column: opt.Id = None,
+    delimiter: opt.Delimiter = None,
+    encoding: opt.Encoding = None,
+    device: opt.Device = "auto",
+) -> None:
+    """Predict the labels of new rows.
+
+    The result has the identifier (or number) of each row and its predicted labels, as in beach;sunset.
+
+    Examples:
+
+    [bold]propml predict model new.csv --out predictions.csv[/bold]
+
+    [bold]propml predict model new.csv --top 3 --probabilities[/bold]
+    """
+    from propml.audit.formats.sources import open_source
+    from propml.audit.formats.text import write_csv
+    from propml.audit.model_card import read_model
+    from propml.progress import progress_bar
+
+    if out.suffix.lower() != ".csv":
+        raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
+    saved = _on_device(read_model(model), device)
+    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
+    X, notes = saved.features.apply(source, show=True)
+    opt.echo_notes(notes)
+    name, ids = _identifiers(source, id_column, saved.card["settings"]["reading"]["id_column"])
+    sep = saved.card["settings"]["reading"]["sep"] or ";"
+    labels = [str(label) for label in saved.model.labels_]
+    if clash := next((label for label in labels if sep in label), None):
+        raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")
+    header = [name, "predicted", *(f"p({label})" for label in labels if probabilities)]
+    with progress_bar("predicting", X.shape[0]) as bar:
+
+        def rows() -> Iterator[list[Any]]:
+            for start in range(0, X.shape[0], BLOCK_ROWS):
+                block = X[start : start + BLOCK_ROWS]
+                proba, chosen = _predicted(saved, block, top)
+                for row, own in enumerate(chosen):
+                    told = [f"{p:.6g}" for p in proba[row]] if probabilities else []
+                    yield [ids[start + row], sep.join(labels[j] for j in own), *told]
+                bar.advance(block.shape[0])
+
+        write_csv(out, header, rows())
+    typer.echo(f"{X.shape[0]} rows; predictions: {out}")
+
+
+def evaluate(
+    model: opt.ModelFolder,
+    data: Annotated[Path, typer.Argument(help="File with the same columns, and with true labels.")],
+    truth: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels, --sep between them."),
+    ] = None,
+    sep: opt.Sep = ";",
+    label_columns: opt.LabelColumns = None,
+    xml: opt.Xml = None,
+    ignore_unseen: Annotated[
+        bool,
+        typer.Option("--ignore-unseen", rich_help_panel=opt.LABELS, help="Leave out labels that training never saw."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, values as fractions.")] = False,
+    delimiter: opt.Delimiter = None,
+    encoding: opt.Encoding = None,
+    device: opt.Device = "auto",
+) -> None:
+    """Judge a model by true labels, with all metrics.
+
+    Examples:
+
+    [bold]propml evaluate model test.csv --truth tags[/bold]
+
+    [bold]propml evaluate model test.parquet --label-columns 'y_*' --json[/bold]
+    """
+    import numpy as np
+
+    from propml.audit.formats.sources import open_source
+    from propml.audit.model_card import read_model
+    from propml.metrics import evaluate as all_metrics
+
+    saved = _on_device(read_model(model), device)
+    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
+    true = _truth(source, saved, truth, opt.separator(sep), label_columns, xml, ignore_unseen)
+    X, notes = saved.features.apply(source, show=True)
+    opt.echo_notes(notes)
+    if not true.sizes().any():
+        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+    blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
+    scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
+    predicted = np.concatenate([saved.model.predict(block) for block in blocks])
+    found = all_metrics((true.states > 0).astype(np.int8), scores, predicted)
+    if as_json:
+        typer.echo(json.dumps({"metrics": dict(found), "counts": found.counts()}, indent=2))
+    else:
+        typer.echo(str(found))
+
+
+def print_columns(console: Console, described: dict[str, str]) -> None:
+    """What became of every column; long tables of numbers are cut."""
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("column", no_wrap=True)
+    table.add_column("what became of it")
+    most = 40
+    for name, sentence in list(described.items())[:most]:
+        table.add_row(opt.printable(name), opt.printable(sentence))
+    console.print(table)
+    if len(described) > most:
+        console.print(f"… and {len(described) - most} more", highlight=False)
+
+
+def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassifier:
+    from propml.methods.registry import method_class
+
+    kind = method_class(method)
+    known = kind().get_params()
+    given: dict[str, Any] = {
+        name: value for name, value in (("random_state", seed), ("verbose", True)) if name in known
+    }
+    if device != "auto":
+        if "device" not in known:
+            raise ValueError(f"--device is for networks, and --method {method} has none; leave it out")
+        given["device"] = opt.checked_device(device)
+    if quick:
+        if method != "propml":
+            raise ValueError(f"--quick makes the networks of --method propml small, and the method is {method}")
+        given |= opt.QUICK
+    return kind(**given)
+
+
+def _on_device(saved: SavedModel, device: str) -> SavedModel:
+    """The model where it is to run now, wherever it was trained."""
+    if hasattr(saved.model, "device"):
+        saved.model.device = opt.checked_device(device)
+    return saved
+
+
+def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str, list[str]]:
+    """The column of identifiers that was asked for, or the one of training if it is here, or row numbers."""
+    from propml.audit.votes import identifier
+
+    name = asked or (known if known in getattr(source, "names", ()) else None)
+    if name is None:
+        return "row", [str(row) for row in range(source.n_rows)]
+    if not hasattr(source, "cells"):
+        raise ValueError(f"{source.path} has no columns, so no column of identifiers; leave out --id")
+    return name, [identifier(cell) for cell in source.cells(name)]
+
+
+def _predicted(saved: SavedModel, X: Any, top: int | None) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Probabilities, and for each row the positions of its labels, the most probable first."""
+    import numpy as np
+
+    proba = saved.model.predict_proba(X)
+    order = np.argsort(-proba, axis=1, kind="stable")
+    if top is not None:
+        return proba, list(order[:, :top])
+    above = saved.model.predict(X).astype(bool)
+    return proba, [own[above[row, own]] for row, own in enumerate(order)]
+
+
+def _truth(
+    source: Any,
+    saved: SavedModel,
+    truth: str | None,
+    sep: str,
+    label_columns: list[str] | None,
+    xml: Path | None,
+    ignore_unseen: bool,
+) -> Candidates:
+    from propml.audit.files import labels_in, true_labels
+
+    if hasattr(source, "cells"):
+        where = labels_in(source, truth, sep, label_columns, xml, what="true")
+        assert where is not None
+        return where.read(source, saved.model.labels_, ignore_unseen=ignore_unseen)
+    if truth is not None or label_columns is not None:
+        raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
+    return true_labels(source, saved.model.labels_, ignore_unseen=ignore_unseen)

@@ -1,0 +1,110 @@
+"""A model folder: three files that belong together, and a card that tells the truth about them."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+import propml
+from propml.audit.features import learn_features
+from propml.audit.files import read_table
+from propml.audit.model_card import make_card, plain_values, read_model, write_model
+from propml.methods.propml import ProPMLClassifier
+from propml.methods.ridge import RidgeClassifier
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.3f},{y:.3f},{'a;b' if x > 0 else 'b;c'}" for x, y in rng.normal(size=(40, 2))]
+    (tmp_path / "d.csv").write_text("\n".join(["x,y,tags", *lines, "1,1,"]) + "\n")
+    return read_table(tmp_path / "d.csv", candidates="tags")
+
+
+def made(table, model):
+    learned = learn_features(table)
+    return learned, model.fit(learned.X, table.candidates)
+
+
+def test_the_card_of_a_network(table):
+    learned, model = made(table, ProPMLClassifier(hidden=(8,), epochs=3, refine=False, order=0.5, random_state=3))
+    card = json.loads(json.dumps(make_card(model, table, learned.features, seed=3)))
+    assert card["method"] == "propml"
+    assert card["parameters"]["hidden"] == [8]
+    assert card["data"]["file"] == "d.csv"
+    assert card["data"]["sha256"] == hashlib.sha256(table.path.read_bytes()).hexdigest()
+    assert (card["data"]["rows"], card["data"]["rows_in_file"]) == (40, 41)
+    assert card["data"]["candidates_per_row"] == 2
+    assert card["data"]["notes"] == table.notes
+    counts = {label["name"]: label["candidate_in_rows"] for label in card["labels"]}
+    assert counts["b"] == 40
+    assert counts["a"] + counts["c"] == 40
+    assert card["columns"] == {"x": "number, standardised", "y": "number, standardised"}
+    assert card["lambda"]["used"] == model.lam_
+    assert card["lambda"]["chosen"].startswith("average_precision on held-out candidate labels, 5 folds")
+    assert len(card["lambda"]["tried"]) == 3
+    assert card["thresholds"]["logit"] == model.threshold_
+    assert card["thresholds"]["probability"] == {"a": 0.5, "b": 0.5, "c": 0.5}
+    assert card["settings"] == {"seed": 3}
+    assert card["versions"]["propml"] == propml.__version__
+    assert {"python", "numpy", "scipy", "scikit-learn", "torch"} < set(card["versions"])
+
+
+def test_what_was_given_is_not_called_chosen(table):
+    given = ProPMLClassifier(hidden=(8,), epochs=3, lam=0.2, threshold=0.4, refine=False, random_state=3)
+    learned, model = made(table, given)
+    card = make_card(model, table, learned.features)
+    assert card["lambda"]["chosen"] == "given by the user"
+    assert card["thresholds"]["chosen"] == "given by the user"
+    assert card["thresholds"]["probability"]["a"] == 0.4
+
+
+def test_few_rows_choose_nothing(tmp_path):
+    (tmp_path / "d.csv").write_text("x,tags\n1,a\n2,b\n4,a;b\n")
+    table = read_table(tmp_path / "d.csv", candidates="tags")
+    learned, model = made(table, ProPMLClassifier(hidden=(4,), epochs=2, order=1.0, random_state=0))
+    assert "too few rows" in make_card(model, table, learned.features)["lambda"]["chosen"]
+
+
+def test_the_card_of_another_method(table):
+    learned, model = made(table, RidgeClassifier())
+    card = make_card(model, table, learned.features)
+    assert card["method"] == "ridge"
+    assert card["lambda"] is None
+    assert card["thresholds"]["chosen"].startswith("by the method")
+
+
+def test_a_folder_and_back(table, tmp_path):
+    learned, model = made(table, RidgeClassifier())
+    write_model(tmp_path / "deep" / "model", model, learned.features, make_card(model, table, learned.features))
+    saved = read_model(tmp_path / "deep" / "model")
+    X, _ = saved.features.apply(table.source, rows=table.rows)
+    assert np.array_equal(X, learned.X)
+    assert np.array_equal(saved.model.predict_proba(X), model.predict_proba(learned.X))
+    assert saved.card["method"] == "ridge"
+
+
+def test_files_that_do_not_belong_together_are_refused(table, tmp_path):
+    learned, model = made(table, RidgeClassifier())
+    folder = write_model(tmp_path / "model", model, learned.features, make_card(model, table, learned.features))
+    card = (folder / "card.json").read_text()
+    (folder / "card.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"card\.json cannot be read"):
+        read_model(folder)
+    (folder / "card.json").write_text(card)
+    learned.features.treatments.pop()
+    learned.features.save(folder / "features.json")
+    with pytest.raises(ValueError, match="makes 1 features and the model takes 2"):
+        read_model(folder)
+    RidgeClassifier(alpha=3.0).fit(learned.X, table.candidates).save(folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"is not the model that card\.json describes"):
+        read_model(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="there is no model in"):
+        read_model(folder)
+
+
+def test_values_that_json_lacks(tmp_path):
+    given = {"a": np.float32(0.5), "b": np.arange(2), "c": (1, float("nan")), "d": tmp_path, 5: {True}}
+    assert plain_values(given) == {"a": 0.5, "b": [0, 1], "c": [1, None], "d": str(tmp_path), "5": [True]}

@@ -1,0 +1,165 @@
+"""Annotators and labels: rates that are known are found, and every number is what its definition says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import planted
+from scipy.special import expit
+
+import propml
+from propml.audit.annotator_model import AnnotatorModel, Votes, fit_annotators, votes_of_candidates
+from propml.audit.reliability import ReliabilityCounts
+from propml.corruption.annotators import simulated_annotators, vote_table
+from propml.datasets import digits_mosaic
+from propml.methods.ridge import RidgeClassifier
+from propml.targets import Annotations, Candidates
+
+SENSITIVITY, RATE, COVERAGE = [0.9, 0.8, 0.7, 0.6, 0.9], [0.05, 0.1, 0.2, 0.05, 0.3], [0.8, 0.6, 0.6, 0.8, 0.4]
+
+
+def test_rates_of_simulated_annotators_are_found():
+    data = digits_mosaic(800)
+    voted = simulated_annotators(data.truth, SENSITIVITY, RATE, coverage=COVERAGE)
+    told = propml.audit(data.X, voted, model=RidgeClassifier(10.0)).annotators()
+    np.testing.assert_allclose(told["sensitivity"], SENSITIVITY, atol=0.04)
+    np.testing.assert_allclose(told["false_positive_rate"], RATE, atol=0.03)
+    looked = pd.DataFrame(vote_table(voted)).groupby("annotator")["item"].nunique()
+    assert told["items"].tolist() == looked[told["annotator"]].tolist()
+
+
+def test_rates_of_each_label_are_found():
+    X, truth, _ = planted(900)
+    voted = simulated_annotators(truth, [0.9, 0.7, 0.8], [0.1, 0.2, 0.15])
+    labels = propml.audit(X, voted, model=RidgeClassifier(1.0)).labels()
+    np.testing.assert_allclose(labels["sensitivity"], 0.8, atol=0.07)
+    np.testing.assert_allclose(labels["false_positive_rate"], 0.15, atol=0.05)
+
+
+def test_probabilities_from_votes_are_calibrated():
+    X, truth, _ = planted(1500, noise=1.5)
+    voted = simulated_annotators(truth, [0.9, 0.7, 0.6], [0.1, 0.2, 0.25])
+    report = propml.audit(X, voted, model=RidgeClassifier(1.0))
+    marked = voted.to_matrix() > 0
+    stated, true = report.probabilities[marked], truth[marked]
+    for part in np.array_split(np.argsort(stated), 6):
+        assert abs(stated[part].mean() - true[part].mean()) < 0.07
+
+
+def test_the_posterior_is_bayes_rule():
+    # Two labels, three rows; eve looks at rows 0 and 1, tom at row 0 only; nobody at row 2.
+    table = {"item": [0, 0, 1, 2], "annotator": ["eve", "tom", "eve", "nobody"], "label": ["a", "b", None, None]}
+    voted = Candidates.from_votes(*table.values(), labels=["a", "b"], empty="ignore")
+    votes = Votes(voted.annotations, voted)
+    model = AnnotatorModel(np.array([0.3, -1.0]), 2.0, np.array([0.9, 0.7, 0.8]), np.array([0.2, 0.1, 0.8]))
+    standing = np.array([[0.5, 0.1], [1.0, 0.0], [0.2, 0.4]])
+    made = model.posterior(standing, votes, slice(0, 3))
+    for i, seen in enumerate(([(0.9, 0.2, "a"), (0.7, 0.1, "b")], [(0.9, 0.2, None)], [(0.8, 0.8, None)])):
+        for j, name in enumerate("ab"):
+            true, false = expit(model.alpha[j] + 2 * standing[i, j]), expit(-model.alpha[j] - 2 * standing[i, j])
+            for sensitivity, rate, proposed in seen:
+                true *= sensitivity if proposed == name else 1 - sensitivity
+                false *= rate if proposed == name else 1 - rate
+            assert made[i, j] == pytest.approx(true / (true + false))
+
+
+def test_unknown_labels_take_no_evidence_from_silence():
+    states = Candidates.from_matrix([[1, -1], [0, 1]])
+    votes = votes_of_candidates(states)
+    model = AnnotatorModel(np.zeros(2), 0.0, np.array([0.9]), np.array([0.1]))
+    made = model.posterior(np.zeros((2, 2)), votes, slice(0, 2))
+    assert made[0, 1] == 0.5
+    assert made[1, 0] == pytest.approx(0.1)  # silence: odds (1 − 0.9) / (1 − 0.1)
+
+
+def test_an_annotator_of_one_vote_is_judged_mildly_and_a_random_one_is_not_believed():
+    rng = np.random.default_rng(0)
+    truth = (rng.random((300, 4)) < 0.3).astype(int)
+    voted = simulated_annotators(truth, [0.95, 0.95, 0.95, 0.4], [0.05, 0.05, 0.05, 0.4])
+    table = vote_table(voted)
+    false = int(np.flatnonzero(truth[0] == 0)[0])
+    table = {
+        "item": [*table["item"], 0],
+        "annotator": [*table["annotator"], "newcomer"],
+        "label": [*table["label"], false],
+    }
+    candidates = Candidates.from_votes(*table.values(), labels=range(4), empty="ignore")
+    model = fit_annotators(np.full((300, 4), 0.5), Votes(candidates.annotations, candidates))
+    newcomer, random = candidates.annotations.names.index("newcomer"), 3
+    assert 0.3 < model.sensitivity[newcomer] < 0.9  # by their votes alone it is 0
+    assert model.false_positive_rate[newcomer] < 0.4
+    gain = np.log(model.sensitivity[random] / model.false_positive_rate[random])
+    assert abs(gain) < 0.25
+
+
+def test_a_candidate_set_is_one_annotator_who_leaves_labels_out():
+    candidates = Candidates.from_matrix([[1, 0, 1], [0, 0, 0]], empty="ignore")
+    votes = votes_of_candidates(candidates)
+    assert votes.voters.tolist() == [1, 1]
+    row, who, label = votes.cast(slice(0, 2))
+    assert (row.tolist(), who.tolist(), label.tolist()) == ([0, 0], [0, 0], [0, 2])
+
+
+def test_taken_rows_bring_their_votes():
+    voted = simulated_annotators(planted(30)[1], [0.9, 0.8], [0.1, 0.1], coverage=0.7)
+    votes = Votes(voted.annotations, voted)
+    rows = np.array([3, 4, 11, 20])
+    taken = votes.take(rows)
+    assert taken.voters.tolist() == votes.voters[rows].tolist()
+    expected = [[(w, j) for i, w, j in zip(*votes.cast(slice(r, r + 1)), strict=True)] for r in rows]
+    found = [[(w, j) for i, w, j in zip(*taken.cast(slice(n, n + 1)), strict=True)] for n in range(4)]
+    assert found == expected
+
+
+def counts_by_loops(votes, truth):
+    """Sensitivity, rate, precision and Dice agreement from the definitions, vote by vote."""
+    proposals = {(a, i): set() for i, a in votes["looked"]}
+    for i, a, j in votes["cast"]:
+        proposals[a, i].add(j)
+    people = sorted({a for a, _ in proposals})
+    rows = []
+    for a in people:
+        mine = [(i, labels) for (who, i), labels in proposals.items() if who == a]
+        hits = sum(truth[i, j] for i, labels in mine for j in labels)
+        cast = sum(len(labels) for _, labels in mine)
+        true = sum(truth[i].sum() for i, _ in mine)
+        false = sum((1 - truth[i]).sum() for i, _ in mine)
+        shared = both = 0
+        for i, labels in mine:
+            for (who, item), others in proposals.items():
+                if item == i and who != a:
+                    shared += 2 * len(labels & others)
+                    both += len(labels) + len(others)
+        rows.append((hits / true, (cast - hits) / false, hits / cast, shared / both))
+    return np.array(rows).T
+
+
+def test_counts_follow_the_definitions_and_add_up_over_blocks():
+    truth = np.random.default_rng(1).random((25, 5))
+    voted = simulated_annotators((truth > 0.6).astype(int), [0.8, 0.6, 0.9], [0.1, 0.3, 0.2], coverage=0.8)
+    counts = ReliabilityCounts(Votes(voted.annotations, voted))
+    for rows in (slice(0, 10), slice(10, 11), slice(11, 25)):
+        counts.add(rows, truth[rows])
+    made = counts.reliability()
+    entries = list(zip(voted.annotations.row, voted.annotations.annotator, voted.annotations.label, strict=True))
+    votes = {"looked": {(i, a) for i, a, _ in entries}, "cast": [entry for entry in entries if entry[2] >= 0]}
+    expected = counts_by_loops(votes, truth)
+    for name, values in zip(("sensitivity", "false_positive_rate", "precision", "agreement"), expected, strict=True):
+        np.testing.assert_allclose(getattr(made, name), values, err_msg=name)
+    looks = np.bincount([i for i, _ in votes["looked"]], minlength=25)
+    for j in range(5):
+        hits = sum(truth[i, j] for i, _, label in votes["cast"] if label == j)
+        assert made.label_sensitivity[j] == pytest.approx(hits / (looks @ truth[:, j]))
+
+
+def test_agreement_and_rates_that_nothing_is_known_of_are_not_a_number():
+    seen = Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, -1]), ("eve", "absent"))
+    candidates = Candidates.from_matrix([[1, 0], [0, 0]], empty="ignore")
+    counts = ReliabilityCounts(Votes(seen, candidates))
+    counts.add(slice(0, 2), np.array([[1.0, 0.0], [0.0, 0.0]]))
+    made = counts.reliability()
+    assert made.sensitivity[0] == 1
+    assert np.isnan(made.agreement).all()
+    assert np.isnan(made.sensitivity[1])
+    assert made.items.tolist() == [2, 0]
+    assert made.votes.tolist() == [1, 0]
+    assert np.isnan(made.label_sensitivity[1])

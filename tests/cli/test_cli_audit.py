@@ -1,0 +1,273 @@
+"""``propml audit`` from a user's file to cleaned labels, and on to those after a person's review."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import LABELS, propml, told, write_photos
+
+from propml.audit.decisions import Decision, write_decisions
+
+OPTIONS = ("--candidates", "tags", "--ignore", "truth", "--id", "id", "--quick")
+EVIL = "=cmd|' /C calc'!A0"
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """A folder in which photos.csv was audited, and what was printed."""
+    folder = tmp_path_factory.mktemp("audited")
+    write_photos(folder / "photos.csv", n=150)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        printed = propml("audit", "photos.csv", *OPTIONS)
+    assert printed.code == 0, printed.err
+    return folder, printed
+
+
+@pytest.fixture
+def here(audited, tmp_path, monkeypatch):
+    """A copy of that folder to work in."""
+    shutil.copytree(audited[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_everything_is_written_and_told(audited):
+    folder, printed = audited
+    names = {"review.html", "cleaned.csv", "verdicts.csv", "labels.csv", "audit.json"}
+    assert names <= {path.name for path in (folder / "audit").iterdir()}
+    assert not (folder / "audit" / "annotators.csv").exists()
+    for name in names:
+        assert f"wrote audit/{name}" in printed.out
+    assert "150 items" in printed.out
+    assert "then: propml audit --apply decisions.csv --out audit" in printed.out
+    assert "category, 3 values as 0/1 features" in printed.out
+    assert "Audit of photos.csv" in (folder / "audit" / "review.html").read_text(encoding="utf-8")
+
+
+def test_verdicts_are_one_per_candidate(audited):
+    folder, _ = audited
+    given = {(row["id"], tag) for row in rows_of(folder / "photos.csv") for tag in row["tags"].split(";")}
+    verdicts = rows_of(folder / "audit" / "verdicts.csv")
+    assert list(verdicts[0]) == ["item", "label", "verdict", "confidence", "probability"]
+    assert {(row["item"], row["label"]) for row in verdicts} == given
+    assert len(verdicts) == len(given)
+    assert {row["verdict"] for row in verdicts} <= {"keep", "doubtful", "drop"}
+    assert all(0 <= float(row["confidence"]) <= 1 and 0 <= float(row["probability"]) <= 1 for row in verdicts)
+
+
+def test_cleaned_labels_differ_from_what_came_in_by_the_drops(audited):
+    folder, _ = audited
+    before, after = rows_of(folder / "photos.csv"), rows_of(folder / "audit" / "cleaned.csv")
+    dropped = {
+        (row["item"], row["label"]) for row in rows_of(folder / "audit" / "verdicts.csv") if row["verdict"] == "drop"
+    }
+    assert dropped
+    gone = set()
+    for old, new in zip(before, after, strict=True):
+        assert {**old, "tags": ""} == {**new, "tags": ""}
+        assert list(old) == list(new)
+        gone |= {(old["id"], tag) for tag in set(old["tags"].split(";")) - set(new["tags"].split(";"))}
+        assert new["tags"]
+    assert gone <= dropped
+    truth = {(row["id"], tag) for row in before for tag in row["truth"].split(";")}
+    given = {(row["id"], tag) for row in before for tag in row["tags"].split(";")}
+    # What goes is wrong more often than not, and more often than a candidate is.
+    assert len(gone - truth) / len(gone) > max(0.5, 1 - len(truth) / len(given))
+
+
+def test_the_settings_are_kept(audited):
+    folder, _ = audited
+    kept = json.loads((folder / "audit" / "audit.json").read_text())
+    assert kept["data"] == "photos.csv"
+    assert kept["reading"]["candidates"] == "tags"
+    assert kept["settings"]["seed"] == 0
+    assert kept["settings"]["quick"] is True
+    assert (kept["rows"], kept["labels"]) == (150, 5)
+    assert set(kept["columns"]) == {"a", "b", "c", "camera"}
+    assert "torch" in kept["versions"]
+    reliability = rows_of(folder / "audit" / "labels.csv")
+    assert [row["label"] for row in reliability] == list(LABELS)
+
+
+def test_the_same_seed_gives_the_same_verdicts(here):
+    assert propml("audit", "photos.csv", *OPTIONS, "--out", "again").code == 0
+    assert (here / "again" / "verdicts.csv").read_bytes() == (here / "audit" / "verdicts.csv").read_bytes()
+
+
+# -- after the review ----------------------------------------------------------------------------------------------
+
+
+def test_decisions_are_applied(here):
+    verdicts = rows_of(here / "audit" / "verdicts.csv")
+    cleaned = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "cleaned.csv")}
+    drop = next(row for row in verdicts if row["verdict"] == "drop" and row["label"] not in cleaned[row["item"]])
+    keep = next(row for row in verdicts if row["verdict"] == "keep" and len(cleaned[row["item"]]) > 1)
+    decisions = [
+        Decision(drop["item"], drop["label"], accept=False, verdict="drop"),
+        Decision(keep["item"], keep["label"], accept=False, verdict="keep"),
+    ]
+    write_decisions(decisions, here / "decisions.csv")
+    done = propml("audit", "--apply", "decisions.csv")
+    assert done.code == 0, done.err
+    assert "labels after your review: audit/reviewed.csv" in done.out
+    reviewed = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    expected = {item: list(tags) for item, tags in cleaned.items()}
+    expected[drop["item"]] = sorted([*expected[drop["item"]], drop["label"]])
+    expected[keep["item"]].remove(keep["label"])
+    assert reviewed == expected
+    assert list(rows_of(here / "audit" / "reviewed.csv")[0]) == list(rows_of(here / "photos.csv")[0])
+
+
+def test_a_file_that_moved_or_changed(here):
+    write_decisions([], here / "decisions.csv")
+    (here / "photos.csv").rename(here / "moved.csv")
+    assert "photos.csv, which was audited, is not there any more" in told(propml("audit", "--apply", "decisions.csv"))
+    assert propml("audit", "moved.csv", "--apply", "decisions.csv").code == 0
+    (here / "photos.csv").write_text((here / "moved.csv").read_text().replace("Nikon", "Canon"))
+    assert "is not the file that was audited" in told(propml("audit", "--apply", "decisions.csv"))
+
+
+def test_decisions_of_something_else_are_told(here):
+    write_decisions([Decision("p999", "sea", accept=True)], here / "decisions.csv")
+    assert "there is no item 'p999'" in told(propml("audit", "--apply", "decisions.csv"))
+    assert "there is no audit in elsewhere" in told(propml("audit", "--apply", "decisions.csv", "--out", "elsewhere"))
+    assert "nowhere.csv is not there" in told(propml("audit", "--apply", "nowhere.csv"))
+    (here / "audit" / "audit.json").write_text("[]")
+    assert "audit.json cannot be read" in told(propml("audit", "--apply", "decisions.csv"))
+
+
+# -- other ways to give labels -------------------------------------------------------------------------------------
+
+
+def test_votes_in_and_votes_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photos(tmp_path / "photos.csv", n=80, false=0.0)
+    rng = np.random.default_rng(0)
+    with (tmp_path / "votes.csv").open("w", newline="") as file:
+        write = csv.writer(file)
+        write.writerow(["item", "annotator", "label"])
+        for row in rows_of(tmp_path / "photos.csv"):
+            true = row["truth"].split(";")
+            write.writerows([row["id"], "ann", label] for label in true)
+            write.writerows([row["id"], "bob", label] for label in LABELS if rng.random() < 0.5)
+    done = propml("audit", "photos.csv", "--id", "id", "--votes", "votes.csv", "--ignore", "tags,truth", "--quick")
+    assert done.code == 0, done.err
+    reliability = {row["annotator"]: row for row in rows_of(tmp_path / "audit" / "annotators.csv")}
+    assert set(reliability) == {"ann", "bob"}
+    assert float(reliability["ann"]["false_positive_rate"]) < float(reliability["bob"]["false_positive_rate"])
+    before, after = rows_of(tmp_path / "votes.csv"), rows_of(tmp_path / "audit" / "cleaned.csv")
+    assert list(after[0]) == ["item", "annotator", "label"]
+    kept = [tuple(row.values()) for row in after]
+    assert kept == [tuple(row.values()) for row in before if tuple(row.values()) in set(kept)]
+    gone = [row["annotator"] for row in before if tuple(row.values()) not in set(kept)]
+    assert gone.count("bob") > gone.count("ann")
+    write_decisions([], tmp_path / "decisions.csv")
+    assert propml("audit", "--apply", "decisions.csv").code == 0
+    assert (tmp_path / "audit" / "reviewed.csv").read_bytes() == (tmp_path / "audit" / "cleaned.csv").read_bytes()
+
+
+def test_labels_that_are_missing(here):
+    done = propml("audit", "photos.csv", *OPTIONS, "--incomplete", "--out", "more")
+    assert done.code == 0, done.err
+    verdicts = rows_of(here / "more" / "verdicts.csv")
+    tags = {row["id"]: row["tags"].split(";") for row in rows_of(here / "photos.csv")}
+    missing = [row for row in verdicts if row["verdict"] == "missing"]
+    assert all(row["label"] not in tags[row["item"]] for row in missing)
+    cleaned = {row["id"]: row["tags"].split(";") for row in rows_of(here / "more" / "cleaned.csv")}
+    assert all(row["label"] in cleaned[row["item"]] for row in missing)
+
+
+def test_parquet_and_npz_come_back_as_they_were(here):
+    rows = rows_of(here / "photos.csv")
+    X = np.array([[float(row["a"]), float(row["b"])] for row in rows])
+    flags = np.array([[label in row["tags"].split(";") for label in LABELS] for row in rows])
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], **{f"y_{label}": flags[:, j] for j, label in enumerate(LABELS)}})
+    pq.write_table(table, here / "photos.parquet")
+    np.savez(here / "photos.npz", X=X, candidates=flags.astype(int), label_names=LABELS)
+    done = propml("audit", "photos.parquet", "--label-columns", "y_*", "--quick", "--out", "p")
+    assert done.code == 0, done.err
+    cleaned = pq.read_table(here / "p" / "cleaned.parquet")
+    assert cleaned.schema.equals(table.schema)
+    assert propml("audit", "photos.npz", "--quick", "--out", "n").code == 0
+    with np.load(here / "n" / "cleaned.npz") as stored:
+        kept = stored["candidates"]
+        assert (stored["X"] == X).all()
+    assert ((kept == 1) <= flags).all()
+    assert kept.sum() < flags.sum()
+
+
+def test_text_and_pictures_on_the_page(here):
+    image = pytest.importorskip("PIL.Image", reason="Pillow makes the pictures")
+    rows = rows_of(here / "photos.csv")
+    image.fromarray(np.full((8, 8, 3), 200, np.uint8)).save(here / "one.png")
+    with (here / "words.csv").open("w", newline="") as file:
+        write = csv.writer(file)
+        write.writerow(["id", "words", "file", "a", "tags"])
+        write.writerows([row["id"], f"seen {row['truth']} today", "one.png" if i else "gone.png", row["a"], row["tags"]]
+                        for i, row in enumerate(rows))  # fmt: skip
+    done = propml("audit", "words.csv", "--candidates", "tags", "--id", "id", "--text", "words", "--image", "file",
+                  "--quick", "--out", "w")  # fmt: skip
+    assert done.code == 0, done.err
+    assert "text, TF-IDF of" in done.out
+    assert "note: 1 pictures cannot be shown, first that of row 0" in done.err
+    page = (here / "w" / "review.html").read_text(encoding="utf-8")
+    assert f"seen {rows[0]['truth']} today" in page
+    assert "png;base64," in page
+
+
+def test_hostile_names_stay_text(here):
+    text = (here / "photos.csv").read_text().replace("p7,", f"{EVIL},").replace("sea", "@sea").replace("[", "")
+    (here / "evil.csv").write_text(text.replace("p8,", "[bold]\x1b[31m,"))
+    done = propml("audit", "evil.csv", *OPTIONS, "--out", "e")
+    assert done.code == 0, done.err
+    assert "\x1b" not in done.out
+    items = {row["item"] for row in rows_of(here / "e" / "verdicts.csv")}
+    assert "'" + EVIL in items
+    assert EVIL not in items
+    assert "'@sea" in {row["label"] for row in rows_of(here / "e" / "labels.csv")}
+    with (here / "e" / "cleaned.csv").open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert not [cell for cell in cells if cell[:1] in "=@" and cell]
+    write_decisions([Decision(EVIL, label, accept=True, verdict="keep") for label in ("@sea",)], here / "d.csv")
+    assert propml("audit", "--apply", "d.csv", "--out", "e").code == 0
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("photos.csv",), "say where the candidate labels are"),
+        (("photos.csv", "--candidates", "labels"), "has no column 'labels'"),
+        (("photos.csv", "--candidates", "tags", "--sep", ","), "choose ';' as sep"),
+        (("photos.csv", "--votes", "votes.csv"), "say which column of the data identifies them"),
+        (("nowhere.csv", "--candidates", "tags"), "nowhere.csv does not exist"),
+        (("photos.csv", "--candidates", "tags", "--device", "abacus"), "--device abacus cannot be used here"),
+    ],
+)
+def test_a_mistake_is_one_sentence(here, arguments, sentence):
+    assert sentence in told(propml("audit", *arguments, "--out", "new"))
+    assert not (here / "new").exists()
+
+
+def test_nothing_to_audit_is_a_usage_error():
+    done = propml("audit")
+    assert done.code == 2
+    assert "name the file to audit" in done.err
+
+
+def test_the_help_teaches_by_example():
+    shown = propml("audit", "--help")
+    assert "propml audit photos.csv --candidates tags" in shown.out
+    assert "propml audit --apply decisions.csv" in shown.out
