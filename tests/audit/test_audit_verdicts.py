@@ -60,7 +60,7 @@ def scored():
     states[5] = 0
     scores = X + np.random.default_rng(3).normal(size=6)
     scores[:, 1] = -scores[:, 1]  # a label whose scores say the opposite
-    scores[:, 2] = 0.1 * scores[:, 2] + np.random.default_rng(7).normal(size=60)
+    scores[:, 2] = 0.1 * scores[:, 2] + np.random.default_rng(9).normal(size=60)
     return scores, Candidates.from_matrix(states, empty="ignore")
 
 
