@@ -4,8 +4,9 @@ All of them share their arguments:
 
 logits : Tensor
     Scores before the sigmoid, any shape; one axis, ``label_dim``, runs over the labels.
-candidates : Tensor, same shape as ``logits``
+candidates : Tensor, same shape as ``logits``, or CandidateBits
     1 for a candidate, 0 for an excluded label, -1 (or NaN) for an unknown one, which carries no loss. Any dtype.
+    :class:`propml.losses.CandidateBits` hold them in one bit each, labels in the last axis whatever ``label_dim`` is.
 label_dim : int
     The axis of the labels: ``-1`` for ``(N, C)`` and ``(N, A, C)``, ``1`` for ``(N, C, H, W)``.
 label_weight : Tensor, shape (C,), optional
@@ -18,6 +19,9 @@ mask : Tensor of bool, same shape as ``logits``, optional
 They return the shape of ``logits`` without ``label_dim``, in float32 at least: float16 and bfloat16 logits are lifted
 before anything is summed. Everything is computed in log space; value and gradient are finite for finite logits, and an
 empty candidate set contributes its excluded labels only.
+
+ProPML, BCE and ASL have fused kernels, which are used where they apply (:mod:`propml.losses.fused`). These three take
+``reduction`` ("none", "mean" or "sum" over examples): a kernel that knows it saves a pass over the gradient.
 """
 
 import math
@@ -26,18 +30,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-Lam = float | Tensor
+from propml.losses import plain
+from propml.losses.fused import Reduction, fused_or_plain
+from propml.losses.plain import Lam, Marks, entries_of, excluded_term, log_sum_exp, sum_over_labels, weighted
 
 
 def propml_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     lam: Lam = 1.0,
     label_dim: int = -1,
     label_weight: Tensor | None = None,
     example_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    reduction: Reduction = "none",
 ) -> Tensor:
     r"""ProPML: find at least one true label among the candidates, and none outside them.
 
@@ -65,28 +72,29 @@ def propml_loss(
     >>> propml_loss(logits, candidates, lam=0.5)  # -log(0.5 + 0.5) - 0.5 log(0.5)
     tensor([0.3466])
     """
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
-    excluded = _excluded_term(z, negative, label_weight)
-    if label_weight is None:
-        found = _log_sum_exp(logsigmoid(z), positive)
-        return _weighted(lam * excluded - found, example_weight)
-    weight = label_weight.to(z)
-    positive = positive & (weight > 0)
-    heaviest = torch.where(positive, weight, 0.0).amax(dim=-1)
-    share = torch.where(positive, weight, 1.0).log()  # the 1.0 stands where the set's sum does not look
-    found = _log_sum_exp(logsigmoid(z) + share, positive) - torch.where(heaviest > 0, heaviest, 1.0).log()
-    return _weighted(lam * excluded - heaviest * found, example_weight)
+    return fused_or_plain(
+        plain.propml,
+        logits,
+        candidates,
+        lam=lam,
+        label_dim=label_dim,
+        label_weight=label_weight,
+        example_weight=example_weight,
+        mask=mask,
+        reduction=reduction,
+    )
 
 
 def bce_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     lam: Lam = 1.0,
     label_dim: int = -1,
     label_weight: Tensor | None = None,
     example_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    reduction: Reduction = "none",
 ) -> Tensor:
     r"""Binary cross entropy that takes every candidate for true, summed over labels.
 
@@ -95,14 +103,22 @@ def bce_loss(
     >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1, 0]]))  # 2 log 2
     tensor([1.3863])
     """
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
-    found = _sum_over_labels(-logsigmoid(z), positive, label_weight)
-    return _weighted(found + lam * _excluded_term(z, negative, label_weight), example_weight)
+    return fused_or_plain(
+        plain.bce,
+        logits,
+        candidates,
+        lam=lam,
+        label_dim=label_dim,
+        label_weight=label_weight,
+        example_weight=example_weight,
+        mask=mask,
+        reduction=reduction,
+    )
 
 
 def asl_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     lam: Lam = 1.0,
     gamma_positive: float = 1.0,
@@ -113,6 +129,7 @@ def asl_loss(
     label_weight: Tensor | None = None,
     example_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    reduction: Reduction = "none",
 ) -> Tensor:
     r"""Asymmetric loss: easy negatives are turned down, the easiest are dropped; summed over labels.
 
@@ -130,26 +147,26 @@ def asl_loss(
     ----------
     Ridnik et al.: Asymmetric Loss for Multi-Label Classification. ICCV 2021.
     """
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
-    log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
-    focus_positive = torch.exp(gamma_positive * log_not_p)
-    if clip > 0:
-        kept = log_p.exp() - clip
-        # A floor instead of zero: the power's slope stays finite for exponents below one.
-        focus_negative = torch.where(kept > 0, kept.clamp(min=1e-8) ** gamma_negative, 0.0)
-        log_rest = torch.log((log_not_p.exp() + clip).clamp(max=1.0))
-    else:
-        focus_negative, log_rest = torch.exp(gamma_negative * log_p), log_not_p
-    if detach_focus:
-        focus_positive, focus_negative = focus_positive.detach(), focus_negative.detach()
-    found = _sum_over_labels(-focus_positive * log_p, positive, label_weight)
-    excluded = _sum_over_labels(-focus_negative * log_rest, negative, label_weight)
-    return _weighted(found + lam * excluded, example_weight)
+    return fused_or_plain(
+        plain.asl,
+        logits,
+        candidates,
+        lam=lam,
+        label_dim=label_dim,
+        label_weight=label_weight,
+        example_weight=example_weight,
+        mask=mask,
+        reduction=reduction,
+        gamma_positive=gamma_positive,
+        gamma_negative=gamma_negative,
+        clip=clip,
+        detach_focus=detach_focus,
+    )
 
 
 def propall_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     lam: Lam = 1.0,
     label_dim: int = -1,
@@ -167,26 +184,26 @@ def propall_loss(
     ----------
     Struski, Tabor, Zieliński: ProPaLL: Probabilistic Partial Label Learning. 2022.
     """
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     weight = None if label_weight is None else label_weight.to(z)
     if weight is not None:
         positive = positive & (weight > 0)
-    none_fires = _sum_over_labels(-logsigmoid(-z), positive, weight)  # s = -log Π (1 - p)
+    none_fires = sum_over_labels(-logsigmoid(-z), positive, weight)  # s = -log Π (1 - p)
     # log(1 - exp(-s)): below log(eps) the sum s is Σ w exp(z) to the last digit, so its logarithm is taken directly.
     share = z if weight is None else z + torch.where(positive, weight, 1.0).log()
-    log_tiny = _log_sum_exp(share, positive)
+    log_tiny = log_sum_exp(share, positive)
     tiny = log_tiny < math.log(torch.finfo(z.dtype).eps)
     regular = torch.where(tiny, 1.0, none_fires)
     log_regular = torch.where(
         regular < math.log(2), torch.log(-torch.expm1(-regular)), torch.log1p(-torch.exp(-regular))
     )
     found = torch.where(positive.any(dim=-1), torch.where(tiny, log_tiny, log_regular), 0.0)
-    return _weighted(lam * _excluded_term(z, negative, label_weight) - found, example_weight)
+    return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
 def power_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     lam: Lam = 1.0,
     order: Lam = 0.5,
@@ -212,10 +229,10 @@ def power_loss(
     BCE gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when
     one candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
     """
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     log_p = logsigmoid(z)
     counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
-    size = _sum_over_labels(torch.ones_like(z), counted, label_weight)
+    size = sum_over_labels(torch.ones_like(z), counted, label_weight)
     safe_size = torch.where(size > 0, size, 1.0)
     a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
     tiny = a < 1e-3  # there the power mean is the geometric one to float precision, and 1/a would lose digits
@@ -223,16 +240,16 @@ def power_loss(
     scaled = safe_a.unsqueeze(-1) * log_p
     if label_weight is not None:
         scaled = scaled + torch.where(counted, label_weight.to(z), 1.0).log()
-    power_mean = (_log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
-    geometric_mean = _sum_over_labels(log_p, counted, label_weight) / safe_size
+    power_mean = (log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
+    geometric_mean = sum_over_labels(log_p, counted, label_weight) / safe_size
     found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
     found = torch.where(size > 0, found, 0.0)
-    return _weighted(lam * _excluded_term(z, negative, label_weight) - found, example_weight)
+    return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
 def unbiased_loss(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     flip_rate: Lam,
     miss_rate: Lam = 0.0,
@@ -268,12 +285,12 @@ def unbiased_loss(
     )
     if label_weight is not None:
         entries = entries * label_weight.to(entries)
-    return _weighted(entries.sum(dim=-1), example_weight)
+    return weighted(entries.sum(dim=-1), example_weight)
 
 
 def unbiased_entries(
     logits: Tensor,
-    candidates: Tensor,
+    candidates: Marks,
     *,
     flip_rate: Lam,
     miss_rate: Lam = 0.0,
@@ -286,54 +303,9 @@ def unbiased_entries(
             raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
     if isinstance(flip_rate, float | int) and isinstance(miss_rate, float | int) and flip_rate + miss_rate >= 1:
         raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")
-    z, positive, negative = _entries(logits, candidates, mask, label_dim)
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     if_true, if_false = -logsigmoid(z), -logsigmoid(-z)
     observed = (1 - flip_rate) * if_true - miss_rate * if_false
     absent = (1 - miss_rate) * if_false - flip_rate * if_true
     entries = torch.where(positive, observed, torch.where(negative, absent, 0.0))
     return entries / (1 - flip_rate - miss_rate)
-
-
-def _entries(logits: Tensor, candidates: Tensor, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis."""
-    if candidates.shape != logits.shape:
-        raise ValueError(
-            f"candidates have shape {tuple(candidates.shape)}, logits {tuple(logits.shape)}; give one entry per logit"
-        )
-    if not logits.is_floating_point():
-        raise ValueError(f"logits are {logits.dtype}; give floating-point scores before the sigmoid")
-    lifted = torch.promote_types(logits.dtype, torch.float32)
-    z = logits.to(lifted).movedim(label_dim, -1)
-    marks = candidates.movedim(label_dim, -1)
-    if marks.dtype == torch.bool:
-        positive, negative = marks, ~marks
-    else:
-        positive, negative = marks > 0.5, (marks > -0.5) & (marks <= 0.5)
-    if mask is not None:
-        if mask.shape != logits.shape or mask.dtype != torch.bool:
-            raise ValueError(f"mask is {mask.dtype} of shape {tuple(mask.shape)}; give bool of the logits' shape")
-        counted = mask.movedim(label_dim, -1)
-        positive, negative = positive & counted, negative & counted
-    return z, positive, negative
-
-
-def _log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
-    """log Σ exp over the chosen entries of the last axis; 0, without gradient, where none is chosen."""
-    # A finite stand-in for -inf: with -inf an empty row would have the gradient NaN, even where it is not used.
-    total = torch.logsumexp(torch.where(chosen, values, torch.finfo(values.dtype).min / 2), dim=-1)
-    return torch.where(chosen.any(dim=-1), total, 0.0)
-
-
-def _sum_over_labels(values: Tensor, chosen: Tensor, weight: Tensor | None) -> Tensor:
-    """Σ over the chosen entries of the last axis, each label by its weight."""
-    kept = torch.where(chosen, values, 0.0)
-    return (kept if weight is None else kept * weight.to(kept)).sum(dim=-1)
-
-
-def _excluded_term(z: Tensor, negative: Tensor, weight: Tensor | None) -> Tensor:
-    """-Σ log(1 - p) over the labels outside the candidate set."""
-    return _sum_over_labels(-logsigmoid(-z), negative, weight)
-
-
-def _weighted(values: Tensor, example_weight: Tensor | None) -> Tensor:
-    return values if example_weight is None else values * example_weight.to(values)

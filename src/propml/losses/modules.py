@@ -7,8 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from propml.losses import functional
+from propml.losses.candidate_bits import CandidateBits
+from propml.losses.fused import Reduction, reduced
 
-Reduction = Literal["mean", "sum", "none"]
+# These reduce by themselves, in the kernel.
+REDUCING = (functional.propml_loss, functional.bce_loss, functional.asl_loss)
 
 
 class CandidateLoss(nn.Module):
@@ -51,9 +54,15 @@ class CandidateLoss(nn.Module):
         self.register_buffer("label_weight", label_weight)
 
     def forward(
-        self, logits: Tensor, candidates: Tensor, *, example_weight: Tensor | None = None, mask: Tensor | None = None
+        self,
+        logits: Tensor,
+        candidates: Tensor | CandidateBits,
+        *,
+        example_weight: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """One scalar (or one value per example with ``reduction="none"``)."""
+        own: dict[str, Any] = {"reduction": self.reduction} if self.function in REDUCING else {}
         values = self.function(
             logits,
             candidates,
@@ -62,10 +71,9 @@ class CandidateLoss(nn.Module):
             example_weight=example_weight,
             mask=mask,
             **self.options,
+            **own,
         )
-        if self.reduction == "none":
-            return values
-        return values.mean() if self.reduction == "mean" else values.sum()
+        return values if own else reduced(values, self.reduction)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.options.items())
@@ -178,7 +186,12 @@ class UnbiasedLoss(CandidateLoss):
         self.clamp = clamp
 
     def forward(
-        self, logits: Tensor, candidates: Tensor, *, example_weight: Tensor | None = None, mask: Tensor | None = None
+        self,
+        logits: Tensor,
+        candidates: Tensor | CandidateBits,
+        *,
+        example_weight: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         if self.clamp is None:
             return super().forward(logits, candidates, example_weight=example_weight, mask=mask)

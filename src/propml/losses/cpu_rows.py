@@ -1,0 +1,49 @@
+"""Rows on the CPU: by the compiled library where there is a C compiler, otherwise in blocks of PyTorch operations.
+
+Arithmetic costs more here than memory, so value and gradient are always computed together, and the gradient is the only
+memory of the logits' size.
+"""
+
+import torch
+from torch import Tensor
+
+from propml.losses import compiled_rows, cpu_blocks
+from propml.losses.rows import Rows
+
+
+def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
+    """Whether the forward pass writes the gradient."""
+    return True
+
+
+def takes_label_weight() -> bool:
+    """Whether label weights are fused."""
+    return compiled_rows.library() is not None
+
+
+def losses(rows: Rows, scale: float = 1.0) -> tuple[Tensor, None]:
+    """One value per row times ``scale``; nothing has to be kept for :func:`gradient`."""
+    return _compute(rows, scale, None, None), None
+
+
+def losses_and_gradient(rows: Rows, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
+    slopes = torch.empty(rows.logits.shape, dtype=rows.logits.dtype)
+    return _compute(rows, scale, None, slopes), slopes
+
+
+def gradient(rows: Rows, stats: object, grad_output: Tensor) -> Tensor:
+    """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)``."""
+    slopes = torch.empty(rows.logits.shape, dtype=rows.logits.dtype)
+    _compute(rows, 1.0, grad_output, slopes)
+    return slopes
+
+
+def scale_(buffer: Tensor, factor: Tensor) -> Tensor:
+    """Multiply in place by one number; nothing is touched when that is 1."""
+    return buffer if factor.item() == 1 else buffer.mul_(factor)
+
+
+def _compute(rows: Rows, scale: float, incoming: Tensor | None, slopes: Tensor | None) -> Tensor:
+    engine = cpu_blocks if compiled_rows.library() is None else compiled_rows
+    return engine.compute(rows, scale, incoming, slopes)

@@ -1,0 +1,160 @@
+"""The fused path of a loss: when it is taken, and how it takes part in automatic differentiation.
+
+There are two ways to a gradient. Where the loss is reduced to one number, the forward pass knows all but one factor of
+the gradient: it writes the gradient at once, and the backward pass multiplies it by the incoming number (a GPU does not
+even touch it when that is 1). Where one value per example is returned, a GPU computes the gradient in the backward pass
+from the logits and two numbers per row; and so it does for float16 and for few, very long rows. On the CPU, where
+arithmetic costs more than memory, the gradient is always written at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from propml.losses import cpu_rows, custom_ops, plain  # noqa: F401  the first registers torch.ops.propml
+from propml.losses.candidate_bits import CandidateBits
+from propml.losses.engines import HAS_TRITON, INTERPRETED, engine_of
+from propml.losses.plain import Lam, Marks
+from propml.losses.rows import Problem
+
+Reduction = Literal["mean", "sum", "none"]
+
+GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+CPU_TYPES = (torch.float32, torch.bfloat16)
+CPU_LOSSES = (plain.propml, plain.bce)
+TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
+
+
+def fused_or_plain(
+    plain: Callable[..., Tensor],
+    logits: Tensor,
+    candidates: Marks,
+    *,
+    lam: Lam,
+    label_dim: int,
+    label_weight: Tensor | None,
+    example_weight: Tensor | None,
+    mask: Tensor | None,
+    reduction: Reduction,
+    **options: float,
+) -> Tensor:
+    """The loss ``plain`` of :mod:`propml.losses.plain` by its kernel, or as it is where the kernel does not apply."""
+    problem = Problem(plain, candidates, lam, label_dim, label_weight, example_weight, mask, options)
+    if not is_fusable(logits, problem):
+        return reduced(problem.plain_values(logits), reduction)
+    if torch.compiler.is_compiling():
+        values = torch.ops.propml.row_losses(*problem.rows(logits))[0]
+        return reduced(values.view(problem.lead(logits)), reduction)
+    engine = engine_of(logits.device.type)
+    if not (torch.is_grad_enabled() and logits.requires_grad):
+        values = engine.losses(problem.rows(logits))[0]
+        return reduced(values.view(problem.lead(logits)), reduction)
+    if engine.gradient_at_once(logits, logits.shape[label_dim], reduction != "none"):
+        return _GradientAtOnce.apply(logits, problem, engine, reduction)
+    return reduced(_GradientLater.apply(logits, problem, engine), reduction)
+
+
+def is_fusable(logits: Tensor, problem: Problem) -> bool:
+    """Whether the fused path gives what the plain one would; what is refused here, the plain path computes or tells."""
+    compiling = torch.compiler.is_compiling()
+    if logits.device.type == "cuda" or INTERPRETED:
+        able = HAS_TRITON and logits.dtype in GPU_TYPES
+    else:  # torch.compile fuses the plain formula well on the CPU
+        able = logits.device.type == "cpu" and not compiling and logits.dtype in CPU_TYPES
+        able = able and problem.plain in CPU_LOSSES
+        able = able and (problem.label_weight is None or cpu_rows.takes_label_weight())
+    if not able or logits.numel() == 0 or not -logits.ndim <= problem.label_dim < logits.ndim:
+        return False
+    if torch._C._are_functorch_transforms_active() or not (compiling or type(logits) in TENSORS):
+        return False
+    lead, n_labels = problem.lead(logits), logits.shape[problem.label_dim]
+    candidates, mask, lam = problem.candidates, problem.mask, problem.lam
+    label_weight, example_weight = problem.label_weight, problem.example_weight
+    return (
+        candidates.shape == ((*lead, n_labels) if isinstance(candidates, CandidateBits) else logits.shape)
+        and candidates.device == logits.device
+        and (mask is None or (mask.dtype == torch.bool and mask.shape == logits.shape))
+        and (isinstance(lam, float | int) or (_is_per_row(lam, lead, logits) and _keeps_type(lam)))
+        and (example_weight is None or _is_per_row(example_weight, lead, logits))
+        and (label_weight is None or (label_weight.shape == (n_labels,) and not label_weight.requires_grad))
+    )
+
+
+def reduced(values: Tensor, reduction: Reduction) -> Tensor:
+    """One value per example, or their mean or sum."""
+    if reduction == "none":
+        return values
+    return values.mean() if reduction == "mean" else values.sum()
+
+
+class _GradientAtOnce(torch.autograd.Function):
+    """The forward pass writes the gradient. It is given away by the first backward pass, later ones compute it anew."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any, reduction: Reduction) -> Tensor:
+        rows = problem.rows(logits)
+        scale = 1.0 / len(rows.logits) if reduction == "mean" else 1.0
+        values, ctx.gradient = engine.losses_and_gradient(rows, scale)
+        ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
+        ctx.save_for_backward(logits, rows.marks)
+        return values.view(problem.lead(logits)) if reduction == "none" else values.sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, _ = ctx.saved_tensors  # fails, as it should, where they were changed in between
+        if ctx.gradient is None or torch.is_grad_enabled():
+            return _plain_gradient(ctx.problem, ctx.reduction, logits, grad_output), None, None, None
+        gradient, ctx.gradient = ctx.gradient, None
+        if ctx.reduction == "none":
+            gradient.mul_(grad_output.reshape(-1, 1))
+        else:
+            ctx.engine.scale_(gradient, grad_output)
+        return ctx.problem.shaped_like(gradient, logits), None, None, None
+
+
+class _GradientLater(torch.autograd.Function):
+    """The forward pass keeps two numbers per row, the backward pass computes the gradient from them."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any) -> Tensor:
+        rows = problem.rows(logits)
+        values, stats = engine.losses(rows)
+        ctx.problem, ctx.engine = problem, engine
+        ctx.save_for_backward(logits, rows.marks, stats)
+        return values.view(problem.lead(logits))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        logits, _, stats = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return _plain_gradient(ctx.problem, "none", logits, grad_output), None, None
+        incoming = grad_output.reshape(-1)
+        incoming = incoming if incoming.stride(0) in (0, 1) else incoming.contiguous()
+        gradient = ctx.engine.gradient(ctx.problem.rows(logits), stats, incoming)
+        return ctx.problem.shaped_like(gradient, logits), None, None
+
+
+def _plain_gradient(problem: Problem, reduction: Reduction, logits: Tensor, grad_output: Tensor) -> Tensor:
+    """The gradient by the plain formula: with ``create_graph`` it can itself be differentiated."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        z = logits if again else logits.detach().requires_grad_()
+        value = reduced(problem.plain_values(z), reduction)
+        return torch.autograd.grad(value, z, grad_output, create_graph=again)[0]
+
+
+def _is_per_row(values: Any, lead: torch.Size, logits: Tensor) -> bool:
+    """Whether the values say something to each row of the logits, and need no gradient themselves."""
+    if not isinstance(values, Tensor) or values.requires_grad or values.device != logits.device:
+        return False
+    spare = len(lead) - values.ndim
+    return spare >= 0 and all(own in (1, length) for own, length in zip(values.shape, lead[spare:], strict=True))
+
+
+def _keeps_type(lam: Tensor) -> bool:
+    """Whether the loss stays in float32 when it is multiplied by λ."""
+    return lam.ndim == 0 or torch.promote_types(lam.dtype, torch.float32) == torch.float32

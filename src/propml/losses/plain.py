@@ -1,0 +1,132 @@
+"""ProPML, BCE and ASL as formulas that PyTorch differentiates by itself, and the steps that all losses share.
+
+What a kernel cannot do, and every float64 loss, is computed here; the kernels are tested against it.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from propml.losses.candidate_bits import CandidateBits
+
+Lam = float | Tensor
+Marks = Tensor | CandidateBits
+
+
+def propml(
+    logits: Tensor,
+    candidates: Marks,
+    *,
+    lam: Lam,
+    label_dim: int,
+    label_weight: Tensor | None,
+    example_weight: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """See :func:`propml.losses.propml_loss`."""
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
+    excluded = excluded_term(z, negative, label_weight)
+    if label_weight is None:
+        found = log_sum_exp(logsigmoid(z), positive)
+        return weighted(lam * excluded - found, example_weight)
+    weight = label_weight.to(z)
+    positive = positive & (weight > 0)
+    heaviest = torch.where(positive, weight, 0.0).amax(dim=-1)
+    share = torch.where(positive, weight, 1.0).log()  # the 1.0 stands where the set's sum does not look
+    found = log_sum_exp(logsigmoid(z) + share, positive) - torch.where(heaviest > 0, heaviest, 1.0).log()
+    return weighted(lam * excluded - heaviest * found, example_weight)
+
+
+def bce(
+    logits: Tensor,
+    candidates: Marks,
+    *,
+    lam: Lam,
+    label_dim: int,
+    label_weight: Tensor | None,
+    example_weight: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """See :func:`propml.losses.bce_loss`."""
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
+    found = sum_over_labels(-logsigmoid(z), positive, label_weight)
+    return weighted(found + lam * excluded_term(z, negative, label_weight), example_weight)
+
+
+def asl(
+    logits: Tensor,
+    candidates: Marks,
+    *,
+    lam: Lam,
+    label_dim: int,
+    label_weight: Tensor | None,
+    example_weight: Tensor | None,
+    mask: Tensor | None,
+    gamma_positive: float,
+    gamma_negative: float,
+    clip: float,
+    detach_focus: bool,
+) -> Tensor:
+    """See :func:`propml.losses.asl_loss`."""
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
+    log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
+    focus_positive = torch.exp(gamma_positive * log_not_p)
+    if clip > 0:
+        kept = log_p.exp() - clip
+        # A floor instead of zero: the power's slope stays finite for exponents below one.
+        focus_negative = torch.where(kept > 0, kept.clamp(min=1e-8) ** gamma_negative, 0.0)
+        log_rest = torch.log((log_not_p.exp() + clip).clamp(max=1.0))
+    else:
+        focus_negative, log_rest = torch.exp(gamma_negative * log_p), log_not_p
+    if detach_focus:
+        focus_positive, focus_negative = focus_positive.detach(), focus_negative.detach()
+    found = sum_over_labels(-focus_positive * log_p, positive, label_weight)
+    excluded = sum_over_labels(-focus_negative * log_rest, negative, label_weight)
+    return weighted(found + lam * excluded, example_weight)
+
+
+def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis."""
+    if isinstance(candidates, CandidateBits):
+        candidates = candidates.to_matrix().movedim(-1, label_dim)
+    if candidates.shape != logits.shape:
+        raise ValueError(
+            f"candidates have shape {tuple(candidates.shape)}, logits {tuple(logits.shape)}; give one entry per logit"
+        )
+    if not logits.is_floating_point():
+        raise ValueError(f"logits are {logits.dtype}; give floating-point scores before the sigmoid")
+    lifted = torch.promote_types(logits.dtype, torch.float32)
+    z = logits.to(lifted).movedim(label_dim, -1)
+    marks = candidates.movedim(label_dim, -1)
+    if marks.dtype == torch.bool:
+        positive, negative = marks, ~marks
+    else:
+        positive, negative = marks > 0.5, (marks > -0.5) & (marks <= 0.5)
+    if mask is not None:
+        if mask.shape != logits.shape or mask.dtype != torch.bool:
+            raise ValueError(f"mask is {mask.dtype} of shape {tuple(mask.shape)}; give bool of the logits' shape")
+        counted = mask.movedim(label_dim, -1)
+        positive, negative = positive & counted, negative & counted
+    return z, positive, negative
+
+
+def log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
+    """log Σ exp over the chosen entries of the last axis; 0, without gradient, where none is chosen."""
+    # A finite stand-in for -inf: with -inf an empty row would have the gradient NaN, even where it is not used.
+    total = torch.logsumexp(torch.where(chosen, values, torch.finfo(values.dtype).min / 2), dim=-1)
+    return torch.where(chosen.any(dim=-1), total, 0.0)
+
+
+def sum_over_labels(values: Tensor, chosen: Tensor, weight: Tensor | None) -> Tensor:
+    """Σ over the chosen entries of the last axis, each label by its weight."""
+    kept = torch.where(chosen, values, 0.0)
+    return (kept if weight is None else kept * weight.to(kept)).sum(dim=-1)
+
+
+def excluded_term(z: Tensor, negative: Tensor, weight: Tensor | None) -> Tensor:
+    """-Σ log(1 - p) over the labels outside the candidate set."""
+    return sum_over_labels(-logsigmoid(-z), negative, weight)
+
+
+def weighted(values: Tensor, example_weight: Tensor | None) -> Tensor:
+    return values if example_weight is None else values * example_weight.to(values)

@@ -1,0 +1,222 @@
+/* The losses on rows for the CPU: one pass over a row gives its value and all but one factor of its gradient.
+
+   Compiled when it is first needed (compiled_rows.py). The loops are written so that a compiler turns each into vector
+   instructions without being allowed to ignore NaN: no branches, no calls, what is selected is multiplied by 0 or 1.
+   The formulas are those of triton_kernels.py. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { PROPML = 0, BCE = 1 };
+enum { MARKS_UINT8 = 0, MARKS_INT8 = 1, MARKS_FLOAT = 2, MARKS_BITS = 3 };
+
+static const float TINY = 1e-20f; /* below it a set's sum of probabilities is taken relative to its largest one */
+
+/* exp(x) for x of at most 80, to the last digits; 0 below -80, because numbers near the end of float32 are slow. */
+static inline float power(float x)
+{
+    float c = x < -80.0f ? -80.0f : x;
+    int32_t whole = (int32_t)(c * 1.44269504f + 126.5f) - 126;
+    /* c - whole * log(2), in two steps so that no digit is lost. */
+    float f = (c - (float)whole * 0.693145752f) - (float)whole * 1.42860677e-6f;
+    float s = 1.98756912e-4f;
+    s = s * f + 1.39819994e-3f;
+    s = s * f + 8.33345205e-3f;
+    s = s * f + 4.16657962e-2f;
+    s = s * f + 1.66666657e-1f;
+    s = s * f + 0.5f;
+    s = s * f * f + f + 1.0f;
+    int32_t bits = (whole + 127) * (1 << 23);
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < -80.0f ? 0.0f : s * scale;
+}
+
+/* p = sigmoid(z), q = sigmoid(-z) and -log(max(p, q)). */
+static inline void logistic(float z, float *p, float *q, float *small)
+{
+    float t = power(z > 80.0f ? 80.0f : z);
+    *q = 1.0f / (1.0f + t);
+    *p = t * *q;
+    float x = *p < *q ? *p : *q;
+    float ratio = x * 1.0561895370483398f - 0.8472030162811279f;
+    ratio = ratio * x + 0.6164652705192566f;
+    ratio = ratio * x + 0.0991033986210823f;
+    ratio = ratio * x + 0.2607432007789612f;
+    ratio = ratio * x + 0.33291497826576233f;
+    ratio = ratio * x + 0.5f;
+    ratio = ratio * x + 1.0f;
+    *small = x * ratio;
+}
+
+/* 1 for candidates and 1 for excluded labels, or their weights; an unknown or masked entry has 0 in both. */
+static void read_marks(const void *marks, int type, const uint8_t *known, const uint8_t *mask, const float *weight,
+                       int positive_weights_only, int64_t n, float *restrict in, float *restrict out)
+{
+    if (type == MARKS_UINT8) {
+        const uint8_t *m = marks;
+        for (int64_t j = 0; j < n; j++) {
+            in[j] = m[j] > 0;
+            out[j] = m[j] == 0;
+        }
+    } else if (type == MARKS_INT8) {
+        const int8_t *m = marks;
+        for (int64_t j = 0; j < n; j++) {
+            in[j] = m[j] > 0;
+            out[j] = m[j] == 0;
+        }
+    } else if (type == MARKS_FLOAT) {
+        const float *m = marks;
+        for (int64_t j = 0; j < n; j++) {
+            in[j] = m[j] > 0.5f;
+            out[j] = (m[j] > -0.5f) & (m[j] <= 0.5f); /* NaN is neither */
+        }
+    } else {
+        const uint8_t *m = marks;
+        for (int64_t start = 0; start < n; start += 8) {
+            int end = n - start < 8 ? n - start : 8;
+            unsigned told = known ? known[start / 8] : 255u, set = m[start / 8] & told, rest = told & ~set;
+            for (int k = 0; k < end; k++) {
+                in[start + k] = (set >> k) & 1u;
+                out[start + k] = (rest >> k) & 1u;
+            }
+        }
+    }
+    if (mask)
+        for (int64_t j = 0; j < n; j++) {
+            in[j] *= mask[j];
+            out[j] *= mask[j];
+        }
+    if (weight)
+        for (int64_t j = 0; j < n; j++) {
+            in[j] *= positive_weights_only && !(weight[j] > 0) ? 0.0f : weight[j];
+            out[j] *= weight[j];
+        }
+}
+
+/* The sums over candidates and excluded labels; what they count is replaced by their slopes. */
+static inline void walk(int kind, const float *restrict z, int64_t n, float *restrict in, float *restrict out,
+                        float *excluded, float *found)
+{
+    float sum_in = 0.0f, sum_out = 0.0f;
+    for (int64_t j = 0; j < n; j++) {
+        float p, q, small;
+        logistic(z[j], &p, &q, &small);
+        float above = z[j] > 0.0f ? z[j] : 0.0f;
+        float share = kind == PROPML ? in[j] * p : in[j];
+        sum_out += out[j] * (above + small);
+        sum_in += kind == PROPML ? share : share * (above - z[j] + small);
+        in[j] = share * q;
+        out[j] *= p;
+    }
+    *found = sum_in;
+    *excluded = sum_out;
+}
+
+/* A set that is empty (the result is 0), or whose probabilities are all tiny: relative to the largest of them. */
+static float tiny_set(const float *z, int64_t n, float *restrict in, double *log_found)
+{
+    float top = -INFINITY;
+    double found = 0;
+    for (int64_t j = 0; j < n; j++)
+        if (in[j] > 0 && z[j] > top)
+            top = z[j];
+    top = top > 0 ? 0 : top;
+    for (int64_t j = 0; j < n; j++)
+        if (in[j] > 0) {
+            float p, q, small;
+            logistic(z[j], &p, &q, &small);
+            in[j] *= expf((z[j] < 0 ? z[j] : 0) - top) * (p > q ? p : q);
+            found += in[j];
+            in[j] *= q;
+        }
+    *log_found = found > 0 ? top + log(found) : 0;
+    return (float)found;
+}
+
+static void write_bfloat16(const float *from, uint16_t *to, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t bits;
+        memcpy(&bits, from + j, sizeof bits);
+        to[j] = from[j] != from[j] ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16; /* ties to even */
+    }
+}
+
+static void read_bfloat16(const uint16_t *from, float *to, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t bits = (uint32_t)from[j] << 16;
+        memcpy(to + j, &bits, sizeof bits);
+    }
+}
+
+/* Rows first to last. Strides count entries; lam_rows, weights and incoming may be NULL, and so may gradient.
+   scratch holds 3 * n_labels numbers. */
+void propml_rows(int kind, int64_t first, int64_t last, int64_t n_labels, const void *logits, int64_t logit_stride,
+                 int is_bfloat16, const void *marks, int64_t mark_stride, int mark_type, const uint8_t *known,
+                 const uint8_t *mask, int64_t mask_stride, const float *label_weight, const float *lam_rows,
+                 int64_t lam_stride, float lam, const float *weights, int64_t weight_stride, const float *incoming,
+                 int64_t incoming_stride, float scale, float *values, void *gradient, float *scratch)
+{
+    float *restrict in = scratch, *restrict out = scratch + n_labels;
+    int64_t mark_size = mark_type == MARKS_FLOAT ? 4 : 1;
+    for (int64_t i = first; i < last; i++) {
+        const float *z = (const float *)logits + i * logit_stride;
+        if (is_bfloat16) {
+            read_bfloat16((const uint16_t *)logits + i * logit_stride, scratch + 2 * n_labels, n_labels);
+            z = scratch + 2 * n_labels;
+        }
+        const void *row_marks = (const char *)marks + i * mark_stride * mark_size;
+        const uint8_t *row_known = known ? known + i * mark_stride : 0, *row_mask = mask ? mask + i * mask_stride : 0;
+        read_marks(row_marks, mark_type, row_known, row_mask, label_weight, kind == PROPML, n_labels, in, out);
+        float heaviest = 1.0f;
+        if (label_weight && kind == PROPML) {
+            heaviest = 0.0f;
+            for (int64_t j = 0; j < n_labels; j++)
+                heaviest = in[j] > heaviest ? in[j] : heaviest;
+        }
+        float excluded, found;
+        if (kind == PROPML) /* spelled out, so that each becomes a loop of its own */
+            walk(PROPML, z, n_labels, in, out, &excluded, &found);
+        else
+            walk(BCE, z, n_labels, in, out, &excluded, &found);
+        float factor = scale * (weights ? weights[i * weight_stride] : 1.0f);
+        factor *= incoming ? incoming[i * incoming_stride] : 1.0f;
+        float push = factor * (lam_rows ? lam_rows[i * lam_stride] : lam), pull = factor;
+        float value = push * excluded;
+        if (kind == PROPML) {
+            double log_found;
+            if (found < TINY) {
+                read_marks(row_marks, mark_type, row_known, row_mask, label_weight, 1, n_labels, in, out);
+                found = tiny_set(z, n_labels, in, &log_found);
+                if (gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
+                    for (int64_t j = 0; j < n_labels; j++) {
+                        float p, q, small;
+                        logistic(z[j], &p, &q, &small);
+                        out[j] *= p;
+                    }
+            } else {
+                log_found = log(found);
+            }
+            int empty = found == 0;
+            value -= empty ? 0 : factor * heaviest * (log_found - (label_weight ? log(heaviest) : 0));
+            pull = empty ? 0 : factor * heaviest / found;
+        } else {
+            value += factor * found;
+        }
+        values[i] = value;
+        if (!gradient)
+            continue;
+        if (is_bfloat16) {
+            for (int64_t j = 0; j < n_labels; j++)
+                out[j] = push * out[j] - pull * in[j];
+            write_bfloat16(out, (uint16_t *)gradient + i * n_labels, n_labels);
+        } else {
+            float *restrict slopes = (float *)gradient + i * n_labels;
+            for (int64_t j = 0; j < n_labels; j++)
+                slopes[j] = push * out[j] - pull * in[j];
+        }
+    }
+}

@@ -1,0 +1,188 @@
+"""Rows on a GPU: which kernel runs with which tile, launched with little work on the host."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+import triton  # type: ignore[import-not-found,unused-ignore]
+from torch import Tensor
+
+from propml.losses import plain
+from propml.losses import triton_kernels as kernels
+from propml.losses.rows import KINDS, Rows
+
+FEW_ROWS = 4096  # fewer programs than these, each walking along a row, leave much of a GPU idle
+
+
+class Tile(NamedTuple):
+    """What one program works on: so many rows, so many labels of each at a time, with so many warps."""
+
+    rows: int
+    block: int
+    warps: int
+
+
+# Up to so many labels a program holds whole rows; beyond, it walks along one.
+# Chosen on an H200 by `python benchmarks/loss.py --tune`.
+SHORT: dict[int, Tile] = {
+    16: Tile(64, 16, 4),
+    32: Tile(32, 32, 4),
+    64: Tile(16, 64, 4),
+    128: Tile(8, 128, 4),
+    256: Tile(4, 256, 4),
+    512: Tile(2, 512, 4),
+    1024: Tile(1, 1024, 2),
+    2048: Tile(1, 2048, 4),
+    4096: Tile(1, 4096, 8),
+    8192: Tile(1, 8192, 16),
+}
+PACKED: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 4)}  # taking bits apart is work for more threads
+LONG = Tile(1, 4096, 8)
+SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
+SCALE = Tile(1, 4096, 8)
+SCALE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
+SMALL = 1 << 17  # below so many entries a ready-made multiplication is quicker than a kernel that may be spared it
+
+# A compiled kernel takes its constants among its arguments since Triton 3.4.
+LAUNCHES_COMPILED = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 4)
+_compiled: dict[tuple, Any] = {}
+
+
+def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
+    """Whether the forward pass writes the gradient: to read the logits again can be cheaper than to write twice."""
+    few_long_rows = n_labels > max(SHORT) and logits.numel() < FEW_ROWS * n_labels
+    # In float16 a gradient that is written too early could vanish before a loss scaler multiplies it.
+    return reduced and logits.dtype != torch.float16 and not few_long_rows
+
+
+def tile_of(n_labels: int, packed: bool) -> Tile:
+    """The tile of a forward pass."""
+    return (PACKED if packed else SHORT).get(max(16, triton.next_power_of_2(n_labels)), LONG)
+
+
+def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
+    """One value per row times ``scale``, and what :func:`gradient` needs to know of ProPML's sets."""
+    n_rows, n_labels = rows.logits.shape
+    values = torch.empty(n_rows, dtype=torch.float32, device=rows.logits.device)
+    stats = None
+    if rows.kind == KINDS[plain.propml]:
+        stats = torch.empty((2, n_rows), dtype=torch.float32, device=rows.logits.device)
+    _forward(rows, scale, values, stats, None, tile or tile_of(n_labels, rows.packed))
+    return values, stats
+
+
+def losses_and_gradient(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
+    """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
+    n_rows, n_labels = rows.logits.shape
+    values = torch.empty(n_rows, dtype=torch.float32, device=rows.logits.device)
+    slopes = torch.empty((n_rows, n_labels), dtype=rows.logits.dtype, device=rows.logits.device)
+    _forward(rows, scale, values, None, slopes, tile or tile_of(n_labels, rows.packed))
+    return values, slopes
+
+
+def gradient(rows: Rows, stats: Tensor | None, grad_output: Tensor, *, tile: Tile | None = None) -> Tensor:
+    """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)`` of stride 0 or 1."""
+    n_rows, n_labels = rows.logits.shape
+    slopes = torch.empty((n_rows, n_labels), dtype=rows.logits.dtype, device=rows.logits.device)
+    tile = tile or SLOPES[min(1024, max(16, triton.next_power_of_2(n_labels)))]
+    grid = (triton.cdiv(n_rows, tile.rows), triton.cdiv(n_labels, tile.block), 1)
+    _launch(kernels.slopes, grid, rows, 1.0, (grad_output, stats, slopes), grad_output.stride(0), tile)
+    return slopes
+
+
+def scale_(buffer: Tensor, factor: Tensor) -> Tensor:
+    """Multiply a contiguous buffer in place by a number on the device; it is not touched when that is 1."""
+    n_entries = buffer.numel()
+    if n_entries <= SMALL and buffer.dtype == factor.dtype:  # with another type the factor would be rounded to it
+        return buffer.mul_(factor)
+    align = _alignment(n_entries, buffer)
+    grid = (min(SCALE_PROGRAMS, triton.cdiv(n_entries, SCALE.block)), 1, 1)
+    _run(kernels.scale_unless_one, grid, SCALE.warps, (buffer, factor), (n_entries // align,), (), (align, SCALE.block))
+    return buffer
+
+
+def _forward(rows: Rows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile) -> None:
+    n_rows, n_labels = rows.logits.shape
+    kernel = kernels.short_rows if n_labels <= tile.block else kernels.long_rows
+    _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, (values, stats, slopes), 1, tile)
+
+
+def _launch(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    rows: Rows,
+    scale: float,
+    outputs: tuple[Tensor, Tensor | None, Tensor | None],
+    value_stride: int,
+    tile: Tile,
+) -> None:
+    """Launch a kernel on rows."""
+    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed = rows
+    n_rows, n_labels = logits.shape
+    logit_stride, mark_stride = logits.stride(0), marks.stride(0)
+    mask_stride = 0 if mask is None else mask.stride(0)
+    align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
+    pointers = (logits, marks, known, mask, label_weight, lam_rows, example_weight, *outputs)
+    numbers = (
+        logit_stride // align,
+        mark_stride if packed else mark_stride // align,
+        mask_stride // align,
+        n_rows,
+        n_labels // align,
+    )
+    constants = (
+        kind,
+        packed,
+        known is not None or mask is not None or not (packed or marks.dtype == torch.uint8),
+        align,
+        0 if lam_rows is None else lam_rows.stride(0),
+        0 if example_weight is None else example_weight.stride(0),
+        value_stride,
+        *(focus or (0.0, 0.0, 0.0, 0.0)),
+        tile.rows,
+        tile.block,
+    )
+    _run(kernel, grid, tile.warps, pointers, numbers, (lam, scale), constants)
+
+
+def _run(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    warps: int,
+    pointers: tuple[Tensor | None, ...],
+    lengths: tuple[int, ...],
+    numbers: tuple[float, ...],
+    constants: tuple,
+) -> None:
+    """Past Triton's own lookup where the kernel was compiled for these types, constants and aligned memory before."""
+    arguments = (*pointers, *lengths, *numbers, *constants)
+    addresses = 0
+    types: list[Any] = []
+    for pointer in pointers:
+        types.append(None if pointer is None else pointer.dtype)
+        addresses |= 0 if pointer is None else pointer.data_ptr()
+    device = pointers[0].device  # type: ignore[union-attr]
+    key = (kernel.__name__, device, warps, constants, *types)
+    usual = addresses % 16 == 0 and max(lengths) < 2**31
+    with _on(device):
+        if usual and key in _compiled:
+            _compiled[key][grid](*arguments)
+            return
+        compiled = kernel[grid](*arguments, num_warps=warps)
+    if usual and LAUNCHES_COMPILED and compiled is not None:  # the interpreter compiles nothing
+        _compiled[key] = compiled
+
+
+def _alignment(lengths: int, entries: Tensor) -> int:
+    """The largest power of 2 that divides the lengths, up to what one 16-byte access holds."""
+    lengths |= 16 // entries.element_size()
+    return lengths & -lengths
+
+
+def _on(device: torch.device) -> AbstractContextManager:
+    """Triton launches on the current device: change it only where it is another one."""
+    if device.type != "cuda" or device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(device)

@@ -1,0 +1,227 @@
+"""Facts about the fused path: the checks of ``fused_checks.py`` on every engine at hand, and when it is not taken."""
+
+import ctypes
+import importlib.util
+import math
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fused_checks import checks_on, random_problem
+
+from propml.losses import (
+    BCELoss,
+    CandidateBits,
+    ProPMLLoss,
+    bce_loss,
+    compiled_rows,
+    cpu_blocks,
+    cpu_rows,
+    plain,
+    propml_loss,
+)
+from propml.losses.rows import Problem
+
+has_compiler = pytest.mark.skipif(compiled_rows.library() is None, reason="there is no C compiler on this machine")
+has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU on this machine")
+engines = pytest.mark.parametrize("engine", [pytest.param("compiled", marks=has_compiler), "blocks"])
+
+
+@pytest.fixture
+def without_compiler(monkeypatch):
+    monkeypatch.setattr(compiled_rows, "library", lambda: None)
+
+
+@engines
+@pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in ("graph capture", "memory")])
+def test_on_the_cpu(check, engine, request):
+    if engine == "blocks":
+        request.getfixturevalue("without_compiler")
+    checks_on("cpu")[check]("cpu")
+
+
+@pytest.mark.parametrize("check", ["numbers per example, propml", "layouts", "second derivative"])
+def test_the_gradient_may_also_be_computed_later(check, monkeypatch):
+    monkeypatch.setattr(cpu_rows, "gradient_at_once", lambda *_: False)  # as on a GPU without a reduction
+    checks_on("cpu")[check]("cpu")
+
+
+@has_gpu
+@pytest.mark.parametrize("check", checks_on("cuda"))
+def test_on_the_gpu(check):
+    checks_on("cuda")[check]("cuda")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_the_kernels_in_tritons_interpreter():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = Path(__file__).with_name("fused_checks.py")
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+# --- values worked out by hand -----------------------------------------------------------------------------------
+
+
+@engines
+def test_values_and_gradients_by_hand(engine, request):
+    if engine == "blocks":
+        request.getfixturevalue("without_compiler")
+    # p = 1/2 everywhere: -log(1/2 + 1/2) - 0.1 * 2 log(1/2); the slopes are -p(1 - p)/Σp = -1/4 and λp = 1/20
+    logits = torch.zeros(1, 4, requires_grad=True)
+    candidates = torch.tensor([[1, 0, 1, 0]])
+    value = propml_loss(logits, candidates, lam=0.1)
+    value.backward()
+    assert value.item() == pytest.approx(0.2 * math.log(2), rel=1e-6)
+    assert logits.grad.tolist() == [pytest.approx([-0.25, 0.05, -0.25, 0.05], rel=1e-6)]
+    logits.grad = None
+    value = bce_loss(logits, candidates)
+    value.backward()
+    assert value.item() == pytest.approx(4 * math.log(2), rel=1e-6)
+    assert logits.grad.tolist() == [pytest.approx([-0.5, 0.5, -0.5, 0.5], rel=1e-6)]
+
+
+@engines
+def test_nan_logits_are_not_hidden(engine, request):
+    if engine == "blocks":
+        request.getfixturevalue("without_compiler")
+    logits = torch.zeros(3, 40)
+    logits[1, 7] = torch.nan
+    values = propml_loss(logits, (torch.arange(40) < 3).expand(3, 40))
+    assert values.isnan().tolist() == [False, True, False]
+
+
+@engines
+def test_several_blocks_and_threads_give_the_same_as_one(engine, request, monkeypatch):
+    if engine == "blocks":
+        request.getfixturevalue("without_compiler")
+    logits, candidates, _ = random_problem((37, 50), "cpu", torch.bfloat16)
+    z = logits.requires_grad_()
+    value = propml_loss(z, candidates, lam=0.2, reduction="sum")
+    (gradient,) = torch.autograd.grad(value, z)
+    monkeypatch.setattr(cpu_blocks, "BLOCK_ENTRIES", 500)
+    monkeypatch.setattr(cpu_blocks, "FOLDED_ENTRIES", 0)
+    monkeypatch.setattr(compiled_rows, "THREADED_ENTRIES", 100)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    again = propml_loss(z, candidates, lam=0.2, reduction="sum")
+    (same,) = torch.autograd.grad(again, z)
+    torch.testing.assert_close(again, value, rtol=1e-6, atol=0)
+    torch.testing.assert_close(same, gradient, rtol=2**-8, atol=0)
+
+
+# --- when it is not taken ----------------------------------------------------------------------------------------
+
+
+def is_fused(loss):
+    return "GradientAtOnce" in type(loss.grad_fn).__name__
+
+
+def problem(dtype=torch.float32):
+    logits, candidates, _ = random_problem((6, 5), "cpu", dtype)
+    return logits.requires_grad_(), candidates
+
+
+def test_what_falls_back_to_the_plain_formula():
+    logits, candidates = problem()
+    assert is_fused(propml_loss(logits, candidates))
+    assert is_fused(bce_loss(logits, candidates, lam=torch.rand(6)))
+    lam, weight = torch.rand(6, requires_grad=True), torch.rand(6, requires_grad=True)
+    assert not is_fused(propml_loss(logits, candidates, lam=lam))  # λ itself is to be learned
+    assert not is_fused(propml_loss(logits, candidates, example_weight=weight))
+    assert not is_fused(propml_loss(logits, candidates, label_weight=torch.rand(5, requires_grad=True)))
+    assert propml_loss(logits, candidates, lam=torch.rand(6).double()).dtype == torch.float64
+    assert propml_loss(logits, candidates, lam=torch.rand(3, 1)).shape == (3, 6)  # more values than examples
+    for dtype in (torch.float64, torch.float16):
+        z, s = problem(dtype)
+        assert not is_fused(propml_loss(z, s))
+    assert propml_loss(torch.zeros(0, 5, requires_grad=True), torch.zeros(0, 5)).shape == (0,)
+
+
+def test_without_a_compiler_label_weights_go_the_plain_way(without_compiler):
+    logits, candidates = problem()
+    loss = propml_loss(logits, candidates, label_weight=torch.rand(5))
+    assert not is_fused(loss)
+    assert not cpu_rows.takes_label_weight()
+
+
+@has_compiler
+def test_a_subclass_of_tensor_is_left_to_itself():
+    class Named(torch.Tensor):
+        pass
+
+    logits, candidates = problem()
+    loss = propml_loss(logits.as_subclass(Named), candidates)
+    assert isinstance(loss, Named)
+
+
+def test_errors_are_those_of_the_plain_formula():
+    logits, candidates = problem()
+    with pytest.raises(ValueError, match=r"candidates have shape \(6, 4\), logits \(6, 5\)"):
+        propml_loss(logits, candidates[:, :4])
+    with pytest.raises(ValueError, match=r"mask is torch\.float32"):
+        propml_loss(logits, candidates, mask=torch.ones(6, 5))
+    with pytest.raises(IndexError):
+        propml_loss(logits, candidates, label_dim=2)
+
+
+def test_modules_reduce_in_the_kernel():
+    logits, candidates = problem()
+    for module in (ProPMLLoss(0.3), BCELoss()):
+        assert is_fused(module(logits, candidates))
+    assert repr(ProPMLLoss(0.3)) == "ProPMLLoss(lam=0.3)"
+
+
+# --- the compiled library ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_library(monkeypatch, tmp_path):
+    """The library is looked for anew, in an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled_rows.library.cache_clear()
+    yield tmp_path
+    compiled_rows.library.cache_clear()
+
+
+@has_compiler
+def test_the_library_is_compiled_once(fresh_library, monkeypatch):
+    assert isinstance(compiled_rows.library(), ctypes.CDLL)
+    (made,) = (fresh_library / "propml" / "compiled").glob("rows-*.so")
+    compiled_rows.library.cache_clear()
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
+    assert compiled_rows.library() is not None
+    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("compiler", ["none", "false"])
+def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler):
+    monkeypatch.setenv("PROPML_COMPILER", compiler)  # the second is a program, one that always fails
+    assert compiled_rows.library() is None
+    logits, candidates = problem()
+    assert is_fused(propml_loss(logits, candidates))
+
+
+def test_the_kind_of_processor_is_told_without_proc(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda *a, **k: (_ for _ in ()).throw(OSError()))
+    assert compiled_rows._processor()
+
+
+# --- rows --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_views_where_they_can_be():
+    logits, candidates = problem()
+    rows = Problem(plain.propml, candidates, torch.tensor(0.5), -1, None, None, None, {}).rows(logits.detach())
+    assert rows.logits.data_ptr() == logits.data_ptr()
+    assert rows.marks.data_ptr() == candidates.data_ptr()
+    assert rows.lam_rows.stride() == (0,)
+    maps = torch.randn(2, 5, 3, 3)
+    bits = CandidateBits.from_matrix(torch.randint(0, 2, (2, 3, 3, 5)))
+    rows = Problem(plain.propml, bits, 1.0, 1, None, None, None, {}).rows(maps)
+    assert rows.logits.shape == (18, 5)
+    assert rows.marks.data_ptr() == bits.bits.data_ptr()
