@@ -11,6 +11,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "tune": ("optuna",),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "cluster": ("ray",),
+    "tensorboard": ("tensorboard",),
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from propml.datasets.dataset import ImageDataset
 __all__ = ["read_coco"]
 
 
-def read_coco(folder: str | Path, split: str = "train", *, name: str = "coco2014") -> ImageDataset:
+def read_coco(
+    folder: str | Path, split: str = "train", *, name: str = "coco2014", missing: Literal["error", "keep"] = "error"
+) -> ImageDataset:
     """Read one split: the images that have at least one annotation, in the order of their ids.
 
     Parameters
@@ -21,6 +24,8 @@ def read_coco(folder: str | Path, split: str = "train", *, name: str = "coco2014
     folder : path
         The folder that holds ``annotations/instances_{train,val}2014.json``, ``train2014`` and ``val2014``.
     split : {"train", "val"}
+    missing : {"error", "keep"}
+        What becomes of an image that is annotated and is not there: an error, or a row like any other.
 
     Returns
     -------
@@ -43,12 +48,14 @@ def read_coco(folder: str | Path, split: str = "train", *, name: str = "coco2014
         ) from error
     if not len(pairs) or not categories:
         raise ValueError(f"{source} has no annotations or no categories")
-    return _assemble(folder, f"{split}2014", source, categories, files, pairs, name, split)
+    found = _assemble(folder / f"{split}2014", source, categories, files, pairs, name, split)
+    if missing == "error":
+        _check_present(found.paths)
+    return found
 
 
 def _assemble(
-    folder: Path,
-    images: str,
+    images: Path,
     source: Path,
     categories: list[tuple[int, str]],
     files: dict[int, str],
@@ -71,14 +78,16 @@ def _assemble(
     outside = [file for file in names if Path(file).name != file or "\\" in file]
     if outside:
         raise ValueError(f"{source} names the file {outside[0]!r}, which is not a plain file name")
-    present = {entry.name for entry in (folder / images).iterdir()} if (folder / images).is_dir() else set()
-    absent = [file for file in names if file not in present]
-    if absent:
-        raise FileNotFoundError(
-            f"{len(absent)} of {len(names)} images are not in {folder / images}, the first is {absent[0]}"
-        )
-    paths = tuple(folder / images / file for file in names)
+    paths = tuple(images / file for file in names)
     return ImageDataset(name, paths, truth, tuple(label for _, label in categories), split)
+
+
+def _check_present(paths: Sequence[Path]) -> None:
+    folder = paths[0].parent
+    present = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    absent = [path.name for path in paths if path.name not in present]
+    if absent:
+        raise FileNotFoundError(f"{len(absent)} of {len(paths)} images are not in {folder}, the first is {absent[0]}")
 
 
 def _read_json(source: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +18,9 @@ VOC_CLASSES = (
 )  # fmt: skip
 
 
-def read_voc(folder: str | Path, split: str = "trainval", *, name: str = "voc2007") -> ImageDataset:
+def read_voc(
+    folder: str | Path, split: str = "trainval", *, name: str = "voc2007", missing: Literal["error", "keep"] = "error"
+) -> ImageDataset:
     """Read one split of a devkit; a class is true for an image when any object of it is, difficult ones included.
 
     Parameters
@@ -26,6 +29,8 @@ def read_voc(folder: str | Path, split: str = "trainval", *, name: str = "voc200
         The folder that holds ``JPEGImages``, ``Annotations`` and ``ImageSets/Main``.
     split : str
         ``"trainval"``, ``"train"``, ``"val"`` or ``"test"``: a list in ``ImageSets/Main``.
+    missing : {"error", "keep"}
+        What becomes of an image that is listed and is not there: an error, or a row like any other.
     """
     folder = Path(folder)
     splits = ("trainval", "train", "val", "test")
@@ -40,7 +45,7 @@ def read_voc(folder: str | Path, split: str = "trainval", *, name: str = "voc200
     truth = np.zeros((len(identifiers), len(VOC_CLASSES)), dtype=np.uint8)
     column = {known: j for j, known in enumerate(VOC_CLASSES)}
     for i, identifier in enumerate(identifiers):
-        if f"{identifier}.jpg" not in images:
+        if missing == "error" and f"{identifier}.jpg" not in images:
             raise FileNotFoundError(f"{folder / 'JPEGImages' / identifier}.jpg is named in {listing} and is not there")
         annotation = folder / "Annotations" / f"{identifier}.xml"
         for label in _object_names(annotation):

@@ -1,0 +1,276 @@
+"""``propml vision predict``, ``picture``, ``features`` and ``export``: what one does with a trained network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from propml.cli.file_options import checked_device, printable
+
+if TYPE_CHECKING:
+    from propml.vision.checkpoint import TrainedNetwork
+    from propml.vision.predict import Predictions
+    from propml.vision.sources import ImageSource
+
+__all__ = ["export", "features", "picture", "predict"]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
+Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, cuda:1; auto: a GPU if there is.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Images that the network sees at once.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Decoding threads.", show_default="one per core")]
+DatasetName = Annotated[
+    str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
+]
+Split = Annotated[str, typer.Option(help="Part of the dataset: train, test, or as the dataset calls it.")]
+Noise = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Make candidates of the true labels: flip others with this probability."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of --noise.")]
+Data = Annotated[Path | None, typer.Option(help="Where known datasets are looked for.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of leaving it out.")
+]
+
+
+def features(
+    dataset: DatasetName,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Of a run of `propml vision train`; or else --backbone.")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(metavar="NAME", help="A model of timm, such as tresnet_l.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="FILE", help="For --backbone: a file, or pretrained to download them.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=1, help="For --backbone: side of the images in pixels.")] = 224,
+    split: Split = "train",
+    noise: Noise = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Where to write, .npz.")] = Path("features.npz"),
+    data: Data = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where decoded images are kept.", show_default="the user's cache")
+    ] = None,
+    strict: Strict = False,
+    batch_size: BatchSize = 128,
+    workers: Workers = None,
+    device: Device = "auto",
+) -> None:
+    """Write the pooled features of images, for the methods that learn from tables.
+
+    The file holds features, candidate and true labels: [bold]propml fit features.npz --method pml-ni[/bold] takes it.
+
+    Examples:
+
+    [bold]propml vision features voc2007 --model run --noise 0.4 --out train.npz[/bold]
+
+    [bold]propml vision features photos.csv --backbone tresnet_l --weights pretrained[/bold]
+    """
+    from propml.datasets.locations import cache_dir
+    from propml.vision.features import backbone_alone, pooled_features, write_features
+    from propml.vision.image_cache import build_cache
+
+    if out.suffix != ".npz":
+        raise ValueError(f"features are written as .npz, and {out} ends in {out.suffix!r}; choose a name in .npz")
+    if (model is None) == (backbone is None):
+        raise ValueError("give --model, the folder of a run, or --backbone, the name of a network, and not both")
+    source = _source(dataset, split, noise, seed, data)
+    trained = _loaded(model) if model is not None else backbone_alone(str(backbone), weights, size)
+    cached = build_cache(
+        source,
+        trained.recipe.size,
+        cache or cache_dir() / "images",
+        on_error="error" if strict else "skip",
+        workers=workers,
+    )
+    found = pooled_features(trained, cached.images, batch_size=batch_size, device=_device(device), show=True)
+    write_features(out, found, source, cached)
+    _tell_skipped(cached.skipped)
+    typer.echo(f"{len(found)} images, {found.shape[1]} features, {len(source.label_names)} labels; written: {out}")
+
+
+def predict(
+    model: Model,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
+    top: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, whatever they are.")
+    ] = None,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a .csv with the probability of every label too.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the first images with their labels, .png or .pdf.")
+    ] = None,
+    strict: Strict = False,
+    batch_size: BatchSize = 128,
+    workers: Workers = None,
+    device: Device = "auto",
+) -> None:
+    """Label images: the labels of each with their probabilities, best first.
+
+    Examples:
+
+    [bold]propml vision predict run photo.jpg holidays/ --top 3[/bold]
+
+    [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
+    """
+    from propml.vision.predict import predict_images
+
+    if out is not None and out.suffix.lower() != ".csv":
+        raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
+    trained = _loaded(model)
+    found = predict_images(
+        trained,
+        images,
+        on_error="error" if strict else "skip",
+        batch_size=batch_size,
+        device=_device(device),
+        workers=workers,
+        show=True,
+    )
+    labels = found.labels(top=top, threshold=threshold)
+    if out is None:
+        for path, own in zip(found.paths, labels, strict=True):
+            told = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
+            typer.echo(f"{_plain(path)}: {_plain(told)}")
+    else:
+        _write_csv(out, found, labels)
+    if picture is not None:
+        _draw(picture, found, trained.recipe.size, top, threshold)
+    _tell_skipped(found.skipped)
+    if out is not None:
+        typer.echo(f"{len(found.paths)} images; predictions: {out}")
+
+
+def picture(
+    model: Model,
+    dataset: DatasetName,
+    out: Annotated[Path, typer.Option(help="Where to draw, .png or .pdf.")] = Path("picture.png"),
+    split: Split = "test",
+    images: Annotated[int, typer.Option("--images", "-n", min=1, help="How many, drawn at random.")] = 12,
+    noise: Noise = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of --noise, and of which images are drawn.")] = 0,
+    top: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show the N most probable labels.")] = None,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
+    data: Data = None,
+    strict: Strict = False,
+    device: Device = "auto",
+) -> None:
+    """Draw images in a grid with what is predicted, what the candidates are and what is true.
+
+    Examples:
+
+    [bold]propml vision picture run voc2007 --noise 0.4 --out grid.png[/bold]
+
+    [bold]propml vision picture run photos.csv --split train -n 24 --top 3[/bold]
+    """
+    import numpy as np
+
+    from propml.vision.image_cache import build_cache
+    from propml.vision.picture import image_grid
+    from propml.vision.predict import probabilities
+
+    trained, source = _loaded(model), _source(dataset, split, noise, seed, data)
+    if source.label_names != trained.label_names:
+        raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
+    chosen = np.random.default_rng(seed).permutation(len(source))[:images]
+    source = source.take(np.sort(chosen))
+    read = build_cache(source, trained.recipe.size, None, on_error="error" if strict else "skip", show=False)
+    shown = source.take(read.kept)
+    image_grid(
+        read.images,
+        probabilities(trained, read.images, device=_device(device)),
+        trained.label_names,
+        candidates=None if shown.candidates is None else shown.candidates.to_matrix(),
+        truth=shown.truth,
+        top=top,
+        threshold=threshold,
+        path=out,
+    )
+    _tell_skipped(read.skipped)
+    typer.echo(f"{len(read)} images; picture: {out}")
+
+
+def export(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Where to write, .onnx.")] = Path("model.onnx"),
+) -> None:
+    """Write a trained network as ONNX and check that it gives the same probabilities.
+
+    It takes pixels, uint8 (n, size, size, 3), and gives logits and probabilities, float32 (n, labels); the label names
+    stand in its metadata.
+
+    Example:
+
+    [bold]propml vision export run --out model.onnx[/bold]
+    """
+    from propml.vision.export import export_onnx
+
+    written = export_onnx(_loaded(model), out)
+    typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
+
+
+def _source(dataset: str, split: str, noise: float | None, seed: int, data: Path | None) -> ImageSource:
+    """Images with the candidates that training would draw for them."""
+    from propml.vision.noise import draw_candidates
+    from propml.vision.sources import open_source
+
+    source = open_source(dataset, split, data_dir=data)
+    if noise is None:
+        return source
+    if source.truth is None:
+        raise ValueError(f"--noise makes candidates of true labels, and {dataset} has none; leave it out")
+    return source.with_candidates(draw_candidates(source, noise, seed))
+
+
+def _loaded(folder: Path) -> TrainedNetwork:
+    from propml.vision.checkpoint import load_network
+
+    return load_network(folder)
+
+
+def _device(device: str) -> str:
+    import torch
+
+    chosen = checked_device(device)
+    return chosen if chosen != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float]]]) -> None:
+    from propml.audit.formats.text import write_csv
+
+    if clash := next((label for label in found.label_names if ";" in label), None):
+        raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
+    header = ["image", "predicted", *(f"p({label})" for label in found.label_names)]
+    rows = (
+        [str(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
+        for path, own, scores in zip(found.paths, labels, found.probabilities.tolist(), strict=True)
+    )
+    write_csv(out, header, rows)
+
+
+def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
+    import numpy as np
+
+    from propml.vision.image_cache import decode_image
+    from propml.vision.picture import image_grid
+
+    first = found.paths[:24]
+    pixels = np.stack([decode_image(path, size) for path in first])
+    image_grid(pixels, found.probabilities[: len(first)], found.label_names, top=top, threshold=threshold, path=picture)
+
+
+def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
+    """Every image that was left out, by name, on standard error."""
+    for path, why in skipped:
+        typer.echo(f"left out: {_plain(path)} ({_plain(why)})", err=True)
+    if skipped:
+        typer.echo(f"{len(skipped)} images could not be read and were left out", err=True)
+
+
+def _plain(text: object) -> str:
+    """Text that moves no cursor; what a terminal prints is no markup here."""
+    return printable(text).replace("\\[", "[")

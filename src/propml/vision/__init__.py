@@ -1,0 +1,47 @@
+"""Images: from the folder to the table. Sources, decoding, batches, augmentation, networks, training, prediction.
+
+``train(open_source("voc2007"), open_source("voc2007", "test"), Recipe(noise=0.4), "run")`` does what ``propml vision
+train`` does; :mod:`~propml.vision.training` is the loop, to be read from top to bottom.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from propml.vision.checkpoint import load_network
+    from propml.vision.export import export_onnx
+    from propml.vision.picture import image_grid
+    from propml.vision.predict import predict_images
+    from propml.vision.recipe import METHODS, Recipe
+    from propml.vision.sources import open_source
+    from propml.vision.training import train
+
+__all__ = [
+    "METHODS",
+    "Recipe",
+    "export_onnx",
+    "image_grid",
+    "load_network",
+    "open_source",
+    "predict_images",
+    "train",
+]
+
+# Imported when first asked for: whoever decodes images needs no torch.
+_LAZY = {
+    "METHODS": "recipe",
+    "Recipe": "recipe",
+    "export_onnx": "export",
+    "image_grid": "picture",
+    "load_network": "checkpoint",
+    "open_source": "sources",
+    "predict_images": "predict",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'propml.vision' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"propml.vision.{_LAZY[name]}"), name)

@@ -1,0 +1,183 @@
+"""Networks for images: a backbone of timm by name, with a head that gives one logit per label.
+
+Weights come from nowhere (random), from timm's download, or from a file, which is checked: every tensor of the backbone
+must be in it, with the right shape, and nothing that is in it may be left over but its old classifier.
+"""
+
+from __future__ import annotations
+
+import inspect
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from propml.vision.query2label import Query2Label
+from propml.vision.recipe import Recipe
+from propml.vision.torchvision_import import import_vision
+
+__all__ = ["ImageNetwork", "make_network", "normalisation"]
+
+SMALL_CNN = "small_cnn"
+
+
+class ImageNetwork(nn.Module):
+    """A backbone and a head.
+
+    Attributes
+    ----------
+    backbone : nn.Module
+        With timm's ``forward_features`` and ``forward_head``.
+    head : nn.Module
+    """
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits ``(B, n_labels)`` of normalised images ``(B, 3, H, W)``."""
+        if isinstance(self.head, Query2Label):
+            return self.head(self.feature_map(images))
+        return self.head(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Pooled features ``(B, n_features)``, which methods for tables can learn from."""
+        backbone: Any = self.backbone
+        return backbone.forward_head(backbone.forward_features(images), pre_logits=True)
+
+    def feature_map(self, images: Tensor) -> Tensor:
+        """The last feature map, ``(B, channels, h, w)``, whatever layout the backbone has."""
+        backbone: Any = self.backbone
+        found = backbone.forward_features(images)
+        if found.ndim == 3:  # the tokens of a transformer, some of which stand for no place
+            places = found[:, getattr(backbone, "num_prefix_tokens", 0) :]
+            side = round(places.shape[1] ** 0.5)
+            return places.transpose(1, 2).reshape(len(found), -1, side, places.shape[1] // side)
+        return found.permute(0, 3, 1, 2) if getattr(backbone, "output_fmt", "NCHW") == "NHWC" else found
+
+
+class SmallCNN(nn.Module):
+    """Three convolutions for thumbnails; group norms, so that an image's logits do not depend on its batch."""
+
+    num_features = head_hidden_size = 128
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for n_in, n_out in ((3, 32), (32, 64), (64, 128)):
+            layers += [nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.GroupNorm(8, n_out), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The feature map, an eighth of the image's side."""
+        return self.layers(images)
+
+    def forward_head(self, feature_map: Tensor, pre_logits: bool = True) -> Tensor:
+        """Mean over places."""
+        return feature_map.mean(dim=(2, 3))
+
+
+def make_network(recipe: Recipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
+    """The network that a recipe asks for.
+
+    Parameters
+    ----------
+    load_weights : bool
+        False where the weights of the whole network are loaded afterwards, from a checkpoint.
+    """
+    backbone = _backbone(recipe.backbone, recipe.size, recipe.weights if load_weights else None)
+    head: nn.Module
+    if recipe.head == "query2label":
+        head = Query2Label(
+            backbone.num_features, n_labels, width=recipe.head_width, feedforward=recipe.head_feedforward
+        )
+    else:
+        head = nn.Linear(getattr(backbone, "head_hidden_size", backbone.num_features), n_labels)
+        nn.init.normal_(head.weight, std=0.01)
+        nn.init.zeros_(head.bias)
+    return ImageNetwork(backbone, head)
+
+
+def normalisation(backbone: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of pixels in [0, 1] by which a backbone's input is scaled; TResNet takes it as it is.
+
+    >>> normalisation("small_cnn")
+    ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    """
+    if backbone == SMALL_CNN:
+        return (0.5,) * 3, (0.25,) * 3
+    config = _config(backbone)
+    return tuple(config.mean), tuple(config.std)
+
+
+def _backbone(name: str, size: int, weights: str | None) -> Any:
+    if name == SMALL_CNN:
+        made: Any = SmallCNN()
+    else:
+        timm = import_vision("timm")
+        options: dict[str, Any] = {"img_size": size} if _config(name).fixed_input_size else {}
+        try:
+            made = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
+        except (OSError, RuntimeError, ImportError) as error:
+            if weights != "pretrained":
+                raise
+            raise OSError(
+                f"the weights of {name} could not be downloaded ({str(error).splitlines()[0]}); "
+                f"give a file with --weights, or train from random weights with --weights none"
+            ) from error
+    if weights not in (None, "pretrained"):
+        load_backbone(made, Path(weights))
+    return made
+
+
+def _config(name: str) -> Any:
+    timm = import_vision("timm")
+    if not timm.is_model(name.partition(".")[0]):
+        near = get_close_matches(name, timm.list_models(), n=4)
+        hint = f"is it {', '.join(near)}?" if near else "timm.list_models() names them all"
+        raise ValueError(f"timm knows no image model {name!r}; {hint} ({SMALL_CNN} is ours, for thumbnails)")
+    return timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()
+
+
+def load_backbone(backbone: nn.Module, path: Path) -> None:
+    """Load a backbone's weights from a safetensors file or a file of ``torch.save`` (opened without its pickles).
+
+    Names of the official TResNet files are translated as timm does it.
+    """
+    state = _read_weights(path)
+    translate = getattr(inspect.getmodule(type(backbone)), "checkpoint_filter_fn", None)
+    if translate is not None:
+        state = translate(state, backbone)
+    own = backbone.state_dict()
+    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+    other = [name for name in own if name in state and state[name].shape != own[name].shape]
+    classifier = ("fc.", "head.", "classifier.", "head_dist.")
+    extra = [name for name in state if name not in own and not name.startswith(classifier)]
+    for names, what in ((missing, "lacks"), (other, "has in another shape"), (extra, "has, unknown to this backbone,")):
+        if names:
+            raise ValueError(
+                f"{path} does not fit the backbone: it {what} {len(names)} of {len(own)} tensors, such as {names[0]}; "
+                f"give the file of the same model"
+            )
+    backbone.load_state_dict(state, strict=False)
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file of weights at {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes of its reader
+        raise ValueError(f"{path} cannot be read as weights ({error}); is it whole?") from error
+    for key in ("state_dict", "model"):  # training scripts wrap what they save
+        state = state[key] if isinstance(state.get(key), dict) else state
+    return {name.removeprefix("module."): value for name, value in state.items()}

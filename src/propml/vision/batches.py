@@ -1,0 +1,242 @@
+"""Batches out of decoded images: seeded, shared out among processes, and at the device before they are asked for.
+
+Which images a step sees depends on ``(seed, epoch, step, rank)`` alone, so a run that was stopped in mid-epoch goes on
+with exactly the batches it would have had.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["Batches"]
+
+Batch = tuple[Tensor, Tensor, Tensor]
+
+
+class Batches:
+    """Batches of images and targets, in a new order every epoch.
+
+    Parameters
+    ----------
+    images : memmap or ndarray of uint8, shape (n_images, height, width, 3)
+    targets : array-like, shape (n_images, n_labels)
+        Kept on the device as they are.
+    batch_size : int
+        Per process, so that a step of all processes sees ``world * batch_size`` images.
+    seed : int
+    rank, world : int
+        Which process this is, of how many.
+    shuffle : bool
+        With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
+        filled up with its first images where it cannot be shared out evenly. With ``False`` (evaluation) every image
+        comes once, in order, and a process may get fewer steps than another.
+    device : str or device
+    rows : ndarray of int, optional
+        Use only these rows of ``images`` and ``targets``, for instance all but those held out.
+    drop_last : bool
+        Leave out the last step of an epoch where it is not full, so that all batches have one shape.
+    resident : bool
+        Keep all images on the device, which needs no gathering on the host; for what fits there.
+    prefetch : int
+        How many batches are made ready ahead of time.
+    workers : int
+        Threads that gather one batch together; more than one hides the latency of a disk.
+
+    Examples
+    --------
+    >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 2, seed=0)
+    >>> len(batches), [tuple(images.shape) for images, _, _ in batches.epoch(0)]
+    (3, [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)])
+    """
+
+    def __init__(
+        self,
+        images: np.ndarray,
+        targets: Any,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        shuffle: bool = True,
+        device: str | torch.device = "cpu",
+        rows: np.ndarray | None = None,
+        drop_last: bool = False,
+        resident: bool = False,
+        prefetch: int = 2,
+        workers: int = 1,
+    ) -> None:
+        if batch_size < 1 or prefetch < 1 or workers < 1:
+            raise ValueError(f"batch_size is {batch_size}, prefetch {prefetch}, workers {workers}; each is at least 1")
+        if not 0 <= rank < world:
+            raise ValueError(f"rank is {rank} of {world} processes; ranks count from 0")
+        if len(images) != len(targets):
+            raise ValueError(f"there are {len(images)} images and targets for {len(targets)}")
+        self.images, self.batch_size, self.seed, self.rank, self.world = images, batch_size, seed, rank, world
+        self.shuffle, self.device, self.drop_last = shuffle, torch.device(device), drop_last
+        self.prefetch, self.workers = prefetch, workers
+        self.rows = np.arange(len(images)) if rows is None else np.asarray(rows, dtype=np.int64)
+        if not len(self.rows):
+            raise ValueError("there are no images to make batches of")
+        if not len(self):
+            raise ValueError(f"{len(self.rows)} images fill no batch of {world} × {batch_size}; use a smaller one")
+        self.targets = torch.as_tensor(targets).to(self.device)
+        self._resident = _copied(images, self.device) if resident else None
+
+    def __len__(self) -> int:
+        """The number of steps of an epoch."""
+        together = self.batch_size * self.world
+        return len(self.rows) // together if self.drop_last else math.ceil(len(self.rows) / together)
+
+    def index(self, epoch: int, step: int) -> np.ndarray:
+        """The rows of ``images`` that this process sees in a step, ``(n,)``."""
+        return self._share(self._order(epoch), step)
+
+    def epoch(self, number: int, start_step: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from a step on.
+
+        Yields
+        ------
+        images : Tensor of uint8, shape (n, 3, height, width)
+            On the device, with channels last in memory.
+        targets : Tensor, shape (n, n_labels)
+        index : Tensor of int64, shape (n,)
+            The rows of ``images`` that these are.
+        """
+        order = self._order(number)
+        shares = [self._share(order, step) for step in range(start_step, len(self))]
+        shares = [share for share in shares if len(share)]
+        if self._resident is not None:
+            for share in shares:
+                index = torch.as_tensor(share).to(self.device, non_blocking=True)
+                yield self._resident[index].permute(0, 3, 1, 2), self.targets[index], index
+        else:
+            yield from _Prefetched(self, shares)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng((self.seed, epoch)).permutation(self.rows) if self.shuffle else self.rows
+
+    def _share(self, order: np.ndarray, step: int) -> np.ndarray:
+        together = order[step * self.batch_size * self.world :][: self.batch_size * self.world]
+        if self.shuffle and (lacking := -len(together) % self.world):
+            together = np.concatenate([together, np.resize(order, lacking)])
+        return together[self.rank :: self.world]
+
+
+class _Prefetched:
+    """Iterates over batches that a thread gathers, and sends to the device, while the last one is worked on."""
+
+    def __init__(self, batches: Batches, shares: list[np.ndarray]) -> None:
+        self.batches, self.shares = batches, shares
+        self.ready: queue.Queue[Any] = queue.Queue(batches.prefetch)
+        self.stopped = threading.Event()
+
+    def __iter__(self) -> Iterator[Batch]:
+        thread = threading.Thread(target=self._fill, name="propml-batches", daemon=True)
+        thread.start()
+        try:
+            for _ in self.shares:
+                made = self.ready.get()
+                if isinstance(made, BaseException):
+                    raise made
+                yield self._arrived(*made)
+        finally:
+            self.stopped.set()
+            thread.join()
+
+    def _fill(self) -> None:
+        """In the thread: make one batch after the other until all are made or nobody wants them any more."""
+        try:
+            send = _to_cuda(self.batches) if self.batches.device.type == "cuda" else _to_host(self.batches)
+            with ThreadPoolExecutor(self.batches.workers) as pool:
+                for share in self.shares:
+                    if not self._put(send(share, pool)):
+                        return
+        except BaseException as error:  # told to the one who waits, whatever it is
+            self._put(error)
+
+    def _put(self, made: Any) -> bool:
+        while not self.stopped.is_set():
+            try:
+                self.ready.put(made, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def _arrived(self, images: Tensor, index: Tensor, sent: Any) -> Batch:
+        if sent is not None:
+            current = torch.cuda.current_stream(self.batches.device)
+            current.wait_event(sent)
+            # The memory came from another stream: it must not be given away before this one has done with it.
+            images.record_stream(current)
+            index.record_stream(current)
+        return images.permute(0, 3, 1, 2), self.batches.targets[index], index
+
+
+def _copied(images: np.ndarray, device: torch.device) -> Tensor:
+    """All images on a device; by blocks, since a memory-mapped file need not fit in memory a second time."""
+    made = torch.empty(images.shape, dtype=torch.uint8, device=device)
+    for start in range(0, len(images), 4096):
+        block = np.array(images[start : start + 4096])
+        made[start : start + len(block)] = torch.from_numpy(block)
+    return made
+
+
+def _gather(images: np.ndarray, share: np.ndarray, out: np.ndarray, pool: ThreadPoolExecutor, workers: int) -> None:
+    """``images[share]`` into ``out``; NumPy copies outside Python's lock."""
+    parts = np.array_split(np.arange(len(share)), min(workers, len(share)))
+    # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
+    take = [pool.submit(np.take, images, share[p], 0, out[p[0] : p[-1] + 1], "clip") for p in parts]
+    for part in take:
+        part.result()
+
+
+def _to_host(batches: Batches) -> Any:
+    def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, None]:
+        made = np.empty((len(share), *batches.images.shape[1:]), dtype=np.uint8)
+        _gather(batches.images, share, made, pool, batches.workers)
+        return torch.from_numpy(made).to(batches.device), torch.as_tensor(share).to(batches.device), None
+
+    return send
+
+
+def _to_cuda(batches: Batches) -> Any:
+    """Through pinned buffers, by turns, on a stream of its own: gathering, copying and computing overlap."""
+    if batches.device.index is not None:
+        torch.cuda.set_device(batches.device)  # of this thread: otherwise pinning wakes up the first GPU too
+    stream = torch.cuda.Stream(batches.device)
+    shape = (batches.batch_size, *batches.images.shape[1:])
+    buffers = [
+        (torch.empty(shape, dtype=torch.uint8, pin_memory=True), torch.empty(shape[0], dtype=torch.int64).pin_memory())
+        for _ in range(2)
+    ]
+    events: list[Any] = [None] * len(buffers)
+    turn = 0
+
+    def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, Any]:
+        nonlocal turn
+        pixels, index = buffers[turn]
+        if events[turn] is not None:
+            events[turn].synchronize()  # its last content has left
+        _gather(batches.images, share, pixels.numpy()[: len(share)], pool, batches.workers)
+        index[: len(share)] = torch.from_numpy(share)
+        with torch.cuda.stream(stream):
+            sent_pixels = pixels[: len(share)].to(batches.device, non_blocking=True)
+            sent_index = index[: len(share)].to(batches.device, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(stream)
+        events[turn] = event
+        turn = (turn + 1) % len(buffers)
+        return sent_pixels, sent_index, event
+
+    return send

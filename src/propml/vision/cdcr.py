@@ -1,0 +1,108 @@
+r"""CDCR: after a warm-up the network itself selects the candidates that it learns from.
+
+Sun, Xie, Huang: Deep Partial Multi-Label Learning with Curriculum Disambiguation (and consistency regularisation).
+arXiv 2207.02410; Machine Learning 2024.
+
+1. Warm-up: binary cross entropy on all candidates, strong augmentation; its averaged weights start the second stage,
+   with a fresh optimiser and schedule.
+2. At the start of each epoch the network, in evaluation mode, looks at the *weak* view (flip only) of every training
+   image: :math:`p_{ij}`. A candidate is kept where :math:`p_{ij} \ge 0.6`; by difficulty, where
+   :math:`p_{ij} - m_j \ge 0.6 - m`, with the mean :math:`m_j` over the candidates of class j and :math:`m` over all.
+   Candidates that are not kept carry no loss, excluded labels always do: labels selected on the weak view supervise the
+   *strong* view.
+
+As published: 16 epochs of warm-up, 41 of the second stage (21 by difficulty), both under a one-cycle schedule of 80
+epochs that is not run to its end: ``Recipe(curriculum="cdcr", epochs=57, warmup_epochs=16, schedule_epochs=80)``.
+
+Deviations
+----------
+The schedule ends with its stage unless ``schedule_epochs`` says otherwise: short trainings from scratch need the low
+rates at its end. Epoch and weights are chosen on held-out candidates, not on the test set. Losses are means over images
+(theirs are sums, which under Adam only changes how much weight decay weighs).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from propml.vision.augment import Augment, step_generator
+from propml.vision.distributed import Process
+from propml.vision.evaluation import score_images
+from propml.vision.precision import Precision
+from propml.vision.recipe import Recipe
+from propml.vision.training_data import TrainingData
+
+__all__ = ["select_for_epoch", "select_labels"]
+
+
+def select_labels(
+    confidences: Tensor, candidates: Tensor, *, threshold: float = 0.6, by_difficulty: bool = False
+) -> Tensor:
+    """Which entries carry loss: all excluded labels, and the candidates that the network is confident of.
+
+    Parameters
+    ----------
+    confidences : Tensor, shape (n_images, n_labels)
+        Probabilities on the weak view.
+    candidates : Tensor, same shape
+        1 candidate, 0 excluded, -1 unknown.
+    threshold : float
+    by_difficulty : bool
+        Lower the threshold for classes whose candidates get less confidence than the average.
+
+    Returns
+    -------
+    Tensor of bool, same shape
+        What the losses take as ``mask``.
+
+    Examples
+    --------
+    >>> p, s = torch.tensor([[0.9, 0.4, 0.1], [0.7, 0.3, 0.2]]), torch.tensor([[1, 1, 0], [1, 1, 0]])
+    >>> select_labels(p, s).int()
+    tensor([[1, 0, 1],
+            [1, 0, 1]], dtype=torch.int32)
+    >>> select_labels(p, s, by_difficulty=True).int()  # means 0.8 and 0.35; over all 0.575
+    tensor([[1, 1, 1],
+            [0, 0, 1]], dtype=torch.int32)
+    """
+    is_candidate = candidates > 0
+    if by_difficulty:
+        among = torch.where(is_candidate, confidences, 0.0)
+        per_class = among.sum(dim=0) / is_candidate.sum(dim=0).clamp(min=1)
+        overall = among.sum() / is_candidate.sum().clamp(min=1)
+        confidences, threshold = confidences - per_class, threshold - float(overall)
+    return ~is_candidate | (confidences >= threshold)
+
+
+def select_for_epoch(
+    network: nn.Module,
+    epoch: int,
+    data: TrainingData,
+    recipe: Recipe,
+    augment: Augment,
+    precision: Precision,
+    here: Process,
+) -> Tensor:
+    """The entries that carry loss in an epoch, by what the network makes of the weak view of every image.
+
+    Returns
+    -------
+    Tensor of bool, shape (n_images, n_labels)
+        On the device; rows that are not learned from are all true.
+    """
+
+    def weak(images: Tensor, step: int) -> Tensor:
+        # Behind the numbers of all training steps of the epoch, so that no generator is used twice.
+        return augment.weak(images, step_generator(recipe.seed, epoch, len(data.learned) + step, here.rank))
+
+    logits = score_images(network, data.ordered_batches(recipe, here), weak, precision, here)
+    targets = data.targets()
+    selected = torch.ones(targets.shape, dtype=torch.bool)
+    selected[data.learned] = select_labels(
+        logits.sigmoid(),
+        targets[data.learned],
+        threshold=recipe.confidence,
+        by_difficulty=recipe.curriculum == "cdcr-difficulty",
+    )
+    return selected.to(here.device)

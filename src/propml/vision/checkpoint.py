@@ -1,0 +1,190 @@
+"""Checkpoints: everything that the rest of a run depends on; and trained networks, which anyone may load.
+
+Both are safetensors with JSON beside the arrays and a checksum over all (:mod:`propml.persistence`), written whole or
+not at all. The state of no random generator is in them, because none is carried from step to step: what is random in a
+step is drawn from a seed made of the run's seed, the epoch, the step and the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from propml.persistence import read_state, write_state
+from propml.vision.backbone import ImageNetwork, make_network, normalisation
+from propml.vision.ema import WeightAverage
+from propml.vision.recipe import Recipe, recipe_from
+
+__all__ = ["TrainedNetwork", "TrainingState", "load_network", "save_network"]
+
+CHECKPOINT, NETWORK = "vision-checkpoint", "vision-network"
+
+
+@dataclass
+class TrainingState:
+    """A run between two steps.
+
+    Attributes
+    ----------
+    network, average, optimiser, scaler
+        What is learned, and what learns it.
+    epoch, step : int
+        The next step to take: its epoch, and its number within the epoch.
+    losses : list of float
+        Of the steps of this epoch that were taken.
+    history : list of dict
+        One entry per epoch that was evaluated.
+    best : dict or None
+        The entry that was selected so far, with the weights ("raw" or "ema") that it is about.
+    selected : Tensor of bool, shape (n_images, n_labels), or None
+        The entries that carry loss in this epoch (CDCR).
+    saved_at : float
+        When the last checkpoint was written, or the run began, by ``time.monotonic``.
+    """
+
+    network: nn.Module
+    average: WeightAverage
+    optimiser: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    epoch: int = 0
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] | None = None
+    selected: Tensor | None = None
+    saved_at: float = field(default_factory=time.monotonic)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint, in place of the one before."""
+        optimiser = self.optimiser.state_dict()
+        state = {
+            "network": _arrays(self.network.state_dict()),
+            "average": _arrays(self.average.network.state_dict()),
+            "updates": self.average.updates,
+            "moments": _arrays(optimiser["state"]),
+            "groups": [{k: v for k, v in group.items() if k != "params"} for group in optimiser["param_groups"]],
+            "scaler": self.scaler.state_dict(),
+            "selected": None if self.selected is None else np.packbits(self.selected.cpu().numpy()),
+            "selected_shape": None if self.selected is None else list(self.selected.shape),
+            **{name: getattr(self, name) for name in ("epoch", "step", "losses", "history", "best")},
+        }
+        write_state(path, CHECKPOINT, state)
+
+    def restore(self, path: Path) -> None:
+        """Become the state that was saved; the network, optimiser and average must be of the same kind."""
+        state = _read(path, CHECKPOINT, "go on with the run it belongs to")
+        _fill(self.network, state["network"], path)
+        _fill(self.average.network, state["average"], path)
+        self.average.updates = state["updates"]
+        self._restore_optimiser(state["moments"], state["groups"])
+        if state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
+        for name in ("epoch", "step", "losses", "history", "best"):
+            setattr(self, name, state[name])
+        self.selected = None
+        if state["selected"] is not None:
+            n_images, n_labels = state["selected_shape"]
+            bits = np.unpackbits(state["selected"], count=n_images * n_labels).reshape(n_images, n_labels)
+            self.selected = torch.from_numpy(bits.astype(bool)).to(next(self.network.parameters()).device)
+
+    def _restore_optimiser(self, moments: Mapping[str, Any], groups: list[dict[str, Any]]) -> None:
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        for number, saved in moments.items():
+            parameter = parameters[int(number)]
+            # Fused kernels want moments that lie in memory as their parameter does (channels last).
+            own = self.optimiser.state[parameter]
+            for name, value in saved.items():
+                loaded = torch.as_tensor(value)
+                if name == "step":
+                    on_gpu = bool(self.optimiser.defaults.get("fused"))
+                    own[name] = loaded.reshape(()).to(parameter.device if on_gpu else "cpu")
+                else:
+                    own[name] = torch.empty_like(parameter).copy_(loaded).detach()
+        for group, settings in zip(self.optimiser.param_groups, groups, strict=True):
+            group.update({k: tuple(v) if k == "betas" else v for k, v in settings.items() if k != "fused"})
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A network with what one must know to use it.
+
+    Attributes
+    ----------
+    network : ImageNetwork
+        In evaluation mode.
+    label_names : tuple of str
+    recipe : Recipe
+        ``recipe.size`` is the side of the images.
+    mean, std : tuple of float
+        By which pixels in [0, 1] are normalised.
+    card : dict
+        Where the weights come from: λ, epoch, raw or averaged, metrics.
+    """
+
+    network: ImageNetwork
+    label_names: tuple[str, ...]
+    recipe: Recipe
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    card: dict[str, Any]
+
+
+def save_network(
+    path: Path, network: nn.Module, recipe: Recipe, label_names: tuple[str, ...], card: Mapping[str, Any]
+) -> None:
+    """Write a trained network with its labels and its card."""
+    mean, std = normalisation(recipe.backbone)
+    told = {"recipe": asdict(recipe), "labels": list(label_names), "mean": list(mean), "std": list(std)}
+    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **told})
+
+
+def load_network(path: str | Path, device: str | torch.device = "cpu") -> TrainedNetwork:
+    """Read what ``propml vision train`` wrote: a run's folder, or the file ``best.safetensors`` in it."""
+    path = Path(path)
+    path = path / "best.safetensors" if path.is_dir() else path
+    state = _read(path, NETWORK, "give best.safetensors of a run")
+    recipe = recipe_from(state["recipe"], path)
+    network = make_network(recipe, len(state["labels"]), load_weights=False)
+    _fill(network, state["weights"], path)
+    return TrainedNetwork(
+        network.to(device).eval(),
+        tuple(state["labels"]),
+        recipe,
+        tuple(state["mean"]),
+        tuple(state["std"]),
+        state["card"],
+    )
+
+
+def _read(path: Path, kind: str, remedy: str) -> dict[str, Any]:
+    found, state = read_state(path)
+    if found != kind:
+        raise ValueError(f"{path} holds a {found}, expected a {kind}; {remedy}")
+    return state
+
+
+def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    """Copy saved arrays into a network, which keeps its devices and memory formats."""
+    own = network.state_dict()
+    if own.keys() != arrays.keys():
+        differing = sorted(own.keys() ^ arrays.keys())
+        raise ValueError(f"{path} holds another network: {differing[0]} and {len(differing) - 1} more tensors differ")
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
+
+
+def _arrays(tree: Any) -> Any:
+    """Tensors as NumPy arrays, whatever dictionaries they stand in."""
+    if isinstance(tree, Tensor):
+        return tree.detach().contiguous().cpu().numpy()
+    if isinstance(tree, dict):
+        return {key: _arrays(value) for key, value in tree.items()}
+    return tree

@@ -1,0 +1,123 @@
+"""Several processes under ``torchrun``, one per GPU, or one process and none of this.
+
+A step of all processes together is the step that one process would take with the whole batch: gradients are averaged
+over the images that are really there, and in evaluation every image is scored once, whatever the number of processes.
+Two things do depend on that number: batch norms see their own process's share, and each draws its own augmentation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["Process", "join_processes"]
+
+
+@dataclass(frozen=True)
+class Process:
+    """This process among all.
+
+    Attributes
+    ----------
+    device : torch.device
+    rank, world : int
+        Its number, and how many there are.
+    """
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes files and talks."""
+        return self.rank == 0
+
+    def wrap(self, network: nn.Module) -> nn.Module:
+        """The network whose backward pass averages gradients over processes."""
+        if self.world == 1:
+            return network
+        where = [self.device] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(network, device_ids=where, gradient_as_bucket_view=True)
+
+    def batch_size(self, together: int) -> int:
+        """This process's share of a batch."""
+        if together % self.world:
+            raise ValueError(
+                f"a batch of {together} images cannot be shared out among {self.world} processes; "
+                f"give a multiple of {self.world}"
+            )
+        return together // self.world
+
+    def true_images(self, n_left: int, n_here: int) -> int:
+        """How many of the ``n_here`` images of a step are no filling, where ``n_left`` images of the epoch are left.
+
+        Process r has images r, r + world, … of the step; filling comes last.
+
+        >>> [Process(torch.device("cpu"), rank, 3).true_images(n_left=7, n_here=4) for rank in range(3)]
+        [3, 2, 2]
+        """
+        return min(n_here, len(range(self.rank, n_left, self.world)))
+
+    def share_buffers(self, network: nn.Module) -> None:
+        """Give all processes the buffers of the first: each has seen other images in its batch norms."""
+        if self.world > 1:
+            for buffer in network.buffers():
+                dist.broadcast(buffer, src=0)
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of every process, in their order."""
+        if self.world == 1:
+            return [value]
+        everyone: list[Any] = [None] * self.world
+        dist.all_gather_object(everyone, value)
+        return everyone
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over processes; a NaN of one becomes everyone's."""
+        if self.world > 1:
+            dist.all_reduce(values)
+            values /= self.world
+        return values
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.world > 1:
+            dist.barrier()
+
+
+@contextmanager
+def join_processes(device: str = "auto") -> Iterator[Process]:
+    """Take part in what ``torchrun`` started, or be the only process.
+
+    Parameters
+    ----------
+    device : str
+        ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
+    """
+    rank, world, local = (int(os.environ.get(name, default)) for name, default in _TORCHRUN)
+    if device == "auto":
+        device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
+    here = Process(torch.device(device), rank, world)
+    if here.device.type == "cuda":
+        torch.cuda.set_device(here.device)
+    joins = world > 1 and not dist.is_initialized()
+    if joins:
+        # Decoding a large dataset for the first time is slow, and the others wait for it.
+        dist.init_process_group("nccl" if here.device.type == "cuda" else "gloo", timeout=timedelta(hours=3))
+    try:
+        yield here
+    finally:
+        if joins:
+            dist.destroy_process_group()
+
+
+_TORCHRUN = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))

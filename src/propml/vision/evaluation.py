@@ -1,0 +1,131 @@
+"""How good a network is: by true labels, and by candidates of images that it has not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from propml.metrics import evaluate
+from propml.neural.criteria import average_precision_loss
+from propml.vision.augment import Augment
+from propml.vision.batches import Batches
+from propml.vision.checkpoint import TrainingState
+from propml.vision.distributed import Process
+from propml.vision.precision import Precision
+from propml.vision.recipe import Recipe
+from propml.vision.training_data import TrainingData
+
+__all__ = ["VISION_METRICS", "Judge", "judge_by_candidates", "judge_by_truth", "score_images"]
+
+VISION_METRICS = ("mAP", "CF1", "OF1", "CF1@3", "OF1@3")
+
+View = Callable[[Tensor, int], Tensor]
+
+
+@torch.no_grad()
+def score_images(network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process) -> Tensor:
+    """The logits of all images of ``batches``, whichever process scores them; the network is left as it was.
+
+    Parameters
+    ----------
+    view : callable
+        ``view(images, step)`` makes of bytes what the network takes.
+
+    Returns
+    -------
+    Tensor of float32, shape (n_images, n_labels)
+        On the CPU, in the order of rows; the same in every process.
+    """
+    was_training = network.training
+    network.eval()
+    here.share_buffers(network)
+    rows, logits = [np.empty(0, dtype=np.int64)], []
+    for step, (images, _, index) in enumerate(batches.epoch(0)):
+        with precision.autocast():
+            found = network(view(images, step).contiguous(memory_format=torch.channels_last))
+        rows.append(index.cpu().numpy())
+        logits.append(found.float())
+    network.train(was_training)
+    mine = (np.concatenate(rows), torch.cat(logits).cpu().numpy() if logits else None)
+    everyone = [part for part in here.gather(mine) if part[1] is not None]
+    order = np.argsort(np.concatenate([part[0] for part in everyone]), kind="stable")
+    return torch.from_numpy(np.concatenate([part[1] for part in everyone])[order])
+
+
+def judge_by_truth(truth: Any, logits: Tensor) -> dict[str, float]:
+    """mAP, CF1 and OF1, these at a probability of 0.5 and for the three most probable labels; fractions.
+
+    >>> round(judge_by_truth([[1, 0, 0, 0], [0, 1, 0, 0]], torch.eye(4)[:2] - 0.5)["mAP"], 2)
+    1.0
+    """
+    found = evaluate(np.asarray(truth), logits.numpy(), threshold=0.0)  # a logit of 0 is a probability of 0.5
+    return {name: found[name] for name in VISION_METRICS}
+
+
+def judge_by_candidates(candidates: Tensor, logits: Tensor) -> dict[str, float]:
+    """Two average precisions with candidates in the place of true labels; fractions.
+
+    ``mAP`` is the mean over classes of how well each ranks the images, ``average_precision`` the mean over images of
+    how well each ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a
+    candidate with probability ρ + (1 − ρ) P(true), which rises with P(true).
+
+    Parameters
+    ----------
+    candidates : Tensor, shape (n_images, n_labels)
+        1 candidate, 0 excluded, -1 unknown.
+    logits : Tensor, same shape
+    """
+    return {"mAP": _mean_precision(logits.T, candidates.T), "average_precision": _mean_precision(logits, candidates)}
+
+
+def _mean_precision(logits: Tensor, candidates: Tensor) -> float:
+    """Over the rows that have both a candidate and an excluded entry; 0 where there is none."""
+    ranked = (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
+    if not ranked.any():
+        return 0.0
+    return float((1 - average_precision_loss(logits[ranked], candidates[ranked])).mean())
+
+
+class Judge:
+    """Evaluates raw and averaged weights, and says which are better by the recipe's rule."""
+
+    def __init__(
+        self, data: TrainingData, recipe: Recipe, augment: Augment, precision: Precision, here: Process
+    ) -> None:
+        self.recipe, self.here, self.precision = recipe, here, precision
+        self.plain: View = lambda images, step: augment.plain(images)
+        self.held_out = data.held_out_batches(recipe, here)
+        self.candidates = data.targets()[data.held_out]
+        self.validation = data.validation_batches(recipe, here)
+        self.truth = None if data.validation is None else data.validation[1]
+        if recipe.select == "oracle" and self.truth is None:
+            raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+
+    def look(self, state: TrainingState) -> dict[str, float]:
+        """Columns such as ``"mAP raw"`` (true labels of validation images) and ``"held-out mAP ema"``."""
+        networks = {"raw": state.network}
+        if self.recipe.ema_decay:
+            networks["ema"] = state.average.network
+        found: dict[str, float] = {}
+        for weights, network in networks.items():
+            if self.held_out is not None:
+                logits = score_images(network, self.held_out, self.plain, self.precision, self.here)
+                by_candidates = judge_by_candidates(self.candidates, logits)
+                found |= {f"held-out {name} {weights}": value for name, value in by_candidates.items()}
+            if self.validation is not None:
+                logits = score_images(network, self.validation, self.plain, self.precision, self.here)
+                found |= {f"{name} {weights}": value for name, value in judge_by_truth(self.truth, logits).items()}
+        return found
+
+    def better_weights(self, entry: dict[str, Any]) -> tuple[str, float]:
+        """Raw or averaged, and what they are worth."""
+        if self.recipe.select == "last":
+            return "raw", float(entry["epoch"])
+        column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
+        worth = {weights: entry[f"{column} {weights}"] for weights in ("raw", "ema") if f"{column} {weights}" in entry}
+        best = max(worth, key=lambda weights: worth[weights])
+        return best, worth[best]

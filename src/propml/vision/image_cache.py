@@ -1,0 +1,305 @@
+"""Images decoded once: resized, as bytes, in one memory-mapped file that the next runs open in no time.
+
+A cache lies in a folder named after everything it depends on: the files, their sizes and times, and the side in pixels.
+While it is being made, the folder has another name and a journal of the blocks that are on the disk, so that a run that
+was killed goes on where it stopped; a folder under its final name is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from propml.extras import require
+from propml.progress import progress_bar
+from propml.vision.sources import ImageSource
+
+__all__ = ["CachedImages", "build_cache", "decode_image", "decode_images"]
+
+# Raised when pixels come out otherwise than before, so that older caches are not taken for these.
+FORMAT = 1
+BLOCK = 256  # images between two lines of the journal
+
+OnError = Literal["skip", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class CachedImages:
+    """Decoded images.
+
+    Attributes
+    ----------
+    images : memmap or ndarray of uint8, shape (n_kept, size, size, 3)
+    kept : ndarray of int64, shape (n_kept,)
+        The row of the source that each image is; ascending. ``truth[kept]`` are the labels of ``images``.
+    skipped : tuple of (str, str)
+        The images that could not be read, and why.
+    path : Path or None
+        The folder on the disk.
+    """
+
+    images: np.ndarray
+    kept: np.ndarray
+    skipped: tuple[tuple[str, str], ...] = ()
+    path: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def describe(self) -> str:
+        """One sentence: how many images there are, and which are missing."""
+        if not self.skipped:
+            return f"{len(self)} images"
+        named = "; ".join(f"{path} ({why})" for path, why in self.skipped[:5])
+        more = f"; and {len(self.skipped) - 5} more" if len(self.skipped) > 5 else ""
+        return f"{len(self)} images; {len(self.skipped)} could not be read and are left out: {named}{more}"
+
+
+def build_cache(
+    source: ImageSource,
+    size: int,
+    folder: str | Path | None,
+    *,
+    on_error: OnError = "skip",
+    workers: int | None = None,
+    show: bool = True,
+) -> CachedImages:
+    """Decode and resize every image, or open what was decoded before.
+
+    Parameters
+    ----------
+    source : ImageSource
+    size : int
+        Side in pixels. Images are resized straight to a square, as the paper does.
+    folder : path or None
+        Where caches are kept; ``None`` decodes into memory.
+    on_error : {"skip", "error"}
+        What to do about an image that is missing or damaged.
+    workers : int, optional
+        Decoding threads (Pillow works outside Python's lock); by default one per core.
+    show : bool
+        Whether to show a progress bar.
+    """
+    if size < 1:
+        raise ValueError(f"size is {size}; give the side of the images in pixels")
+    if on_error not in ("skip", "error"):
+        raise ValueError(f'on_error is {on_error!r}; choose "skip" or "error"')
+    if not len(source):
+        raise ValueError(f"{source.name} has no images")
+    workers = workers or _cores()
+    if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
+        return CachedImages(source.items, np.arange(len(source)))
+    if folder is None:
+        found = decode_images(source, size, on_error=on_error, workers=workers, show=show)
+        return _some(found, source)
+    place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(place.with_name(f".{place.name}.lock")):
+        if not (place / "index.json").is_file():
+            _make(source, size, place, on_error, workers, show)
+    return _opened(place, source, size, on_error)
+
+
+def decode_images(
+    source: ImageSource, size: int, *, on_error: OnError = "skip", workers: int | None = None, show: bool = True
+) -> CachedImages:
+    """Decode into memory, see :func:`build_cache`; there may be nothing left of the images."""
+    images = np.empty((len(source), size, size, 3), dtype=np.uint8)
+    starts = range(0, len(source), BLOCK)
+    done = dict(_decode(source, images, starts, on_error, workers or _cores(), show))
+    kept, skipped = _kept(source, done)
+    return CachedImages(images[kept] if skipped else images, kept, skipped)
+
+
+def decode_image(path: str | Path, size: int) -> np.ndarray:
+    """One image file as uint8 ``(size, size, 3)``: upright, RGB, on white where transparent, resized bilinearly."""
+    Image, ImageOps = require("PIL.Image", "vision"), require("PIL.ImageOps", "vision")
+    with Image.open(path) as opened:
+        # A JPEG that is much too large is decoded at a fraction of its size; twice the side leaves the rest to us.
+        opened.draft("RGB", (2 * size, 2 * size))
+        return _resized(_rgb(ImageOps.exif_transpose(opened)), size)
+
+
+def _rgb(image: Any) -> Any:
+    Image = require("PIL.Image", "vision")
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _resized(image: Any, size: int) -> np.ndarray:
+    if image.size != (size, size):
+        image = image.resize((size, size), require("PIL.Image", "vision").Resampling.BILINEAR)
+    return np.asarray(image)
+
+
+def _pixels(item: Any, size: int) -> np.ndarray:
+    if isinstance(item, np.ndarray):
+        return _resized(require("PIL.Image", "vision").fromarray(item), size)
+    return decode_image(item, size)
+
+
+def _decode(
+    source: ImageSource, images: np.ndarray, starts: Any, on_error: OnError, workers: int, show: bool
+) -> Iterator[tuple[int, dict[int, str]]]:
+    """Fill ``images`` block by block; yields the start of each block that is done and why rows of it failed."""
+    size = images.shape[1]
+    blocks = [range(start, min(start + BLOCK, len(source))) for start in starts]
+
+    def one(row: int) -> tuple[int, str] | None:
+        try:
+            images[row] = _pixels(source.items[row], size)
+        except MemoryError:
+            raise
+        except Exception as error:  # a damaged file can break its decoder in any way
+            why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error) or repr(error)
+            return row, why
+        return None
+
+    with (
+        ThreadPoolExecutor(workers) as pool,
+        progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=show) as bar,
+    ):
+        for rows in blocks:
+            failed = dict(found for found in pool.map(one, rows) if found is not None)
+            if failed and on_error == "error":
+                row, why = next(iter(failed.items()))
+                raise _unreadable(_name(source, row), why)
+            bar.advance(len(rows))
+            yield rows.start, failed
+
+
+def _make(source: ImageSource, size: int, place: Path, on_error: OnError, workers: int, show: bool) -> None:
+    """Decode into a folder beside the place, from where an earlier run stopped, and move it there when it is whole."""
+    partial = place.with_name(f"{place.name}.partial")
+    partial.mkdir(exist_ok=True)
+    journal = partial / "journal.jsonl"
+    decoded = partial / "decoded.npy"
+    done = _read_journal(journal) if decoded.is_file() else {}
+    images = np.lib.format.open_memmap(
+        decoded,
+        mode="r+" if done else "w+",
+        dtype=None if done else np.uint8,
+        shape=None if done else (len(source), size, size, 3),
+    )
+    missing = [start for start in range(0, len(source), BLOCK) if start not in done]
+    with journal.open("a" if done else "w", encoding="utf-8") as log:
+        for start, failed in _decode(source, images, missing, on_error, workers, show):
+            images.flush()  # the pixels are on the disk before the journal says so
+            log.write(json.dumps({"start": start, "failed": failed}) + "\n")
+            log.flush()
+            done[start] = failed
+    kept, skipped = _kept(source, done)
+    if skipped:
+        whole = np.lib.format.open_memmap(partial / "images.npy", "w+", np.uint8, (len(kept), size, size, 3))
+        for start in range(0, len(kept), BLOCK):  # they may not fit in memory all at once
+            whole[start : start + BLOCK] = images[kept[start : start + BLOCK]]
+        whole.flush()
+        decoded.unlink()
+    else:
+        os.replace(decoded, partial / "images.npy")
+    index = {"kept": kept.tolist(), "skipped": skipped}
+    with (partial / "index.json").open("w", encoding="utf-8") as file:
+        json.dump(index, file)
+        file.flush()
+        os.fsync(file.fileno())
+    journal.unlink()
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(partial, place)
+
+
+def _read_journal(journal: Path) -> dict[int, dict[int, str]]:
+    """The blocks that are done; a line that was cut short by a kill is as good as not there."""
+    done: dict[int, dict[int, str]] = {}
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        done[int(entry["start"])] = {int(row): why for row, why in entry["failed"].items()}
+    return done
+
+
+def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndarray, tuple[tuple[str, str], ...]]:
+    """The rows that were read, and the names of the others with the reasons, from what is known of each block."""
+    failed = {row: why for block in done.values() for row, why in block.items()}
+    kept = np.setdiff1d(np.arange(len(source)), list(failed))
+    return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
+
+
+def _some(found: CachedImages, source: ImageSource) -> CachedImages:
+    if not len(found):
+        name, why = found.skipped[0]
+        raise ValueError(f"none of the {len(source)} images of {source.name} can be read; {name}: {why}")
+    return found
+
+
+def _opened(place: Path, source: ImageSource, size: int, on_error: OnError) -> CachedImages:
+    index = json.loads((place / "index.json").read_text(encoding="utf-8"))
+    skipped = tuple((str(path), str(why)) for path, why in index["skipped"])
+    if skipped and on_error == "error":
+        raise _unreadable(*skipped[0])
+    try:
+        images = np.load(place / "images.npy", mmap_mode="r")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the image cache {place} is damaged ({error}); delete that folder and run again") from error
+    kept = np.array(index["kept"], dtype=np.int64)
+    if images.shape != (len(kept), size, size, 3):
+        raise ValueError(f"the image cache {place} is damaged; delete that folder and run again")
+    return _some(CachedImages(images, kept, skipped, place), source)
+
+
+def _key(source: ImageSource, size: int) -> str:
+    """Of everything that the pixels depend on: a file that was replaced is another file."""
+    digest = hashlib.sha256(f"{FORMAT} {size} {len(source)}".encode())
+    if isinstance(source.items, np.ndarray):
+        digest.update(f"{source.items.shape}".encode())
+        digest.update(np.ascontiguousarray(source.items).data)
+        return digest.hexdigest()[:16]
+    for path in source.items:
+        try:
+            seen = os.stat(path)
+            digest.update(f"{os.path.abspath(path)}\0{seen.st_size}\0{seen.st_mtime_ns}\n".encode())
+        except OSError:
+            digest.update(f"{os.path.abspath(path)}\0missing\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _name(source: ImageSource, row: int) -> str:
+    return f"image {row}" if isinstance(source.items, np.ndarray) else str(source.items[row])
+
+
+def _unreadable(name: str, why: str) -> ValueError:
+    return ValueError(
+        f'the image {name} cannot be read ({why}); repair it, or leave it out (on_error="skip", without --strict)'
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process decodes, the others wait and then find the work done; where there are no locks, all decode."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

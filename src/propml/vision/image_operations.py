@@ -1,0 +1,208 @@
+"""What Pillow does to one image, done to a batch on its device, each image with an amount of its own.
+
+All functions take and return uint8 ``(n_images, 3, height, width)``, and ``amount`` of shape ``(n_images,)``. Those
+that work on values and colours give Pillow's bytes, its rounding included; those that move pixels interpolate
+bilinearly.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = [
+    "autocontrast",
+    "brightness",
+    "color",
+    "contrast",
+    "crop",
+    "equalize",
+    "erase",
+    "invert",
+    "posterize",
+    "rotate",
+    "sent_to",
+    "sharpness",
+    "shear_x",
+    "shear_y",
+    "solarize",
+    "translate_x",
+    "translate_y",
+]
+
+GREY = 128  # what comes into view from outside of the image
+
+
+# -- moving pixels -------------------------------------------------------------------------------------------------
+
+
+def shear_x(images: Tensor, amount: Tensor) -> Tensor:
+    """Move row y by ``-amount · y``; the upper left corner stays."""
+    one, zero = torch.ones_like(amount), torch.zeros_like(amount)
+    return _warped(images, [[one, amount, zero], [zero, one, zero]])
+
+
+def shear_y(images: Tensor, amount: Tensor) -> Tensor:
+    """Move column x by ``-amount · x``; the upper left corner stays."""
+    one, zero = torch.ones_like(amount), torch.zeros_like(amount)
+    return _warped(images, [[one, zero, zero], [amount, one, zero]])
+
+
+def translate_x(images: Tensor, amount: Tensor) -> Tensor:
+    """Move to the left by a share of the width."""
+    one, zero = torch.ones_like(amount), torch.zeros_like(amount)
+    return _warped(images, [[one, zero, amount * images.shape[3]], [zero, one, zero]])
+
+
+def translate_y(images: Tensor, amount: Tensor) -> Tensor:
+    """Move up by a share of the height."""
+    one, zero = torch.ones_like(amount), torch.zeros_like(amount)
+    return _warped(images, [[one, zero, zero], [zero, one, amount * images.shape[2]]])
+
+
+def rotate(images: Tensor, amount: Tensor) -> Tensor:
+    """Turn counter-clockwise about the centre, by degrees."""
+    height, width = images.shape[2:]
+    sine, cosine = torch.sin(torch.deg2rad(amount)), torch.cos(torch.deg2rad(amount))
+    x, y = width / 2, height / 2
+    return _warped(images, [[cosine, -sine, x - cosine * x + sine * y], [sine, cosine, y - sine * x - cosine * y]])
+
+
+def crop(images: Tensor, width: Tensor, height: Tensor, degrees: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """The part with centre (x, y), all as shares of the image's sides, at the image's size, turned about its centre."""
+    rows, columns = images.shape[2:]
+    sine, cosine = torch.sin(torch.deg2rad(degrees)), torch.cos(torch.deg2rad(degrees))
+    across, down = [width * cosine, -height * sine], [width * sine, height * cosine]
+    return _warped(
+        images,
+        [
+            [*across, x * columns - across[0] * (columns / 2) - across[1] * (rows / 2)],
+            [*down, y * rows - down[0] * (columns / 2) - down[1] * (rows / 2)],
+        ],
+    )
+
+
+def _warped(images: Tensor, matrix: list[list[Tensor]]) -> Tensor:
+    """Pixel (x, y) becomes what lay at ``matrix @ (x, y, 1)``, in pixels whose centres are at halves."""
+    height, width = images.shape[2:]
+    x = torch.arange(width, device=images.device) + 0.5
+    y = (torch.arange(height, device=images.device) + 0.5)[:, None]
+    (a, b, c), (d, e, f) = [[entry[:, None, None] for entry in row] for row in matrix]
+    grid = torch.stack([2 * (a * x + b * y + c) / width - 1, 2 * (d * x + e * y + f) / height - 1], dim=-1)
+    # Outside of the image grid_sample finds zeros: what it is given is the difference to grey.
+    found = F.grid_sample(images.float() - GREY, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return (found + (GREY + 0.5)).to(torch.uint8)
+
+
+# -- colours -------------------------------------------------------------------------------------------------------
+
+
+def brightness(images: Tensor, amount: Tensor) -> Tensor:
+    """Between black (0) and the image (1), and beyond."""
+    return _blended(torch.zeros((), device=images.device), images, amount)
+
+
+def color(images: Tensor, amount: Tensor) -> Tensor:
+    """Between grey values (0) and the image (1), and beyond."""
+    return _blended(_luminance(images).float(), images, amount)
+
+
+def contrast(images: Tensor, amount: Tensor) -> Tensor:
+    """Between the mean grey (0) and the image (1), and beyond."""
+    mean = (_luminance(images).double().mean(dim=(2, 3), keepdim=True) + 0.5).floor()
+    return _blended(mean.float(), images, amount)
+
+
+def sharpness(images: Tensor, amount: Tensor) -> Tensor:
+    """Between a smoothed image (0) and the image (1), and beyond."""
+    smooth = images.float()  # the border stays as it is
+    # A kernel of ones with 5 in the middle; a convolution might be computed in TF32, which is too coarse for bytes.
+    inner = (9 * F.avg_pool2d(smooth, 3, 1) + 4 * smooth[:, :, 1:-1, 1:-1]) / 13
+    smooth[:, :, 1:-1, 1:-1] = (inner + 0.5).floor()
+    return _blended(smooth, images, amount)
+
+
+def _blended(degenerate: Tensor, images: Tensor, amount: Tensor) -> Tensor:
+    """``degenerate + amount · (images − degenerate)``, cut off at 0 and 255, without its fraction."""
+    mixed = degenerate + amount[:, None, None, None] * (images.float() - degenerate)
+    return mixed.clamp_(0, 255).to(torch.uint8)
+
+
+def _luminance(images: Tensor) -> Tensor:
+    """Pillow's grey value (ITU-R 601-2), as int32 ``(n, 1, height, width)``."""
+    red, green, blue = images.int().unbind(dim=1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16)[:, None]
+
+
+# -- values: every one of the 256 has a new one ----------------------------------------------------------------------
+
+
+def invert(images: Tensor, amount: Tensor) -> Tensor:
+    """The negative; the amount plays no part."""
+    return 255 - images
+
+
+def posterize(images: Tensor, amount: Tensor) -> Tensor:
+    """Keep so many of the eight bits."""
+    dropped = (8 - amount.round()).to(torch.uint8)[:, None, None, None]
+    return (images >> dropped) << dropped
+
+
+def solarize(images: Tensor, amount: Tensor) -> Tensor:
+    """The negative of the values from a threshold on."""
+    return torch.where(images < amount[:, None, None, None], images, 255 - images)
+
+
+def autocontrast(images: Tensor, amount: Tensor) -> Tensor:
+    """Stretch each channel from 0 to 255; the amount plays no part."""
+    low = images.amin(dim=(2, 3), keepdim=True).double()
+    span = images.amax(dim=(2, 3), keepdim=True) - low
+    scale = 255.0 / span.clamp(min=1)
+    stretched = (images * scale - low * scale).clamp_(0, 255).to(torch.uint8)
+    return torch.where(span > 0, stretched, images)
+
+
+def equalize(images: Tensor, amount: Tensor) -> Tensor:
+    """Make all values of each channel equally frequent; the amount plays no part."""
+    n, channels, height, width = images.shape
+    flat = images.reshape(n * channels, height * width).long()
+    histogram = torch.zeros(n * channels, 256, dtype=torch.int64, device=images.device)
+    histogram.scatter_add_(1, flat, torch.ones_like(flat))
+    last = histogram.gather(1, flat.amax(dim=1, keepdim=True))  # how often the highest value occurs
+    step = (height * width - last) // 255
+    before = histogram.cumsum(dim=1) - histogram
+    table = ((step // 2 + before) // step.clamp(min=1)).clamp(max=255)
+    table = torch.where(step > 0, table, torch.arange(256, device=images.device))
+    return table.gather(1, flat).to(torch.uint8).view_as(images)
+
+
+# -- covering --------------------------------------------------------------------------------------------------------
+
+
+def erase(images: Tensor, centre: Tensor, side: Tensor, fill: Tensor) -> Tensor:
+    """Cover a square; what of it lies outside of the image is lost.
+
+    Parameters
+    ----------
+    centre : Tensor, shape (n_images, 2)
+        Row and column as shares of height and width.
+    side : Tensor, shape (n_images,)
+        In pixels; like Pillow's rectangle, the square includes both ends.
+    fill : Tensor of uint8, shape (n_images, 3) or (3,)
+    """
+    covered = None
+    for dim, length in enumerate(images.shape[2:]):
+        position = torch.arange(length, device=images.device)
+        distance = (position - (centre[:, dim, None] * length).floor()).abs()
+        inside = distance <= (side / 2).floor()[:, None]
+        covered = inside[:, :, None] if covered is None else covered & inside[:, None, :]
+    return torch.where(covered[:, None], fill.expand(len(images), 3)[:, :, None, None], images)  # type: ignore[index]
+
+
+# -- amounts -----------------------------------------------------------------------------------------------------------
+
+
+def sent_to(values: Tensor, device: torch.device) -> Tensor:
+    """The values on a device, without waiting for what it is doing."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)

@@ -1,0 +1,279 @@
+"""What to train on: images with their labels, from a devkit, from COCO's folders, from one's own table, or made."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propml.datasets.catalogue import find, lookup, names
+from propml.datasets.coco import read_coco
+from propml.datasets.dataset import ImageDataset
+from propml.datasets.mosaic import digits_mosaic_images
+from propml.datasets.voc import read_voc
+from propml.targets import Candidates
+
+__all__ = ["ImageSource", "open_source", "read_own_images"]
+
+# "train" and "test" mean the two parts that the paper uses; what the datasets call theirs works too.
+_VOC_SPLITS = {"train": "trainval"}
+_COCO_SPLITS = {"test": "val"}
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSource:
+    """Images, still to be decoded, and what is known of their labels.
+
+    Attributes
+    ----------
+    name : str
+    items : tuple of Path, or ndarray of uint8, shape (n_images, height, width, 3)
+        Files to decode, or pixels.
+    truth : ndarray of uint8, shape (n_images, n_labels), or None
+    candidates : Candidates or None
+    label_names : tuple of str
+    split : str
+        The name of the part, such as ``"trainval"``.
+
+    Examples
+    --------
+    >>> source = open_source("digits-mosaic", "train", n_samples=5)
+    >>> len(source), source.items.shape, source.take([0, 2]).truth.shape
+    (5, (5, 16, 16, 3), (2, 10))
+    """
+
+    name: str
+    items: tuple[Path, ...] | np.ndarray
+    truth: np.ndarray | None
+    candidates: Candidates | None
+    label_names: tuple[str, ...]
+    split: str
+
+    def __post_init__(self) -> None:
+        for part, given in (("truth", self.truth), ("candidates", self.candidates)):
+            if given is not None and given.shape != (len(self.items), len(self.label_names)):
+                raise ValueError(
+                    f"{self.name}: {part} has shape {given.shape}, expected {len(self.items)} images "
+                    f"by {len(self.label_names)} label names"
+                )
+        if isinstance(self.items, np.ndarray) and (
+            self.items.ndim != 4 or self.items.shape[3] != 3 or self.items.dtype != np.uint8
+        ):
+            raise ValueError(
+                f"{self.name}: images have shape {self.items.shape} of {self.items.dtype}, expected uint8 of shape "
+                f"(n_images, height, width, 3)"
+            )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def take(self, rows: Any) -> ImageSource:
+        """The given images with their labels: positions, a boolean mask or a slice."""
+        picked = np.atleast_1d(np.arange(len(self))[rows])
+        items = self.items[picked] if isinstance(self.items, np.ndarray) else tuple(self.items[i] for i in picked)
+        return replace(
+            self,
+            items=items,
+            truth=None if self.truth is None else self.truth[picked],
+            candidates=None if self.candidates is None else self.candidates[picked],
+        )
+
+    def with_candidates(self, candidates: Candidates) -> ImageSource:
+        """The same images with other candidate labels, such as corrupted true ones."""
+        return replace(self, candidates=candidates)
+
+
+def open_source(
+    name_or_path: str | Path,
+    split: str = "train",
+    *,
+    size: int | None = None,
+    data_dir: str | Path | None = None,
+    n_samples: int = 2000,
+    random_state: int = 0,
+    **columns: Any,
+) -> ImageSource:
+    """Images by the name of a dataset, or by the folder or table in which they lie.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        ``"voc2007"``, ``"coco2014"`` or ``"digits-mosaic"``; a VOC devkit; a folder with COCO's ``annotations``; a CSV
+        file with one row per image, or a folder that holds exactly one.
+    split : str
+        The part: ``"train"`` (VOC: trainval) and ``"test"`` (COCO: val) work for all known sets, their own names too.
+    size : int, optional
+        Side in pixels of the mosaics, which are 16 by nature; other images are resized where they are decoded.
+    data_dir : path, optional
+        Where known datasets are looked for first.
+    n_samples, random_state : int
+        How many mosaics, and of which seed.
+    **columns
+        What the columns of one's own table are called, see :func:`read_own_images`.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_file() or path.is_dir():
+        return _in_place(path, split, columns)
+    if columns:
+        raise ValueError(
+            f"{', '.join(columns)} are for a table of one's own, and there is no file {str(name_or_path)!r}"
+        )
+    if path.suffix or len(path.parts) > 1:
+        raise FileNotFoundError(f"there is neither a file nor a folder {str(name_or_path)!r}")
+    entry = lookup(str(name_or_path))
+    if entry.name == "digits-mosaic":
+        return _mosaics(split, size, n_samples, random_state)
+    if entry.suite != "vision":
+        raise ValueError(
+            f"{entry.title} holds no images; known are {', '.join((*names('vision'), *names('embedded')))}, "
+            f"or give a folder or a CSV file"
+        )
+    folder = find(entry, data_dir)
+    if entry.name == "voc2007":
+        return _of_voc(folder / entry.folder / "VOC2007", split)
+    return _of_coco(folder / entry.folder, split)
+
+
+def read_own_images(
+    table: str | Path,
+    split: str = "train",
+    *,
+    path: str = "path",
+    candidates: str = "candidates",
+    truth: str = "truth",
+    split_column: str = "split",
+    sep: str = ";",
+    labels: Sequence[str] | None = None,
+    folder: str | Path | None = None,
+) -> ImageSource:
+    """Read a CSV file with one row per image: its path and its labels.
+
+    Parameters
+    ----------
+    table : path
+        With a header line, UTF-8. Images are not opened here: one that is missing shows where it is decoded.
+    split : str
+        Which rows: those whose ``split_column`` says so. A file without that column is one part, ``"train"``.
+    path, candidates, truth, split_column : str
+        What the columns are called. One of ``candidates`` and ``truth`` must be there.
+    sep : str
+        Between two labels of a cell.
+    labels : sequence of str, optional
+        All label names, in order; by default those that occur in the file, in any part, sorted.
+    folder : path, optional
+        What the paths start from; by default the folder of the table.
+    """
+    table = Path(table)
+    rows = _csv_rows(table)
+    if path not in rows[0]:
+        raise ValueError(f"{table} has no column {path!r}; it has {', '.join(rows[0])}")
+    known = [column for column in (candidates, truth) if column in rows[0]]
+    if not known:
+        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {', '.join(rows[0])}")
+    if labels is None:
+        labels = sorted({name for row in rows for column in known for name in _names_in(row[column], sep)})
+    chosen = _rows_of(rows, split, split_column, table)
+    bare = next((i for i, row in chosen if not row[path].strip()), None)
+    if bare is not None:
+        raise ValueError(f"{table}, line {bare + 2}: column {path!r} is empty; every row names an image")
+    start = table.parent if folder is None else Path(folder)
+    sets = {column: _sets(chosen, column, sep, labels, table) for column in known}
+    return ImageSource(
+        name=table.stem,
+        items=tuple(start / row[path].strip() for _, row in chosen),
+        truth=sets[truth].to_matrix(np.uint8) if truth in known else None,
+        candidates=sets.get(candidates),
+        label_names=tuple(labels),
+        split=split,
+    )
+
+
+def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
+    if path.is_file():
+        return read_own_images(path, split, **columns)
+    for devkit in (path, path / "VOC2007", path / "VOCdevkit" / "VOC2007"):
+        if (devkit / "ImageSets" / "Main").is_dir():
+            return _of_voc(devkit, split)
+    if (path / "annotations").is_dir():
+        return _of_coco(path, split)
+    tables = sorted(path.glob("*.csv"))
+    if len(tables) == 1:
+        return read_own_images(tables[0], split, **columns)
+    found = f"{len(tables)} CSV files" if tables else "no CSV file"
+    raise ValueError(
+        f"{path} is no VOC devkit (ImageSets/Main) and no COCO folder (annotations), and holds {found}; "
+        f"give the CSV file that lists the images"
+    )
+
+
+def _of_voc(devkit: Path, split: str) -> ImageSource:
+    """An image that is not there is one of those that cannot be decoded, where it is skipped by name or an error."""
+    return _of_dataset(read_voc(devkit, _VOC_SPLITS.get(split, split), missing="keep"))
+
+
+def _of_coco(folder: Path, split: str) -> ImageSource:
+    return _of_dataset(read_coco(folder, _COCO_SPLITS.get(split, split), missing="keep"))
+
+
+def _of_dataset(images: ImageDataset) -> ImageSource:
+    return ImageSource(images.name, images.paths, images.truth, None, images.label_names, images.split)
+
+
+def _mosaics(split: str, size: int | None, n_samples: int, random_state: int) -> ImageSource:
+    if split not in ("train", "test"):
+        raise ValueError(f'split is {split!r}; the digits mosaic has "train" and "test"')
+    grey, data = digits_mosaic_images(n_samples, random_state, split=split)  # type: ignore[arg-type]
+    if size is not None:
+        nearest = np.arange(size) * grey.shape[1] // size
+        grey = grey[:, nearest][:, :, nearest]
+    pixels = np.repeat(grey[..., None], 3, axis=3)
+    return ImageSource("digits-mosaic", pixels, data.truth, data.candidates, data.label_names, split)
+
+
+def _csv_rows(table: Path) -> list[dict[str, str]]:
+    try:
+        with table.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{table} is not a CSV file in UTF-8 ({error})") from error
+    if not rows:
+        raise ValueError(f"{table} has no rows; give a header line and one row per image")
+    for i, row in enumerate(rows):
+        if None in row or None in row.values():
+            raise ValueError(f"{table}, line {i + 2}: the row has not as many cells as the header has names")
+    return rows
+
+
+def _rows_of(
+    rows: list[dict[str, str]], split: str, split_column: str, table: Path
+) -> list[tuple[int, dict[str, str]]]:
+    if split_column not in rows[0]:
+        if split != "train":
+            raise ValueError(
+                f"{table} has no column {split_column!r} that says which images are {split!r}; "
+                f"add one, or give another table"
+            )
+        return list(enumerate(rows))
+    chosen = [(i, row) for i, row in enumerate(rows) if row[split_column].strip() == split]
+    if not chosen:
+        there = ", ".join(sorted({row[split_column].strip() for row in rows}))
+        raise ValueError(f"{table} has no image of split {split!r}; it has {there}")
+    return chosen
+
+
+def _sets(
+    rows: list[tuple[int, dict[str, str]]], column: str, sep: str, labels: Sequence[str], table: Path
+) -> Candidates:
+    known = set(labels)
+    for i, row in rows:
+        if strange := [name for name in _names_in(row[column], sep) if name not in known]:
+            raise ValueError(f"{table}, line {i + 2}, column {column!r}: {strange[0]!r} is not among the labels")
+    return Candidates.from_text([row[column] for _, row in rows], sep, labels, empty="ignore")
+
+
+def _names_in(cell: str, sep: str) -> list[str]:
+    return [name for part in cell.split(sep) if (name := part.strip())]

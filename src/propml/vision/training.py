@@ -1,0 +1,347 @@
+"""Training on images, top to bottom: :func:`fit` is the loop.
+
+A run lives in one folder: ``recipe.json``, ``candidates.npz`` (what was learned from), ``lam.json`` (which λ were
+tried), ``curves.csv``, ``last.safetensors`` (the checkpoint), ``best.safetensors`` (the network that was selected) and
+``skipped.txt`` (images that could not be read).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from propml.datasets.locations import cache_dir
+from propml.progress import progress_bar
+from propml.vision.augment import step_generator
+from propml.vision.backbone import make_network, normalisation
+from propml.vision.cdcr import select_for_epoch
+from propml.vision.checkpoint import TrainingState, save_network
+from propml.vision.compiled_layers import rewrite_for_compile
+from propml.vision.curves import TensorBoard, write_curves
+from propml.vision.distributed import Process, join_processes
+from propml.vision.ema import WeightAverage
+from propml.vision.evaluation import Judge
+from propml.vision.image_cache import OnError
+from propml.vision.lam_choice import choose_lam
+from propml.vision.objective import make_objective
+from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
+from propml.vision.precision import choose_precision
+from propml.vision.recipe import Recipe, read_recipe, write_recipe
+from propml.vision.sources import ImageSource
+from propml.vision.training_data import TrainingData, make_augment, prepare_data
+from propml.vision.watch import Watch
+
+__all__ = ["TrainingResult", "fit", "lam_for", "train"]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run came to.
+
+    Attributes
+    ----------
+    folder : Path
+    lam : float
+    epoch : int
+        The epoch that was selected, from 1.
+    weights : {"raw", "ema"}
+        Whether its weights or their running average were selected.
+    metrics : dict
+        Of the selected weights on the validation images, by true labels; empty without such images.
+    held_out : dict
+        Of the selected weights on the images held out, by their candidates; empty where none were.
+    history : list of dict
+        One entry per evaluated epoch, with both kinds of weights.
+    notes : list of str
+        Sentences on images that could not be read.
+    """
+
+    folder: Path
+    lam: float
+    epoch: int
+    weights: str
+    metrics: dict[str, float]
+    held_out: dict[str, float]
+    history: list[dict[str, Any]]
+    notes: list[str]
+
+
+def train(
+    source_train: ImageSource,
+    source_val: ImageSource | None,
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    cache: str | Path | None = "auto",
+    on_error: OnError = "skip",
+    tensorboard: bool = False,
+    show: bool = True,
+    tell: Callable[[str], object] | None = None,
+) -> TrainingResult:
+    """Train one network as a recipe says; under ``torchrun``, in all its processes together.
+
+    Parameters
+    ----------
+    source_train : ImageSource
+        Images with candidates, or with true labels that ``recipe.noise`` makes candidates of.
+    source_val : ImageSource or None
+        Images with true labels, to report on. Only ``select="oracle"`` lets them choose anything.
+    recipe : Recipe
+    out : path
+        The folder of the run.
+    resume : bool
+        Go on with the run that was stopped in that folder. On one device it ends with the weights that the run would
+        have had without the stop.
+    device : str
+    cache : path, "auto" or None
+        Where decoded images are kept; ``"auto"``: in the user's cache, ``None``: in memory only.
+    on_error : {"skip", "error"}
+        What to do about an image that cannot be read.
+    tensorboard : bool
+        Also write curves for TensorBoard.
+    show : bool
+        Whether to show a progress bar.
+    tell : callable, optional
+        Called with each sentence on images that could not be read, before training begins.
+    """
+    out = Path(out)
+    folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
+    with join_processes(device) as here:
+        _open_run(out, recipe, resume, here)
+        data, notes = prepare_data(
+            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
+        )
+        if tell is not None and here.is_first:
+            for note in notes:
+                tell(note)
+        lam = lam_for(data, recipe, out, here, show=show)
+        held_out = recipe.hold_out if recipe.select == "candidates" else 0.0
+        result = fit(
+            data.hold_out(held_out, recipe.seed),
+            recipe,
+            lam,
+            out,
+            here,
+            tensorboard=tensorboard,
+            show=show,
+        )
+        return replace(result, notes=notes)
+
+
+def fit(
+    data: TrainingData,
+    recipe: Recipe,
+    lam: float,
+    out: Path,
+    here: Process,
+    *,
+    tensorboard: bool = False,
+    show: bool = True,
+) -> TrainingResult:
+    """The training loop; it starts from the checkpoint in ``out``, if there is one."""
+    precision = choose_precision(recipe.precision, here.device)
+    if here.device.type == "cuda":
+        torch.backends.cudnn.benchmark = True  # all batches have one shape: the fastest convolution is worth a search
+
+    torch.manual_seed(recipe.seed)
+    network = make_network(recipe, len(data.label_names))
+    if recipe.compile:
+        rewrite_for_compile(network)
+    network.to(device=here.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = here.wrap(network)
+    compiled = torch.compile(model, mode=recipe.compile) if recipe.compile else model
+    objective = make_objective(recipe, lam, data.candidates).to(here.device)
+    augment = make_augment(recipe, *normalisation(recipe.backbone), precision.dtype)
+    batches = data.batches(recipe, here)
+    n_learned, full = len(data.learned), batches.batch_size
+
+    average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
+    optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay)
+    state = TrainingState(network, average, optimiser, precision.scaler())
+    checkpoint = out / "last.safetensors"
+    if checkpoint.exists():
+        state.restore(checkpoint)
+
+    judge = Judge(data, recipe, augment, precision, here)
+    steps_left = recipe.epochs * len(batches) - state.epoch * len(batches) - state.step
+    board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
+    with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
+        watch = Watch(state, data.names, here, bar)
+        for epoch in range(state.epoch, recipe.epochs):
+            stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
+            if state.step == 0 and epoch == stage.first > 0:
+                _start_stage(state, recipe)
+            if state.step == 0 and stage.selects:
+                state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
+            network.train()
+            watch.start()
+            for images, targets, index in batches.epoch(epoch, state.step):
+                # All randomness of a step comes from its number, so that nothing random needs to be saved.
+                generator = step_generator(recipe.seed, epoch, state.step, here.rank)
+                torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
+                passed = (epoch - stage.first) * len(batches) + state.step
+                total = stage.schedule_epochs * len(batches)
+                set_rate(state.optimiser, one_cycle(passed, total, recipe.lr, recipe.pct_start))
+
+                if recipe.augment == "none":
+                    view = augment.plain(images)
+                else:
+                    view = (augment.weak if recipe.augment == "light" else augment.strong)(images, generator)
+                with precision.autocast():
+                    # A smaller last batch would be compiled anew; eagerly it costs less.
+                    run = compiled if len(images) == full else model
+                    logits = run(view.contiguous(memory_format=torch.channels_last))
+                left = n_learned - state.step * full * here.world
+                weight, factor = _true_images(len(images), left, here)
+                mask = None if state.selected is None else state.selected[index]
+                loss = objective(logits.float(), targets, mask=mask, example_weight=weight) * factor
+
+                state.scaler.scale(loss).backward()
+                state.scaler.step(state.optimiser)
+                state.scaler.update()
+                state.optimiser.zero_grad(set_to_none=True)
+                state.average.update()
+
+                state.step += 1
+                watch.saw(loss, index)
+                if state.step % recipe.look_every == 0:
+                    watch.look()
+                    _save(state, checkpoint, here, after=recipe.checkpoint_seconds)
+
+            watch.look()
+            losses, state.epoch, state.step, state.losses = state.losses, epoch + 1, 0, []
+            last = epoch + 1 == recipe.epochs
+            if (epoch + 1) % recipe.eval_every == 0 or last:
+                entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[0]["lr"]}
+                entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
+                board.add(entry)
+                _record(state, entry, judge, recipe, lam, data.label_names, out, here)
+            _save(state, checkpoint, here, after=0.0 if last else recipe.checkpoint_seconds)
+    here.wait()
+    return _result(state, lam, out)
+
+
+def _record(
+    state: TrainingState,
+    entry: dict[str, Any],
+    judge: Judge,
+    recipe: Recipe,
+    lam: float,
+    label_names: tuple[str, ...],
+    out: Path,
+    here: Process,
+) -> None:
+    """Write the curves, and the network where it is the best so far."""
+    state.history.append(entry)
+    weights, worth = judge.better_weights(entry)
+    better = state.best is None or worth > state.best["worth"]
+    if better:
+        state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
+    if here.is_first:
+        write_curves(out / "curves.csv", state.history)
+        if better:
+            chosen = state.network if weights == "raw" else state.average.network
+            save_network(
+                out / "best.safetensors", chosen, recipe, label_names, {"lam": lam, "weights": weights, **entry}
+            )
+
+
+def _start_stage(state: TrainingState, recipe: Recipe) -> None:
+    """CDCR's second stage: from the averaged weights of the first, with a fresh optimiser."""
+    state.network.load_state_dict(state.average.network.state_dict())
+    state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
+    state.optimiser = make_optimiser(state.network, recipe.optimiser, recipe.lr, recipe.weight_decay)
+
+
+def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None, float]:
+    """Weights that leave out filling, and the factor that makes the mean over processes one over true images.
+
+    Only the last step of an epoch, and only with several processes, can have filling.
+    """
+    true_here = here.true_images(n_left, n_here)
+    factor = n_here * here.world / min(n_left, n_here * here.world)
+    if true_here == n_here:
+        return None, factor
+    return (torch.arange(n_here, device=here.device) < true_here).float(), factor
+
+
+def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
+    """Make the folder of a new run, or check that the one that is there is the one to go on with."""
+    path = out / "recipe.json"
+    if path.exists():
+        if not resume:
+            raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
+        before = read_recipe(path)
+        if differing := recipe.differs_from(before):
+            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
+            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
+    here.wait()  # all have looked before the first one writes
+    if here.is_first:
+        out.mkdir(parents=True, exist_ok=True)
+        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
+            rest.unlink()
+        write_recipe(path, recipe)
+    here.wait()
+
+
+def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
+    """The recipe's λ; where that is "auto", the one whose short run is best on held-out candidates."""
+    if not recipe.chooses_lam:
+        return 1.0 if recipe.lam == "auto" else float(recipe.lam)
+    epochs = recipe.lam_epochs or max(1, round(recipe.epochs / 3))
+    short = replace(recipe, epochs=epochs, eval_every=epochs, curriculum="none")
+    short = replace(short, select="candidates") if short.select == "last" else short
+    split = data.hold_out(recipe.hold_out, recipe.seed)
+    trials = out / "lam"
+
+    def try_lam(lam: float) -> dict[str, Any]:
+        folder = trials / f"{lam:g}"
+        if here.is_first:
+            folder.mkdir(parents=True, exist_ok=True)
+        here.wait()
+        found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
+        return {"worth": _worth(found, short), "held_out": found.held_out, "validation": found.metrics}
+
+    lam = choose_lam(data.candidates, recipe, out / "lam.json", try_lam, writes=here.is_first)
+    here.wait()
+    if here.is_first:
+        shutil.rmtree(trials, ignore_errors=True)  # the numbers are in lam.json, and networks are large
+    return lam
+
+
+def _worth(result: TrainingResult, recipe: Recipe) -> float:
+    return result.metrics["mAP"] if recipe.select == "oracle" else result.held_out[recipe.criterion]
+
+
+def _save(state: TrainingState, path: Path, here: Process, *, after: float) -> None:
+    """Write a checkpoint where the last one is older than so many seconds; large networks take seconds to write."""
+    if here.is_first and time.monotonic() - state.saved_at >= after:
+        state.save(path)
+        state.saved_at = time.monotonic()
+
+
+def _result(state: TrainingState, lam: float, out: Path) -> TrainingResult:
+    assert state.best is not None
+    entry = next(entry for entry in state.history if entry["epoch"] == state.best["epoch"])
+    own = {
+        k.removesuffix(f" {state.best['weights']}"): v for k, v in entry.items() if k.endswith(state.best["weights"])
+    }
+    return TrainingResult(
+        folder=out,
+        lam=lam,
+        epoch=state.best["epoch"],
+        weights=state.best["weights"],
+        metrics={name: value for name, value in own.items() if not name.startswith("held-out ")},
+        held_out={k.removeprefix("held-out "): v for k, v in own.items() if k.startswith("held-out ")},
+        history=state.history,
+        notes=[],
+    )

@@ -1,0 +1,194 @@
+"""What the training loop reads: decoded images with candidates, those held out, and validation images with truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from propml.benchmark.durable import write_whole
+from propml.targets import Candidates
+from propml.vision.augment import Augment
+from propml.vision.batches import Batches
+from propml.vision.distributed import Process
+from propml.vision.image_cache import OnError, build_cache
+from propml.vision.noise import draw_candidates, keep_candidates, read_candidates
+from propml.vision.recipe import Recipe
+from propml.vision.sources import ImageSource
+
+__all__ = ["TrainingData", "prepare_data"]
+
+# Images stay on the GPU where they take less than this share of its free memory.
+RESIDENT_SHARE = 0.25
+HOLD_OUT_STREAM = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Images and labels of a run.
+
+    Attributes
+    ----------
+    images : ndarray of uint8, shape (n_images, size, size, 3)
+    candidates : Candidates
+        One row per image.
+    names : list of str
+        What to call each image in a message.
+    validation : tuple of (images, truth), or None
+    held_out : ndarray of int
+        Rows that are not learned from: their candidates choose λ, epoch and weights.
+    """
+
+    images: np.ndarray
+    candidates: Candidates
+    names: list[str]
+    validation: tuple[np.ndarray, np.ndarray] | None
+    held_out: np.ndarray
+
+    def hold_out(self, share: float, seed: int) -> TrainingData:
+        """Set aside a share of the images (0: none), the same ones for the same seed."""
+        n = len(self.images)
+        order = np.random.default_rng((seed, HOLD_OUT_STREAM)).permutation(n)
+        return replace(self, held_out=np.sort(order[: round(share * n)]))
+
+    @property
+    def learned(self) -> np.ndarray:
+        """The rows that are learned from."""
+        return np.setdiff1d(np.arange(len(self.images)), self.held_out)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """One name per label."""
+        return tuple(map(str, self.candidates.labels))
+
+    def targets(self) -> Tensor:
+        """Candidates as int8, ``(n_images, n_labels)``."""
+        return self.candidates.to_torch()
+
+    def batches(self, recipe: Recipe, here: Process) -> Batches:
+        """The images that are learned from, shuffled."""
+        return Batches(
+            self.images,
+            self.targets(),
+            here.batch_size(recipe.batch_size),
+            rows=self.learned,
+            seed=recipe.seed,
+            rank=here.rank,
+            world=here.world,
+            device=here.device,
+            resident=_fits(self.images, here),
+        )
+
+    def ordered_batches(self, recipe: Recipe, here: Process) -> Batches:
+        """The same images, each once."""
+        return _ordered(self.images, self.targets(), recipe, here, rows=self.learned)
+
+    def held_out_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+        """The images that were held out, in order; ``None`` where there are none."""
+        if not len(self.held_out):
+            return None
+        return _ordered(self.images, self.targets(), recipe, here, rows=self.held_out)
+
+    def validation_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+        """The validation images, in order; ``None`` where there are none."""
+        return None if self.validation is None else _ordered(*self.validation, recipe, here)
+
+
+def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
+    """The augmentation of a recipe; ``recipe.augment`` decides which of its views training sees."""
+    return Augment(
+        mean,
+        std,
+        cutout=0.5 if recipe.augment == "paper" else 0.0,
+        randaugment=recipe.augment in ("paper", "randaugment"),
+        crop=recipe.augment == "crop",
+        dtype=dtype,
+    )
+
+
+def prepare_data(
+    train: ImageSource,
+    validation: ImageSource | None,
+    recipe: Recipe,
+    out: Path,
+    here: Process,
+    *,
+    cache: Path | None,
+    on_error: OnError = "skip",
+    show: bool = True,
+) -> tuple[TrainingData, list[str]]:
+    """Decode the images and draw the candidates, or read what an earlier start of this run drew.
+
+    Returns
+    -------
+    data : TrainingData
+        With nothing held out yet.
+    notes : list of str
+        Sentences on images that could not be read; ``skipped.txt`` in ``out`` names them all.
+    """
+    candidates = _candidates(train, recipe, out / "candidates.npz", here)
+    decoded = build_cache(train, recipe.size, cache, on_error=on_error, show=show and here.is_first)
+    parts, checked = [(train, decoded)], None
+    if validation is not None:
+        if validation.label_names != train.label_names:
+            raise ValueError(
+                f"training images have the labels {_some(train.label_names)} and validation images "
+                f"{_some(validation.label_names)}; give both the same, in the same order"
+            )
+        if validation.truth is None:
+            raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
+        seen = build_cache(validation, recipe.size, cache, on_error=on_error, show=show and here.is_first)
+        checked = (seen.images, validation.truth[seen.kept])
+        parts.append((validation, seen))
+    items = train.items
+    names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
+    none = np.array([], dtype=np.int64)
+    notes = [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
+    if notes and here.is_first:
+        skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
+        write_whole(out / "skipped.txt", "".join(skipped).encode())
+    return TrainingData(decoded.images, candidates[decoded.kept], names, checked, none), notes
+
+
+def _candidates(source: ImageSource, recipe: Recipe, path: Path, here: Process) -> Candidates:
+    drawn = draw_candidates(source, recipe.noise, recipe.seed)
+    if path.exists() and read_candidates(path) != Candidates.from_matrix(
+        drawn.to_matrix(), [str(name) for name in drawn.labels], empty="ignore"
+    ):
+        raise ValueError(
+            f"{path} holds other candidates than this run would learn from: the images, their labels, the noise or the "
+            f"seed have changed; go on with those it was started with, or choose another folder"
+        )
+    here.wait()  # all have looked before the first one writes
+    if here.is_first and not path.exists():
+        keep_candidates(path, drawn, recipe.noise, recipe.seed)
+    return drawn
+
+
+def _ordered(
+    images: np.ndarray, targets: Any, recipe: Recipe, here: Process, rows: np.ndarray | None = None
+) -> Batches:
+    return Batches(
+        images,
+        targets,
+        2 * here.batch_size(recipe.batch_size),  # without gradients twice as many fit
+        rows=rows,
+        shuffle=False,
+        rank=here.rank,
+        world=here.world,
+        device=here.device,
+        resident=rows is None and _fits(images, here),  # of parts the batches for training hold a copy already
+    )
+
+
+def _fits(images: np.ndarray, here: Process) -> bool:
+    on_gpu = here.device.type == "cuda"
+    return on_gpu and images.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(here.device)[0]
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f", … ({len(names)})" if len(names) > 3 else "")

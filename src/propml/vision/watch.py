@@ -1,0 +1,75 @@
+"""An eye on the losses: how fast it goes, and a stop where one is not a number."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from propml.progress import Bar
+from propml.vision.checkpoint import TrainingState
+from propml.vision.distributed import Process
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Looks at the losses now and then, tells the bar, and raises where a loss is not a finite number.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Gets the losses.
+    names : list of str
+        What to call the images.
+    here : Process
+    bar : Bar
+
+    Attributes
+    ----------
+    rate : float
+        Images per second since :meth:`start`, in all processes together.
+    """
+
+    def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar) -> None:
+        self.state, self.names, self.here, self.bar = state, names, here, bar
+        self.pending: list[tuple[Tensor, Tensor]] = []
+        self.images, self.started, self.rate = 0, time.perf_counter(), 0.0
+
+    def start(self) -> None:
+        """Begin to measure speed, at the start of an epoch."""
+        self.images, self.started = 0, time.perf_counter()
+
+    def saw(self, loss: Tensor, index: Tensor) -> None:
+        """Take note of a step; nothing waits for it."""
+        self.pending.append((loss.detach(), index))
+        self.images += len(index) * self.here.world
+
+    def look(self) -> None:
+        """Fetch the losses of the steps since the last look; all processes look at the same steps."""
+        if not self.pending:
+            return
+        own = torch.stack([loss for loss, _ in self.pending])
+        losses = self.here.mean(own.clone())
+        if not bool(losses.isfinite().all()):
+            self._stop(losses, own)
+        self.state.losses += losses.tolist()
+        self.rate = self.images / max(time.perf_counter() - self.started, 1e-9)
+        note = f"epoch {self.state.epoch + 1}  loss {self.state.losses[-1]:.4g}  {self.rate:.0f} images/s"
+        self.bar.advance(len(self.pending), note)
+        self.pending = []
+
+    def _stop(self, losses: Tensor, own: Tensor) -> None:
+        bad = int((~losses.isfinite()).nonzero()[0])
+        step = self.state.step - len(self.pending) + bad
+        here = "of another process" if bool(own[bad].isfinite()) else self._named(self.pending[bad][1])
+        raise ValueError(
+            f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch {here}; "
+            f"look at these images, lower lr, or use precision float32. The last checkpoint is from before that step"
+        )
+
+    def _named(self, index: Tensor) -> str:
+        rows = index.tolist()
+        more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
+        return "of " + ", ".join(self.names[row] for row in rows[:4]) + more

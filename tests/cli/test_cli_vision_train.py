@@ -1,0 +1,136 @@
+"""`propml vision train`: from a command to a network, and what people are told."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import propml, told
+from PIL import Image
+
+from propml.vision.checkpoint import load_network
+
+SMALL = ("--backbone", "small_cnn", "--size", 16, "--epochs", 2, "--lr", 0.003, "--augment", "none", "--limit", 60)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def photos(folder, n=24, *, truth=False):
+    """A folder of bright and dark pictures with a CSV of their candidates."""
+    rng = np.random.default_rng(0)
+    with (folder / "photos.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "candidates", *(["split", "truth"] if truth else [])])
+        for i in range(n):
+            bright = i % 2
+            Image.fromarray(rng.integers(128 * bright, 127 + 128 * bright, (20, 20, 3), np.uint8)).save(
+                folder / f"{i}.png"
+            )
+            label = "day" if bright else "night"
+            more = ["test" if i >= n - 8 else "train", label] if truth else []
+            writer.writerow([f"{i}.png", f"{label};{'sea' if i % 3 else 'city'}", *more])
+    return folder / "photos.csv"
+
+
+def test_the_example_of_the_help_trains_and_tells_what_it_did():
+    printed = propml("vision", "train", "--dataset", "digits-mosaic", "--noise", 0.3, "--loss", "propml", *SMALL)
+    assert printed.code == 0, printed.err
+    assert "best on held-out candidates" in printed.out
+    assert "mAP" in printed.out
+    trained = load_network("run")
+    assert trained.label_names == tuple("0123456789")
+    assert trained.recipe.noise == 0.3
+    assert len(json.loads(Path("run/lam.json").read_text())["tried"]) == 4
+    again = propml("vision", "train", "--dataset", "digits-mosaic", "--noise", 0.3, *SMALL, "--resume")
+    assert again.out == printed.out
+
+
+def test_a_table_of_ones_own_needs_no_truth(tmp_path):
+    printed = propml("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, "--batch-size", 8, *SMALL)
+    assert printed.code == 0, printed.err
+    assert "on the validation images" not in printed.out
+    assert load_network("run").label_names == ("city", "day", "night", "sea")
+
+
+def test_a_table_with_truth_is_reported_on_and_a_missing_image_is_named(tmp_path):
+    table = photos(tmp_path, truth=True)
+    (tmp_path / "3.png").unlink()
+    command = ("vision", "train", "--dataset", table, "--loss", "bce", "--batch-size", 8, *SMALL)
+    printed = propml(*command)
+    assert printed.code == 0, printed.err
+    assert "on the validation images: mAP" in printed.out
+    assert "3.png (there is no such file)" in printed.err
+    assert "3.png" in told(propml(*command, "--out", "strict", "--strict"))
+    assert propml(*command, "--out", "silent", "--validation", "none").code == 0
+
+
+def test_a_devkit_that_lacks_images_is_trained_on_and_they_are_named(tmp_path):
+    root = tmp_path / "VOC2007"
+    for folder in ("ImageSets/Main", "Annotations", "JPEGImages"):
+        (root / folder).mkdir(parents=True)
+    for split, numbers in (("trainval", range(20)), ("test", range(20, 30))):
+        (root / "ImageSets" / "Main" / f"{split}.txt").write_text("".join(f"{i:06}\n" for i in numbers))
+        for i in numbers:
+            Image.new("RGB", (20, 20), (8 * i, 0, 0)).save(root / "JPEGImages" / f"{i:06}.jpg")
+            label = ("dog", "cat")[i % 2]
+            annotation = f"<annotation><object><name>{label}</name></object></annotation>"
+            (root / "Annotations" / f"{i:06}.xml").write_text(annotation)
+    for i in (3, 24):
+        (root / "JPEGImages" / f"{i:06}.jpg").unlink()
+    command = ("vision", "train", "--dataset", root, "--noise", 0.1, "--loss", "bce", "--batch-size", 8, *SMALL)
+    printed = propml(*command)
+    assert printed.code == 0, printed.err
+    assert "on the validation images: mAP" in printed.out
+    for part, name in (("trainval", "000003.jpg"), ("test", "000024.jpg")):
+        assert re.search(rf"voc2007 \({part}\): .*1 could not be read .*{name} \(there is no such file\)", printed.err)
+    assert len(Path("run/skipped.txt").read_text().splitlines()) == 2
+    sentence = told(propml(*command, "--out", "strict", "--strict"))
+    assert "000003.jpg cannot be read (there is no such file); repair it" in sentence
+
+
+def test_true_labels_without_a_test_part_are_not_passed_over_in_silence(tmp_path):
+    (tmp_path / "t.csv").write_text(photos(tmp_path).read_text().replace("candidates", "truth"))
+    printed = propml("vision", "train", "--dataset", "t.csv", "--loss", "bce", "--batch-size", 8, *SMALL)
+    assert printed.code == 0, printed.err
+    assert "note: nothing to report on: t.csv has no column 'split'" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--lam", "best"), "--lam is 'best'; give a number, or auto"),
+        (("--loss", "hinge"), "loss is 'hinge'; choose one of propml"),
+        (("--backbone", "resnet18x"), "timm knows no image model 'resnet18x'; is it resnet18"),
+        (("--weights", "nowhere.pth"), "there is no file of weights at nowhere.pth"),
+        (("--validation", "dev"), "split is 'dev'"),
+        (("--device", "abacus"), "--device abacus cannot be used here"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(options, sentence):
+    assert sentence in told(propml("vision", "train", "--dataset", "digits-mosaic", *SMALL, *options))
+
+
+def test_a_folder_with_a_run_is_not_overwritten():
+    command = ("vision", "train", "--dataset", "digits-mosaic", "--loss", "bce", *SMALL)
+    assert propml(*command).code == 0
+    assert "holds a run already; go on with it (--resume)" in told(propml(*command))
+    assert "was started with seed 0, not 1" in told(propml(*command, "--resume", "--seed", 1))
+
+
+def test_the_oracle_needs_true_labels(tmp_path):
+    command = ("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, *SMALL, "--select", "oracle")
+    assert "no column 'split'" in told(propml(*command))
+
+
+def test_help_shows_examples():
+    printed = propml("vision", "train", "--help")
+    assert "propml vision train --dataset voc2007 --loss propml --noise 0.4" in printed.out
+    assert "torchrun" in printed.out
+    assert {"train", "predict", "picture", "features", "export"} <= set(propml("vision", "--help").out.split())

@@ -1,0 +1,102 @@
+"""Views of a batch: strong, weak and plain; seeded, in the paper's order."""
+
+import numpy as np
+import pytest
+import torch
+
+from propml.vision import augment as module
+from propml.vision.augment import Augment, step_generator
+
+
+def noisy(n, side=32):
+    return torch.randint(256, (n, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def test_plain_is_the_definition():
+    images = noisy(3)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    values = images.numpy().astype(np.float64) / 255
+    expected = (values - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
+    found = Augment(mean, std).plain(images)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+    np.testing.assert_allclose(Augment().plain(images).numpy(), values, atol=1e-7)  # TResNet's: no normalisation
+    assert Augment(dtype=torch.bfloat16).plain(images).dtype == torch.bfloat16
+
+
+def test_the_weak_view_flips_half_of_the_images():
+    images = noisy(2000, side=4)
+    found = Augment().weak(images, step_generator(0, 0, 0))
+    plain = Augment().plain(images)
+    same = (found == plain).flatten(1).all(dim=1)
+    flipped = (found == plain.flip(3)).flatten(1).all(dim=1)
+    assert (same ^ flipped).all()
+    assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.04)
+
+
+def test_cutout_covers_a_square_of_half_the_side_with_one_colour():
+    images = torch.zeros(300, 3, 32, 32, dtype=torch.uint8)
+    found = Augment(randaugment=False).strong(images, step_generator(0, 0, 0))
+    covered = found.any(dim=1)
+    rows, columns = covered.any(dim=2).sum(dim=1), covered.any(dim=1).sum(dim=1)
+    assert (covered.sum(dim=(1, 2)) == rows * columns).all()  # rectangles
+    # Pillow's rectangle has both ends: 17 pixels within, clipped down to 9 at a border (8, where the far end is).
+    assert (rows.max(), columns.max()) == (17, 17)
+    assert rows[rows > 0].min() in (8, 9)
+    whole = found[(rows == 17) & (columns == 17)]
+    assert (whole.flatten(2).amax(dim=2) > 0).float().mean() > 0.98
+    fills = whole.flatten(2).amax(dim=2)
+    assert fills.std(dim=0).min() > 0.2  # colours differ, uniformly over [0, 1]
+    assert not Augment(cutout=0, randaugment=False).strong(images, step_generator(0, 0, 0)).any()
+
+
+def test_the_order_is_the_papers(monkeypatch):
+    seen = {}
+
+    def look(images, generator):
+        seen["images"] = images
+        return 255 - images
+
+    monkeypatch.setattr(module, "rand_augment", look)
+    images = torch.zeros(50, 3, 16, 16, dtype=torch.uint8)
+    found = Augment()(images, step_generator(0, 0, 0))
+    assert seen["images"].dtype == torch.uint8
+    assert seen["images"].flatten(1).any(dim=1).float().mean() > 0.9  # cutout came before RandAugment
+    assert torch.equal(found, Augment().plain(255 - seen["images"]))  # normalisation after it
+
+
+def test_one_seed_one_result():
+    images, augment = noisy(16), Augment()
+    first = augment(images, step_generator(3, 1, 7))
+    assert torch.equal(first, augment.strong(images, step_generator(3, 1, 7)))
+    for other in ((4, 1, 7), (3, 2, 7), (3, 1, 8), (3, 1, 7, 1)):
+        assert not torch.equal(first, augment(images, step_generator(*other)))
+
+
+def test_channels_last_stays_so():
+    images = noisy(8).contiguous(memory_format=torch.channels_last)
+    found = Augment()(images, step_generator(0, 0, 0))
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(found, Augment()(noisy(8), step_generator(0, 0, 0)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU to compare with")
+def test_a_gpu_gives_the_same():
+    images = noisy(64)
+    here, there = Augment()(images, step_generator(0, 0, 0)), Augment()(images.cuda(), step_generator(0, 0, 0)).cpu()
+    assert ((here - there).abs() > 1.5 / 255).float().mean() < 1e-3  # interpolation rounds otherwise here and there
+
+
+def test_wrong_input_is_named():
+    with pytest.raises(ValueError, match=r"images are torch.float32 of shape \(1, 3, 4, 4\)"):
+        Augment()(torch.zeros(1, 3, 4, 4), step_generator(0, 0, 0))
+    with pytest.raises(ValueError, match="cutout is 2"):
+        Augment(cutout=2)
+    with pytest.raises(ValueError, match="std above 0"):
+        Augment(std=(1.0, 0.0, 1.0))
+
+    class OnGPU:
+        device = torch.device("cuda")
+
+    with pytest.raises(ValueError, match="give one on the CPU"):
+        Augment().weak(noisy(1), OnGPU())

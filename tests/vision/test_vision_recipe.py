@@ -1,0 +1,73 @@
+"""Recipes: the paper's values, CDCR's stages, and what is refused."""
+
+import json
+
+import pytest
+
+from propml.vision.recipe import METHODS, Recipe, read_recipe, write_recipe
+
+
+def test_defaults_are_the_released_configuration():
+    recipe = Recipe()
+    assert (recipe.backbone, recipe.size, recipe.batch_size, recipe.epochs) == ("tresnet_l", 224, 64, 50)
+    assert (recipe.lr, recipe.weight_decay, recipe.pct_start, recipe.ema_decay) == (7.4134e-5, 6.627e-7, 0.2, 0.9997)
+    assert recipe.optimiser == "adam"
+
+
+def test_cdcr_as_published_warms_up_for_16_epochs_and_selects_for_41_under_a_schedule_of_80():
+    stages = Recipe(curriculum="cdcr", epochs=57, warmup_epochs=16, schedule_epochs=80).stages()
+    assert stages == [(0, 16, 80, False), (16, 57, 80, True)]
+
+
+def test_a_schedule_ends_with_its_stage_unless_told_otherwise():
+    assert Recipe(curriculum="cdcr", epochs=30, warmup_epochs=10).stages() == [(0, 10, 10, False), (10, 30, 20, True)]
+
+
+def test_lam_is_chosen_only_where_the_loss_has_one():
+    assert Recipe(loss="propml").chooses_lam
+    assert Recipe(loss="power").chooses_lam
+    assert not Recipe(loss="bce").chooses_lam
+    assert not Recipe(loss="propml", lam=0.1).chooses_lam
+
+
+def test_every_method_of_the_tables_is_a_recipe():
+    for changes in METHODS.values():
+        Recipe(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"loss": "hinge"}, "loss is 'hinge'; choose one of propml"),
+        ({"compile": "fast"}, "compile is 'fast'"),
+        ({"epochs": 0}, "epochs is 0; give at least 1"),
+        ({"noise": 1.0}, "noise is 1.0"),
+        ({"ema_decay": 1.0}, "ema_decay is 1.0"),
+        ({"lam": -1.0}, "lam is -1.0"),
+        ({"lam": "best"}, "lam is 'best'"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"hold_out": 0.0}, "λ is chosen on held-out images"),
+        ({"hold_out": 0.0, "lam": 1.0}, "epoch and weights are chosen on held-out images"),
+        ({"curriculum": "cdcr", "epochs": 10}, "warms up for 16 of 10 epochs"),
+    ],
+)
+def test_a_wrong_setting_is_named(changes, told):
+    with pytest.raises(ValueError, match=told):
+        Recipe(**changes)
+
+
+def test_a_recipe_survives_its_file(tmp_path):
+    recipe = Recipe(noise=0.2, lam=0.06, weights="pretrained")
+    write_recipe(tmp_path / "recipe.json", recipe)
+    assert read_recipe(tmp_path / "recipe.json") == recipe
+
+
+def test_settings_of_a_newer_version_are_named(tmp_path):
+    (tmp_path / "recipe.json").write_text(json.dumps({"epochs": 3, "mixup": 0.2}))
+    with pytest.raises(ValueError, match="does not know: mixup"):
+        read_recipe(tmp_path / "recipe.json")
+
+
+def test_what_is_only_watched_may_change_within_a_run():
+    assert Recipe(eval_every=1).differs_from(Recipe(eval_every=5, compile="default")) == []
+    assert Recipe(lr=1e-3, seed=1).differs_from(Recipe()) == ["lr", "seed"]

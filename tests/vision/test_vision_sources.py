@@ -1,0 +1,178 @@
+"""Images are found where users have them: devkits, COCO folders, tables of their own, and made ones."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from propml.datasets.mosaic import digits_mosaic_images
+from propml.targets import Candidates
+from propml.vision.sources import ImageSource, open_source, read_own_images
+
+
+def save_image(path, colour=(10, 200, 30), size=(12, 8)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+
+
+@pytest.fixture
+def devkit(tmp_path):
+    """Two training images and a test image, as in a VOC devkit."""
+    root = tmp_path / "data" / "VOCdevkit" / "VOC2007"
+    (root / "ImageSets" / "Main").mkdir(parents=True)
+    (root / "Annotations").mkdir()
+    for split, names in (("trainval", ["000001", "000002"]), ("val", ["000002"]), ("test", ["000003"])):
+        (root / "ImageSets" / "Main" / f"{split}.txt").write_text("\n".join(names) + "\n")
+    for name, objects in (("000001", ["dog", "person"]), ("000002", ["car"]), ("000003", ["cat"])):
+        save_image(root / "JPEGImages" / f"{name}.jpg")
+        inside = "".join(f"<object><name>{each}</name></object>" for each in objects)
+        (root / "Annotations" / f"{name}.xml").write_text(f"<annotation>{inside}</annotation>")
+    return root
+
+
+@pytest.fixture
+def coco(tmp_path):
+    root = tmp_path / "data" / "coco2014"
+    (root / "annotations").mkdir(parents=True)
+    for split, file in (("train", "a.jpg"), ("val", "b.jpg")):
+        save_image(root / f"{split}2014" / file)
+        content = {
+            "images": [{"id": 7, "file_name": file}],
+            "categories": [{"id": 1, "name": "person"}, {"id": 3, "name": "car"}],
+            "annotations": [{"image_id": 7, "category_id": 3}],
+        }
+        (root / "annotations" / f"instances_{split}2014.json").write_text(json.dumps(content))
+    return root
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Three photos, two of them for training, with candidates and truth."""
+    for name in ("a", "b", "c"):
+        save_image(tmp_path / "photos" / f"{name}.png")
+    path = tmp_path / "photos.csv"
+    path.write_text(
+        "path,candidates,truth,split\n"
+        "photos/a.png,beach;sea,beach,train\nphotos/b.png, city ,city,train\nphotos/c.png,sea,sea,test\n"
+    )
+    return path
+
+
+def test_voc_by_name_and_by_folder(devkit, tmp_path):
+    by_name = open_source("voc2007", "train", data_dir=tmp_path / "data")
+    assert [path.name for path in by_name.items] == ["000001.jpg", "000002.jpg"]
+    assert by_name.split == "trainval"
+    assert by_name.candidates is None
+    assert [by_name.label_names[j] for j in np.flatnonzero(by_name.truth[0])] == ["dog", "person"]
+    for folder in (devkit, devkit.parent, devkit.parent.parent):
+        assert open_source(folder).items == by_name.items
+    assert len(open_source(devkit, "test")) == 1
+    assert [path.name for path in open_source(devkit, "val").items] == ["000002.jpg"]  # the devkit's own list
+
+
+def test_coco_by_name_and_by_folder(coco, tmp_path):
+    train, test = open_source("COCO 2014", data_dir=tmp_path / "data"), open_source(coco, "test")
+    assert (train.items[0].name, test.items[0].name) == ("a.jpg", "b.jpg")
+    assert (train.label_names, test.split) == (("person", "car"), "val")
+    np.testing.assert_array_equal(test.truth, [[0, 1]])
+
+
+def test_a_table_of_ones_own(table):
+    train, test = open_source(table), open_source(table.parent, "test")
+    assert [path.name for path in train.items] == ["a.png", "b.png"]
+    assert all(path.is_file() for path in (*train.items, *test.items))
+    assert train.label_names == test.label_names == ("beach", "city", "sea")  # of all parts, so that they agree
+    assert train.candidates.to_lists() == [["beach", "sea"], ["city"]]
+    np.testing.assert_array_equal(test.truth, [[0, 0, 1]])
+
+
+def test_columns_may_be_called_otherwise(tmp_path):
+    (tmp_path / "t.csv").write_text("\ufefffile,tags\nx.jpg,sea|city\ny.jpg,\n", encoding="utf-8")
+    source = open_source(
+        tmp_path / "t.csv", path="file", candidates="tags", sep="|", labels=("city", "sea", "moon"), folder="/photos"
+    )
+    assert str(source.items[0]) == "/photos/x.jpg"
+    assert source.truth is None
+    np.testing.assert_array_equal(source.candidates.to_matrix(), [[1, 1, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("image,candidates\na,b\n", {}, "no column 'path'; it has image, candidates"),
+        ("path,labels\na,b\n", {}, "neither a column 'candidates' nor 'truth'"),
+        ("path,candidates\n", {}, "has no rows"),
+        ("path,candidates\na.jpg\n", {}, "line 2: the row has not as many cells"),
+        ("path,candidates\na.jpg,b,c\n", {}, "line 2: the row has not as many cells"),
+        ("path,candidates\na.jpg,b\n ,b\n", {}, "line 3: column 'path' is empty"),
+        ("path,candidates\na.jpg,b;x\n", {"labels": ("b",)}, "line 2, column 'candidates': 'x' is not among"),
+        ("path,candidates\na.jpg,b\n", {"split": "test"}, "no column 'split'"),
+        ("path,candidates,split\na.jpg,b,train\n", {"split": "test"}, "no image of split 'test'; it has train"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(tmp_path, text, options, told):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read_own_images(tmp_path / "t.csv", **options)
+
+
+def test_a_table_in_another_encoding_is_said(tmp_path):
+    (tmp_path / "t.csv").write_bytes("path,candidates\na.jpg,Gebäude\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+        open_source(tmp_path / "t.csv")
+
+
+def test_mosaics_are_the_embedded_ones_in_colour():
+    source = open_source("digits-mosaic", "test", n_samples=6, random_state=3)
+    grey, data = digits_mosaic_images(6, 3, split="test")
+    np.testing.assert_array_equal(source.items, np.stack([grey] * 3, axis=3))
+    np.testing.assert_array_equal(source.truth, data.truth)
+    assert source.candidates == data.candidates
+    larger = open_source("digits-mosaic", "test", n_samples=6, random_state=3, size=32)
+    np.testing.assert_array_equal(larger.items[:, ::2, ::2], source.items)
+    assert larger.items.shape == (6, 32, 32, 3)
+
+
+def test_rows_are_taken_from_every_part():
+    source = open_source("digits-mosaic", n_samples=8)
+    some = source.take(np.array([5, 1]))
+    np.testing.assert_array_equal(some.items, source.items[[5, 1]])
+    np.testing.assert_array_equal(some.truth, source.truth[[5, 1]])
+    assert some.candidates.to_lists() == [source.candidates.to_lists()[i] for i in (5, 1)]
+    other = source.with_candidates(Candidates.from_matrix(source.truth, source.label_names))
+    np.testing.assert_array_equal(other.candidates.to_matrix(), source.truth)
+    assert other.items is source.items
+
+
+def test_errors_name_what_was_asked_for(tmp_path):
+    with pytest.raises(ValueError, match="Scene holds no images; known are voc2007"):
+        open_source("scene")
+    with pytest.raises(ValueError, match="not known; did you mean 'voc2007'"):
+        open_source("voc207")
+    with pytest.raises(FileNotFoundError, match=r"neither a file nor a folder 'photos/list.csv'"):
+        open_source("photos/list.csv")
+    with pytest.raises(ValueError, match='has "train" and "test"'):
+        open_source("digits-mosaic", "val")
+    with pytest.raises(ValueError, match="path are for a table of one's own"):
+        open_source("voc2007", path="file")
+    with pytest.raises(ValueError, match="holds no CSV file"):
+        open_source(tmp_path)
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("path,candidates\nx,y\n")
+    with pytest.raises(ValueError, match="holds 2 CSV files"):
+        open_source(tmp_path)
+
+
+def test_parts_that_do_not_fit_are_refused():
+    pixels = np.zeros((2, 4, 4, 3), np.uint8)
+    with pytest.raises(ValueError, match=r"truth has shape \(3, 1\), expected 2 images by 1 label names"):
+        ImageSource("toy", pixels, np.zeros((3, 1), np.uint8), None, ("a",), "train")
+    with pytest.raises(ValueError, match="expected uint8 of shape"):
+        ImageSource("toy", pixels.astype(float), None, None, ("a",), "train")
+
+
+def test_the_real_voc_images(data_dir):
+    source = open_source("voc2007", "train", data_dir=data_dir)
+    assert (len(source), len(source.label_names)) == (3642, 20)
+    assert source.truth.sum(axis=1).mean() == pytest.approx(1.58, abs=0.03)

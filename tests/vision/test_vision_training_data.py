@@ -1,0 +1,68 @@
+"""What is held out, what is left out, and candidates that must not change within a run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_runs import mosaics, small_recipe
+
+from propml.vision.distributed import Process
+from propml.vision.sources import ImageSource
+from propml.vision.training_data import prepare_data
+
+HERE = Process(torch.device("cpu"))
+
+
+def prepared(folder, recipe=None, n=40, validation=None, source=None):
+    source = source or mosaics(n)[0]
+    return prepare_data(source, validation, recipe or small_recipe(noise=0.3), folder, HERE, cache=None, show=False)
+
+
+def test_a_tenth_is_held_out_and_never_learned_from(tmp_path):
+    data, notes = prepared(tmp_path)
+    assert notes == []
+    assert len(data.learned) == 40
+    part = data.hold_out(0.1, seed=0)
+    assert len(part.held_out) == 4
+    assert np.array_equal(np.sort(np.concatenate([part.held_out, part.learned])), np.arange(40))
+    assert np.array_equal(part.held_out, data.hold_out(0.1, seed=0).held_out)
+    assert not np.array_equal(part.held_out, data.hold_out(0.1, seed=1).held_out)
+    seen = np.concatenate([index.numpy() for _, _, index in part.batches(small_recipe(), HERE).epoch(0)])
+    assert np.array_equal(np.sort(seen), part.learned)
+    held = [index.numpy() for _, _, index in part.held_out_batches(small_recipe(), HERE).epoch(0)]
+    assert np.array_equal(np.concatenate(held), part.held_out)
+    assert data.held_out_batches(small_recipe(), HERE) is None
+    assert data.validation_batches(small_recipe(), HERE) is None
+
+
+def test_an_image_that_cannot_be_read_takes_its_labels_with_it(tmp_path):
+    from PIL import Image
+
+    paths = [tmp_path / f"{i}.png" for i in range(3)]
+    for i in (0, 2):
+        Image.fromarray(np.full((16, 16, 3), 100 * i, dtype=np.uint8)).save(paths[i])
+    truth = np.eye(3, dtype=np.uint8)
+    source = ImageSource("mine", tuple(paths), truth, None, ("a", "b", "c"), "train")
+    data, notes = prepared(tmp_path, small_recipe(), source=source)
+    assert data.candidates.to_matrix().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert data.names == [str(paths[0]), str(paths[2])]
+    assert "1 could not be read" in notes[0]
+    assert "1.png" in notes[0]
+
+
+def test_candidates_are_drawn_once_per_run(tmp_path):
+    first, _ = prepared(tmp_path)
+    again, _ = prepared(tmp_path)
+    assert first.candidates == again.candidates
+    with pytest.raises(ValueError, match="other candidates than this run would learn from"):
+        prepared(tmp_path, small_recipe(noise=0.2))
+
+
+def test_validation_images_must_speak_of_the_same_labels(tmp_path):
+    learned, judged = mosaics(20, 10)
+    other = replace(judged, label_names=tuple("abcdefghij"), candidates=None)
+    with pytest.raises(ValueError, match="labels 0, 1, 2, …"):
+        prepared(tmp_path, source=learned, validation=other)
+    with pytest.raises(ValueError, match="no true labels to judge by"):
+        prepared(tmp_path, source=learned, validation=replace(judged, truth=None))
