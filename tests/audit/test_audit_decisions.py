@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fake_report import HOSTILE, fake_report
 
-from propml.audit.decisions import Decision, apply_decisions, read_decisions, write_decisions
+from propml.audit.decisions import Decision, apply_decisions, read_decisions, review_counts, write_decisions
 from propml.audit.report import AuditReport
 from propml.targets import Candidates
 
@@ -139,11 +139,67 @@ def test_decisions_overrule_the_audit_and_the_rest_follows_it():
 
 
 def test_what_is_undecided_may_stay():
-    stays = apply_decisions(beaches(), [Decision("photo-1", "beach", False, "keep")], undecided="stay")
+    stays = apply_decisions(beaches(), [Decision("photo-1", "beach", False, "keep")], undecided="keep")
     assert stays.to_lists() == [["night", "sunset"], ["beach", "sunset"]]
-    assert apply_decisions(beaches(), [], undecided="stay") == beaches().candidates
+    assert apply_decisions(beaches(), [], undecided="keep") == beaches().candidates
     with pytest.raises(ValueError, match="undecided is 'maybe'; choose"):
         apply_decisions(beaches(), [], undecided="maybe")
+
+
+def test_what_is_undecided_may_go_but_for_what_the_audit_keeps():
+    candidates = replace(Candidates.from_lists([["a", "b", "c"], ["a", "b"], ["a", "b"]]), index=("x", "y", "z"))
+    # Row x: keep, doubtful, drop. Row y: doubtful and drop. Row z: both doubtful.
+    report = AuditReport(candidates, np.array([[0.9, 0.5, 0.1], [0.5, 0.1, 0.0], [0.45, 0.55, 0.0]]))
+    assert apply_decisions(report, [], undecided="verdict").to_lists() == [["a", "b"], ["a"], ["a", "b"]]
+    # The best label of a row stays, unless a person takes it; then the next best does.
+    assert apply_decisions(report, [], undecided="drop").to_lists() == [["a"], ["a"], ["b"]]
+    decided = [Decision("x", "c", False, "drop"), Decision("z", "b", True, "doubtful")]
+    assert apply_decisions(report, decided, undecided="drop").to_lists() == [["a", "c"], ["a"], ["a"]]
+
+
+def test_what_is_missing_is_added_only_by_verdict_or_by_a_person():
+    report = beaches()
+    assert "night" in apply_decisions(report, []).to_lists()[1]
+    for undecided in ("keep", "drop"):
+        assert "night" not in apply_decisions(report, [], undecided=undecided).to_lists()[1]
+        decided = [Decision("photo-2", "night", True, "missing")]
+        assert "night" in apply_decisions(report, decided, undecided=undecided).to_lists()[1]
+
+
+def test_a_row_with_unknown_labels_is_not_emptied_either():
+    candidates = Candidates.from_matrix([[1, 1, -1]], labels=["a", "b", "c"])
+    report = AuditReport(candidates, np.array([[0.2, 0.1, np.nan]]))
+    # The audit drops b; when a person takes a, the undecided b comes back.
+    assert apply_decisions(report, [Decision("0", "a", True, "doubtful")]).to_matrix().tolist() == [[0, 1, -1]]
+
+
+def test_undecided_verdicts_are_counted_by_what_became_of_them():
+    report = fake_report(200, seed=5)
+    told = report.verdicts()
+    some = np.random.default_rng(1).permutation(len(told))[:100]
+    decided = [
+        Decision(report.item_ids[row], report.label_names[label], True, verdict)
+        for row, label, verdict, *_ in told[some]
+    ]
+    left = {(row, label): verdict for k, (row, label, verdict, *_) in enumerate(told) if k not in set(some.tolist())}
+    for undecided in ("verdict", "keep", "drop"):
+        after = apply_decisions(report, decided, undecided=undecided)
+        has = after.to_matrix() > 0
+        counts = review_counts(report, decided, after)
+        assert counts.decided == 100
+        assert counts.undecided == len(told) - 100
+        assert counts.went == sum(verdict != "missing" and not has[cell] for cell, verdict in left.items())
+        assert counts.stayed == sum(verdict != "missing" and has[cell] for cell, verdict in left.items())
+        assert counts.came == sum(verdict == "missing" and has[cell] for cell, verdict in left.items())
+        assert counts.stayed_out == sum(verdict == "missing" and not has[cell] for cell, verdict in left.items())
+    assert counts.came == 0 < counts.went
+    assert str(counts).endswith(f"0 missing ones were added, {counts.stayed_out} were not")
+
+
+def test_nothing_is_said_of_undecided_verdicts_where_there_are_none():
+    report = AuditReport(replace(Candidates.from_lists([["a"]]), index=("x",)), np.array([[0.9]]))
+    decided = [Decision("x", "a", True, "keep")]
+    assert str(review_counts(report, decided, apply_decisions(report, decided))) == "1 verdicts decided, 0 undecided"
 
 
 def test_candidates_take_decisions_too_and_unknown_becomes_known():
@@ -167,7 +223,7 @@ def test_only_a_person_empties_a_row():
     # The audit drops a and leaves the more probable b. Once b is gone by hand, the undecided a comes back.
     assert report.cleaned().to_lists() == [["b"], ["b"], ["b"]]
     after = apply_decisions(
-        report, [Decision("x", "b", True), Decision("y", "a", True), Decision("y", "b", True)], undecided="audit"
+        report, [Decision("x", "b", True), Decision("y", "a", True), Decision("y", "b", True)], undecided="verdict"
     )
     assert after.to_lists() == [["a"], [], ["b"]]
 

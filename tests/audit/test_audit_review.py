@@ -130,6 +130,12 @@ def test_the_most_suspicious_verdicts_stay():
     assert "holds" not in payload(render_review(report))["lead"]
 
 
+def test_large_numbers_in_the_lead_are_grouped_and_nothing_else_is_changed():
+    lead = payload(render_review(fake_report(1200, 1, missing=False), max_verdicts=1100))["lead"]
+    assert lead.endswith("This page holds the 1\u202f100 most suspicious of 1\u202f200 verdicts.")
+    assert lead.startswith("Accept or reject what the audit says, with the keys")
+
+
 def test_the_audit_s_name_depends_on_verdicts_and_nothing_else():
     name = payload(render_review(fake_report(20)))["id"]
     assert payload(render_review(fake_report(20), texts=fake_texts(20), title="Another"))["id"] == name

@@ -104,6 +104,18 @@ def test_the_same_seed_gives_the_same_verdicts(here):
     assert (here / "again" / "verdicts.csv").read_bytes() == (here / "audit" / "verdicts.csv").read_bytes()
 
 
+def test_models_may_learn_from_some_rows_and_judge_all(here):
+    done = propml("audit", "photos.csv", *OPTIONS, "--train-rows", "60", "--out", "some")
+    assert done.code == 0, done.err
+    assert "note: each model learned from 60 rows that it does not judge" in done.err
+    assert len(rows_of(here / "some" / "verdicts.csv")) == len(rows_of(here / "audit" / "verdicts.csv"))
+    kept = json.loads((here / "some" / "audit.json").read_text())
+    assert kept["settings"]["train_rows"] == kept["judged_by"]["train_rows"] == 60
+    assert kept["judged_by"]["model"] == "ProPMLClassifier"
+    assert propml("audit", "photos.csv", *OPTIONS, "--train-rows", "0", "--out", "all").code == 0
+    assert (here / "all" / "verdicts.csv").read_bytes() == (here / "audit" / "verdicts.csv").read_bytes()
+
+
 # -- after the review ----------------------------------------------------------------------------------------------
 
 
@@ -120,12 +132,44 @@ def test_decisions_are_applied(here):
     done = propml("audit", "--apply", "decisions.csv")
     assert done.code == 0, done.err
     assert "labels after your review: audit/reviewed.csv" in done.out
+    others = len(verdicts) - 2
+    gone = sum(len(row["tags"].split(";")) - len(cleaned[row["id"]]) for row in rows_of(here / "photos.csv")) - 1
+    said = f"2 verdicts decided, {others} undecided: of these {gone} labels went, {others - gone} stayed"
+    assert f"{said} (--undecided verdict)" in done.out
     reviewed = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
     expected = {item: list(tags) for item, tags in cleaned.items()}
     expected[drop["item"]] = sorted([*expected[drop["item"]], drop["label"]])
     expected[keep["item"]].remove(keep["label"])
     assert reviewed == expected
     assert list(rows_of(here / "audit" / "reviewed.csv")[0]) == list(rows_of(here / "photos.csv")[0])
+
+
+def test_undecided_labels_stay_or_go_as_asked(here):
+    before = {row["id"]: row["tags"] for row in rows_of(here / "photos.csv")}
+    kept = [row for row in rows_of(here / "audit" / "verdicts.csv") if row["verdict"] == "keep"]
+    write_decisions([], here / "decisions.csv")
+    assert propml("audit", "--apply", "decisions.csv", "--undecided", "keep").code == 0
+    assert {row["id"]: row["tags"] for row in rows_of(here / "audit" / "reviewed.csv")} == before
+    done = propml("audit", "--apply", "decisions.csv", "--undecided", "drop")
+    assert "(--undecided drop)" in done.out
+    after = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    assert all(row["label"] in after[row["item"]] for row in kept)
+    without = set(before) - {row["item"] for row in kept}
+    assert sum(map(len, after.values())) == len(kept) + len(without)
+    assert propml("audit", "--apply", "decisions.csv", "--undecided", "maybe").code == 2
+
+
+def test_an_identifier_of_two_rows_is_told_before_any_training(here):
+    text = (here / "photos.csv").read_text()
+    (here / "twice.csv").write_text(text.replace("\np7,", "\np3 ,"))
+    said = told(propml("audit", "twice.csv", *OPTIONS, "--out", "new"))
+    assert "twice.csv: row 7 (line 9), column 'id' is 'p3', as in row 3; give every row an identifier" in said
+    rows = rows_of(here / "photos.csv")
+    ids = [float(i) for i in range(len(rows) - 1)] + [5.0]
+    pq.write_table(pa.table({"id": ids, "a": ids, "tags": [row["tags"] for row in rows]}), here / "twice.parquet")
+    said = told(propml("audit", "twice.parquet", "--candidates", "tags", "--id", "id", "--out", "new"))
+    assert f"twice.parquet: row {len(rows) - 1}, column 'id' is '5', as in row 5" in said
+    assert not (here / "new").exists()
 
 
 def test_a_file_that_moved_or_changed(here):

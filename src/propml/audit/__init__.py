@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from propml.audit.report import AuditReport
 from propml.audit.verdicts import Verdicts
@@ -25,6 +25,7 @@ def audit(
     votes: Any = None,
     model: Any = None,
     cv: int | Iterable[tuple[Any, Any]] = 5,
+    train_rows: int | Literal["auto"] | None = "auto",
     random_state: int = 0,
     verbose: bool = False,
 ) -> AuditReport:
@@ -49,6 +50,10 @@ def audit(
         will do, and any multi-label classifier of scikit-learn's kind.
     cv : int, or iterable of (train, held-out) index pairs
         Folds. Rows with the same features are held out together.
+    train_rows : int, "auto" or None
+        Rows that each model learns from, drawn from those that it does not judge. "auto": all of them up to 100 000,
+        fewer where rows are long (see :func:`propml.audit.crossfit.rows_to_learn_from`); None: all of them. Every row
+        is judged either way. The number is in the report's settings where it is not all.
     random_state : int
         For the folds and the default model.
     verbose : bool
@@ -71,6 +76,7 @@ def audit(
         votes=votes,
         model=model,
         cv=cv,
+        train_rows=train_rows,
         random_state=random_state,
         verbose=verbose,
     )

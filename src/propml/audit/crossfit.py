@@ -12,12 +12,19 @@ from scipy.special import logit
 from propml.progress import track
 from propml.targets import Candidates
 
-__all__ = ["Folds", "default_auditor", "held_out_scores", "row_groups", "split_rows"]
+__all__ = ["Folds", "default_auditor", "held_out_scores", "row_groups", "rows_to_learn_from", "split_rows"]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 # Up to here 30 epochs are less than the classifier would choose by itself.
 FEW_ROWS = 5000
+# Rows that a model learns from at most, and the labels and feature values in them: more cost time and memory, and the
+# ranking hardly gained from them (docs/audit.md, measured by benchmarks/audit_scale.py).
+MOST_ROWS, MOST_VALUES, FEWEST_SAMPLED = 100_000, 30_000_000, 20_000
+# Of a sample, the share by which a classifier that chooses λ and epochs chooses them.
+CHOOSING_SHARE = 0.1
+# Rows that are scored at once.
+BLOCK_ROWS = 65_536
 
 
 def default_auditor(n_rows: int, random_state: int, verbose: bool) -> Any:
@@ -31,6 +38,19 @@ def default_auditor(n_rows: int, random_state: int, verbose: bool) -> Any:
     return ProPMLClassifier(
         hidden=(256,), order=0.5, refine=False, epochs=epochs, random_state=random_state, verbose=verbose
     )
+
+
+def rows_to_learn_from(X: Any, n_labels: int) -> int:
+    """How many rows each model learns from at most, by the size of the data alone.
+
+    100 000; fewer where rows are long, counting labels and feature values (of sparse features those that are stored).
+
+    >>> rows_to_learn_from(np.zeros((10, 100)), 200), rows_to_learn_from(np.zeros((10, 400)), 200)
+    (100000, 50000)
+    """
+    values = X.nnz if sp.issparse(X) else X.size
+    per_row = n_labels + values / max(X.shape[0], 1)
+    return int(np.clip(MOST_VALUES / per_row, FEWEST_SAMPLED, MOST_ROWS))
 
 
 def row_groups(X: Any) -> np.ndarray:
@@ -87,7 +107,16 @@ def split_rows(X: Any, cv: int | Iterable[tuple[Any, Any]], random_state: int) -
     return [(train, held) for train, held in parts if len(held) and len(train)]
 
 
-def held_out_scores(model: Any, X: Any, candidates: Candidates, folds: Folds, *, verbose: bool = False) -> np.ndarray:
+def held_out_scores(
+    model: Any,
+    X: Any,
+    candidates: Candidates,
+    folds: Folds,
+    *,
+    train_rows: int | None = None,
+    random_state: int = 0,
+    verbose: bool = False,
+) -> np.ndarray:
     """Scores of all labels, each row's by a model that was not fitted on it.
 
     Parameters
@@ -95,6 +124,10 @@ def held_out_scores(model: Any, X: Any, candidates: Candidates, folds: Folds, *,
     model : classifier
         A method of this package, a pipeline that ends in one, or a multi-label classifier of scikit-learn's kind.
         It is cloned, never changed.
+    train_rows : int, optional
+        Where a fold has more rows to learn from, its model learns from so many of them, drawn at random.
+    random_state : int
+        For that draw.
 
     Returns
     -------
@@ -103,17 +136,35 @@ def held_out_scores(model: Any, X: Any, candidates: Candidates, folds: Folds, *,
     """
     from sklearn.base import clone
 
-    if hasattr(model, "fit_held"):
+    sampled = train_rows is not None and max(len(train) for train, _ in folds) > train_rows
+    if hasattr(model, "fit_held") and not sampled:
         own = clone(model).set_params(cv=folds)
         return np.asarray(own.fit_held(X, candidates), dtype=np.float32)
     scores = np.full(candidates.shape, np.nan, dtype=np.float32)
     # Most methods cannot learn from unknown labels: they do without the rows that nobody looked at.
     looked_at = np.asarray((candidates.states < 0).sum(axis=1)).ravel() < candidates.shape[1]
-    for train, held in track(folds, "folds", len(folds), show=verbose):
+    # A bar inside a bar would be drawn over it: a classifier with a bar of its own shows that.
+    show = verbose and not getattr(model, "verbose", False)
+    for number, (train, held) in enumerate(track(folds, "folds", len(folds), show=show)):
         train = train[looked_at[train]]
-        fitted = clone(model).fit(X[train], _targets(model, candidates[train]))
-        scores[held] = _scores(fitted, X[held], candidates.shape[1])
+        draw = np.random.default_rng([random_state, 9, number])
+        if train_rows is not None and len(train) > train_rows:
+            train = np.sort(draw.choice(train, train_rows, replace=False))
+        own = clone(model)
+        if hasattr(model, "fit_held"):
+            own.set_params(cv=[_one_split(len(train), draw)])
+        fitted = own.fit(X[train], _targets(model, candidates[train]))
+        for start in range(0, len(held), BLOCK_ROWS):
+            block = held[start : start + BLOCK_ROWS]
+            scores[block] = _scores(fitted, X[block], candidates.shape[1])
     return scores
+
+
+def _one_split(n: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on, and rows by which λ and the number of epochs are chosen."""
+    order = draw.permutation(n)
+    part = max(1, round(n * CHOOSING_SHARE))
+    return np.sort(order[part:]), np.sort(order[:part])
 
 
 def _targets(model: Any, candidates: Candidates) -> Any:

@@ -20,23 +20,25 @@ import io
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.spreadsheet import neutralised, original
-from propml.audit.verdicts import VERDICTS
+from propml.audit.verdicts import VERDICTS, best_of_row
 from propml.benchmark.durable import write_whole
 from propml.targets import CANDIDATE, Candidates
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport
 
-__all__ = ["Decision", "apply_decisions", "read_decisions", "write_decisions"]
+__all__ = ["Decision", "Reviewed", "Undecided", "apply_decisions", "read_decisions", "review_counts", "write_decisions"]
 
 COLUMNS = ("item", "label", "verdict", "decision", "decided_at")
 NEEDED = COLUMNS[:4]
+#: What becomes of labels that nobody decided on.
+Undecided = Literal["verdict", "keep", "drop"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 
 
 def apply_decisions(
-    source: AuditReport | Candidates, decisions: Iterable[Decision], *, undecided: Literal["audit", "stay"] = "audit"
+    source: AuditReport | Candidates, decisions: Iterable[Decision], *, undecided: Undecided = "verdict"
 ) -> Candidates:
     """The candidate labels after a person has decided.
 
@@ -182,8 +184,9 @@ def apply_decisions(
     source : AuditReport or Candidates
         What was audited. Candidates carry no verdicts: there, what is undecided stays as it is.
     decisions : iterable of Decision
-    undecided : {"audit", "stay"}
-        What becomes of a label that nobody decided on: it follows the audit (:meth:`AuditReport.cleaned`), or stays.
+    undecided : {"verdict", "keep", "drop"}
+        What becomes of labels that nobody decided on: they follow the audit (:meth:`AuditReport.cleaned`); all stay as
+        they were and none is added; or only those stay that the audit keeps, and none is added.
 
     Returns
     -------
@@ -196,19 +199,66 @@ def apply_decisions(
     >>> apply_decisions(c, [Decision("0", "sunset", accept=True, verdict="drop")]).to_lists()
     [['beach'], ['beach']]
     """
-    if undecided not in ("audit", "stay"):
-        raise ValueError(f'undecided is {undecided!r}; choose "audit" or "stay"')
+    if undecided not in get_args(Undecided):
+        raise ValueError(f'undecided is {undecided!r}; choose "verdict", "keep" or "drop"')
     before = source if isinstance(source, Candidates) else source.candidates
     items = before.index if isinstance(source, Candidates) else source.item_ids
-    follow = undecided == "audit" and not isinstance(source, Candidates)
-    start = source.cleaned() if follow else before  # type: ignore[union-attr]
     chosen = list(_one_each(decisions).values())
     at = _positions(chosen, items, before.labels)
     belongs = np.array([each.belongs for each in chosen], dtype=bool)
-    after = _decided(start.states, at, belongs)
-    if follow:
-        after = _never_emptied_by_the_audit(after, before.states, at, source.probabilities)  # type: ignore[union-attr]
-    return replace(before, states=after)
+    if isinstance(source, Candidates) or undecided == "keep":
+        return replace(before, states=_decided(before.states, at, belongs))
+    start = source.cleaned().states if undecided == "verdict" else _only_kept(source)
+    after = _decided(start, at, belongs)
+    return replace(before, states=_never_emptied_by_the_audit(after, before.states, at, source.probabilities))
+
+
+class Reviewed(NamedTuple):
+    """How many verdicts a person decided on, and what became of the labels of all others.
+
+    Attributes
+    ----------
+    decided : int
+    went, stayed : int
+        Undecided candidates that are gone, and that are still there.
+    came, stayed_out : int
+        Undecided labels that the audit called missing: added, and not added.
+    """
+
+    decided: int
+    went: int
+    stayed: int
+    came: int
+    stayed_out: int
+
+    @property
+    def undecided(self) -> int:
+        """How many verdicts nobody decided on."""
+        return self.went + self.stayed + self.came + self.stayed_out
+
+    def __str__(self) -> str:
+        """One sentence.
+
+        >>> str(Reviewed(decided=2, went=88, stayed=325, came=0, stayed_out=0))
+        '2 verdicts decided, 413 undecided: of these 88 labels went, 325 stayed'
+        """
+        told = f"{self.decided} verdicts decided, {self.undecided} undecided"
+        if not self.undecided:
+            return told
+        missing = f", {self.came} missing ones were added, {self.stayed_out} were not"
+        more = missing if self.came or self.stayed_out else ""
+        return f"{told}: of these {self.went} labels went, {self.stayed} stayed{more}"
+
+
+def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Candidates) -> Reviewed:
+    """Count what :func:`apply_decisions` made of a report, with the candidates that it returned."""
+    told, n_labels = report.verdicts(), after.shape[1]
+    at = _positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
+    cell = told.row * n_labels + told.label
+    undecided = ~np.isin(cell, at[:, 0] * n_labels + at[:, 1])
+    there, missing = np.isin(cell, _cells(after.states)), told.verdict == "missing"
+    counts = ((undecided & (missing == new) & (there == has)).sum() for new in (False, True) for has in (new, not new))
+    return Reviewed(len(at), *map(int, counts))
 
 
 def _positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
@@ -239,6 +289,14 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else "are these the decisions of another audit?"
 
 
+def _only_kept(report: AuditReport) -> sp.csr_array:
+    """The candidates without those that the audit would drop or doubts."""
+    told = report.verdicts()
+    doubted = np.isin(told.verdict, ("drop", "doubtful"))
+    at = np.column_stack([told.row[doubted], told.label[doubted]])
+    return _decided(report.candidates.states, at, np.zeros(len(at), dtype=bool))
+
+
 def _decided(states: sp.csr_array, at: np.ndarray, belongs: np.ndarray) -> sp.csr_array:
     """The states with the decided entries set to candidate or excluded."""
     entries = states.tocoo()
@@ -254,10 +312,19 @@ def _never_emptied_by_the_audit(
     after: sp.csr_array, before: sp.csr_array, at: np.ndarray, probabilities: Any
 ) -> sp.csr_array:
     """Give an emptied row its most probable label back, if there is one that no person decided on."""
-    emptied = np.flatnonzero((np.diff(after.indptr) == 0) & (np.diff(before.indptr) > 0))
-    back = []
-    for row in emptied:
-        left = np.setdiff1d((before[[row]] > 0).indices, at[at[:, 0] == row, 1])
-        if left.size:
-            back.append((row, max(left, key=lambda column: probabilities[row, column])))
-    return _decided(after, np.array(back, dtype=np.int64).reshape(-1, 2), np.ones(len(back), dtype=bool))
+    n_rows, n_labels = before.shape
+    filled = np.zeros(n_rows, dtype=bool)
+    filled[_cells(after) // n_labels] = True
+    was = _cells(before)
+    left = was[~filled[was // n_labels] & ~np.isin(was, at[:, 0] * n_labels + at[:, 1])]
+    row, label = np.divmod(left, n_labels)
+    back = best_of_row(row, probabilities[row, label])
+    at_back = np.column_stack([row[back], label[back]])
+    return _decided(after, at_back, np.ones(len(at_back), dtype=bool))
+
+
+def _cells(states: sp.csr_array) -> np.ndarray:
+    """Where the candidates are, as row · n_labels + label, ascending."""
+    entries = states.tocoo()
+    row, label = (np.asarray(axis, dtype=np.int64)[entries.data > 0] for axis in entries.coords)
+    return np.sort(row * states.shape[1] + label)

@@ -277,7 +277,8 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
             raise ValueError(f"{table.where(row, id_column)} is empty; an identifier is needed in every row")
         if seen.setdefault(item, row) != row:
             raise ValueError(
-                f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; identifiers must differ"
+                f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; give every row an identifier of "
+                f"its own, or name no column: then rows are numbered"
             )
     return ids
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propml.audit.decisions import apply_decisions, read_decisions
+from propml.audit.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
 from propml.audit.features import Features
 from propml.audit.files import UserTable, read_table, write_cleaned
 from propml.audit.formats.arrays import ArrayFile
@@ -27,6 +27,7 @@ __all__ = ["apply_review", "write_audit"]
 REPORT, SETTINGS = "report", "audit.json"
 # What the page shows of an item that has neither text nor picture.
 SHOWN_COLUMNS = 6
+BLOCK_VERDICTS = 65_536
 
 
 def write_audit(
@@ -74,6 +75,7 @@ def write_audit(
         "data": str(table.path),
         "reading": plain_values(dict(reading)),
         "settings": plain_values(dict(settings)),
+        "judged_by": plain_values(report.settings),
         "sha256": {str(path): file_digest(path) for path in sorted(files)},
         "rows": len(table.candidates),
         "rows_in_file": table.source.n_rows,
@@ -86,7 +88,13 @@ def write_audit(
     return [*made, folder / SETTINGS]
 
 
-def apply_review(folder: str | Path, decisions: str | Path, *, data: str | Path | None = None) -> Path:
+def apply_review(
+    folder: str | Path,
+    decisions: str | Path,
+    *,
+    data: str | Path | None = None,
+    undecided: Undecided = "verdict",
+) -> tuple[Path, Reviewed]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
     Parameters
@@ -97,11 +105,15 @@ def apply_review(folder: str | Path, decisions: str | Path, *, data: str | Path 
         The CSV that the review page downloads.
     data : path, optional
         Where the audited file is now, if it was moved; it must be the same file.
+    undecided : {"verdict", "keep", "drop"}
+        What becomes of labels that nobody decided on, see :func:`propml.audit.decisions.apply_decisions`.
 
     Returns
     -------
-    Path
+    path : Path
         ``reviewed`` with the ending of the file that was audited, in the folder.
+    counts : Reviewed
+        How many verdicts were decided, and what became of the others.
     """
     from propml.audit.report import AuditReport
 
@@ -124,8 +136,10 @@ def apply_review(folder: str | Path, decisions: str | Path, *, data: str | Path 
         if file_digest(file) != digest:
             raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
     table = read_table(path, **reading)
-    after = apply_decisions(AuditReport.load(folder / REPORT), decided)
-    return write_cleaned(table, after, folder / f"reviewed{table.suffix}")
+    report = AuditReport.load(folder / REPORT)
+    after = apply_decisions(report, decided, undecided=undecided)
+    path = write_cleaned(table, after, folder / f"reviewed{table.suffix}")
+    return path, review_counts(report, decided, after)
 
 
 def _shown(table: UserTable) -> dict[str, Any]:
@@ -157,13 +171,12 @@ class _FirstColumns:
 
 
 def _write_verdicts(path: Path, report: AuditReport) -> Path:
-    verdicts = report.verdicts()
-    columns = (verdicts.row, verdicts.label, verdicts.verdict, verdicts.confidence, verdicts.probability)
+    verdicts, items, names = report.verdicts(), report.item_ids, report.label_names
 
     def rows() -> Iterator[list[Any]]:
-        for row, label, verdict, confidence, probability in zip(*(column.tolist() for column in columns), strict=True):
-            numbers = (f"{confidence:.4f}", f"{probability:.4f}")
-            yield [report.item_ids[row], report.label_names[label], verdict, *numbers]
+        for start in range(0, len(verdicts), BLOCK_VERDICTS):  # all at once, as Python numbers, would fill the memory
+            for row, label, verdict, confidence, probability in verdicts[start : start + BLOCK_VERDICTS]:
+                yield [items[row], names[label], verdict, f"{confidence:.4f}", f"{probability:.4f}"]
 
     write_csv(path, ["item", "label", "verdict", "confidence", "probability"], rows())
     return path

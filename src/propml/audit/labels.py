@@ -205,7 +205,7 @@ def never_seen(where: str, name: str) -> str:
 
 
 def _name_of(value: Any) -> str:
-    is_whole = isinstance(value, float | np.floating) and value == int(value)
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value)) if is_whole else str(value)
 
 

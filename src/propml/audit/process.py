@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators, votes_of_candidates
-from propml.audit.crossfit import default_auditor, held_out_scores, split_rows
+from propml.audit.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.audit.plausibility import (
     CERTAIN,
     Standing,
@@ -34,6 +34,7 @@ def run_audit(
     votes: Any,
     model: Any,
     cv: int | Iterable[tuple[Any, Any]],
+    train_rows: int | Literal["auto"] | None,
     random_state: int,
     verbose: bool,
 ) -> AuditReport:
@@ -48,7 +49,8 @@ def run_audit(
     _check_contrast(given, several)
     folds = split_rows(features, cv, random_state)
     auditor = default_auditor(len(given), random_state, verbose) if model is None else model
-    scores = _scores(auditor, features, given, folds, verbose)
+    most = _most_rows(train_rows, features, given, folds)
+    scores = _scores(auditor, features, given, folds, most, random_state, verbose)
     standing = score_standing(scores, given)
     reliability = None
     if told is not None and several:
@@ -63,6 +65,7 @@ def run_audit(
         "model": type(auditor).__name__,
         "params": {name: _plain(value) for name, value in auditor.get_params(deep=False).items()},
         "folds": len(folds),
+        "train_rows": most,
         "random_state": random_state,
         "evidence": round(standing.weight, 3),
     }
@@ -94,10 +97,30 @@ def _excludes(candidates: Candidates) -> bool:
     return candidates.states.nnz < candidates.shape[0] * candidates.shape[1]
 
 
-def _scores(auditor: Any, X: Any, candidates: Candidates, folds: Any, verbose: bool) -> np.ndarray:
+def _most_rows(asked: int | Literal["auto"] | None, X: Any, candidates: Candidates, folds: Folds) -> int | None:
+    """How many rows each model learns from, where that is fewer than its fold has; None where it is all of them."""
+    if asked is None:
+        return None
+    if asked != "auto" and (isinstance(asked, bool) or not isinstance(asked, int | np.integer) or asked < 1):
+        raise ValueError(f'train_rows is {asked!r}; give a number of rows, "auto", or None for all of them')
+    most = rows_to_learn_from(X, candidates.shape[1]) if asked == "auto" else int(asked)
+    return most if any(len(train) > most for train, _ in folds) else None
+
+
+def _scores(
+    auditor: Any,
+    X: Any,
+    candidates: Candidates,
+    folds: Folds,
+    train_rows: int | None,
+    random_state: int,
+    verbose: bool,
+) -> np.ndarray:
     if not folds or not _excludes(candidates):  # one row, or nothing excluded: a model has nothing to learn
         return np.full(candidates.shape, np.nan, dtype=np.float32)
-    return held_out_scores(auditor, X, candidates, folds, verbose=verbose)
+    return held_out_scores(
+        auditor, X, candidates, folds, train_rows=train_rows, random_state=random_state, verbose=verbose
+    )
 
 
 def _from_votes(

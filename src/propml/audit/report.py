@@ -188,6 +188,8 @@ class AuditReport:
         kinds = ", ".join(f"{found[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
         people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
         judge_name = f"{self.settings['model']}, {self.settings['folds']} folds" if self.settings else "a model"
+        if learned_from := self.settings.get("train_rows"):
+            judge_name += f" of {learned_from} rows to learn from"
         shape = f"{len(self.item_ids)} rows, {len(self.label_names)} labels"
         return (
             f"AuditReport: {shape}, {len(judged)} candidates{people}\n"

@@ -100,7 +100,8 @@ def _lead(n_held: int, n_verdicts: int) -> str:
     lead += "Your decisions stay in this browser until you download them."
     if n_held == n_verdicts:
         return lead
-    return f"{lead} This page holds the {n_held:,} most suspicious of {n_verdicts:,} verdicts.".replace(",", "\u202f")
+    held, given = (f"{number:,}".replace(",", "\u202f") for number in (n_held, n_verdicts))
+    return f"{lead} This page holds the {held} most suspicious of {given} verdicts."
 
 
 def _whole(values: Any, held: np.ndarray) -> list[int]:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from propml.audit.plausibility import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "cleaned_candidates", "judge"]
+__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "judge"]
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
 DROP_BELOW, KEEP_ABOVE = 0.4, 0.6
@@ -96,7 +96,7 @@ def judge(
     probability = probabilities[row, label].astype(np.float64)
     verdict = np.full(len(row), "doubtful", dtype="<U8")
     verdict[probability > keep_above] = "keep"
-    verdict[(probability < drop_below) & ~_best_of_row(row, probability)] = "drop"
+    verdict[(probability < drop_below) & ~best_of_row(row, probability)] = "drop"
     confidence = np.select([verdict == "keep", verdict == "drop"], [probability, 1 - probability])
     confidence = np.where(verdict == "doubtful", np.maximum(probability, 1 - probability), confidence)
     told = Verdicts(row, label, verdict, confidence, probability)
@@ -110,7 +110,7 @@ def _candidate_cells(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
     return row, marked.indices.astype(np.int64)
 
 
-def _best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
+def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     """Where the most probable candidate of each row stands; the first one of equals."""
     order = np.lexsort((-probability, row))  # stable, so that equals stay in their order
     first = np.ones(len(row), dtype=bool)

@@ -85,6 +85,7 @@ class VoteFile:
 
 def identifier(cell: Any) -> str:
     """An identifier or a name as text, the same whichever file format it stood in."""
-    if cell is None or (isinstance(cell, float) and cell != cell):
+    if cell is None or (isinstance(cell, float | np.floating) and cell != cell):
         return ""
-    return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell).strip()
+    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if is_whole else str(cell).strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,14 @@ __all__ = ["audit"]
 WORST = 10
 
 
+class UndecidedLabels(StrEnum):
+    """What --apply does with labels that nobody decided on."""
+
+    verdict = "verdict"
+    keep = "keep"
+    drop = "drop"
+
+
 def audit(
     data: Annotated[
         Path | None,
@@ -34,6 +43,13 @@ def audit(
             metavar="DECISIONS", help="After the review: write the labels that your decisions leave, and stop."
         ),
     ] = None,
+    undecided: Annotated[
+        UndecidedLabels,
+        typer.Option(
+            help="With --apply: labels that you did not decide on follow the verdict, or all stay (keep), or only "
+            "those stay that the audit keeps (drop)."
+        ),
+    ] = UndecidedLabels.verdict,
     candidates: opt.Candidates = None,
     sep: opt.Sep = ";",
     label_columns: opt.LabelColumns = None,
@@ -64,6 +80,15 @@ def audit(
     encoding: opt.Encoding = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
+    train_rows: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL,
+            min=0,
+            help="Rows that each model learns from at most; 0: all. Every row is judged.",
+            show_default="100000, fewer for long rows",
+        ),
+    ] = None,
     device: opt.Device = "auto",
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
@@ -84,7 +109,9 @@ def audit(
     if apply is not None:
         from propml.audit.folder import apply_review
 
-        typer.echo(f"labels after your review: {apply_review(out, apply, data=data)}")
+        path, counts = apply_review(out, apply, data=data, undecided=undecided.value)
+        typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
+        typer.echo(f"labels after your review: {path}")
         return
     if data is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
@@ -118,8 +145,25 @@ def audit(
     opt.echo_notes(table.notes)
     model = default_auditor(len(table.candidates), seed, verbose=True)
     model.set_params(device=place, **(opt.QUICK if quick else {}))
-    report = run_audit(learned.X, table.candidates, incomplete=incomplete, model=model, random_state=seed, verbose=True)
-    settings = {"incomplete": incomplete, "seed": seed, "quick": quick, "device": device, "categorical": categorical}
+    report = run_audit(
+        learned.X,
+        table.candidates,
+        incomplete=incomplete,
+        model=model,
+        train_rows="auto" if train_rows is None else train_rows or None,
+        random_state=seed,
+        verbose=True,
+    )
+    if (learned_from := report.settings["train_rows"]) is not None:
+        opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
+    settings = {
+        "incomplete": incomplete,
+        "seed": seed,
+        "quick": quick,
+        "train_rows": train_rows,
+        "device": device,
+        "categorical": categorical,
+    }
     with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown
         warnings.simplefilter("always", UserWarning)
         files = write_audit(out, report, table, learned.features, reading=reading, settings=settings)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from propml.datasets.dataset import Dataset
 from propml.targets import Candidates
 
-__all__ = ["read_npz", "read_svmlight"]
+__all__ = ["feature_matrix", "load_arrays", "read_npz", "read_svmlight"]
 
 # More is a slip in the file, and would fill the memory with the names of its features alone.
 MAX_FEATURES = 10_000_000
@@ -56,8 +56,8 @@ def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Datase
 
 def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
     """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``."""
-    content = _load(path)
-    X = _features(content, path)
+    content = load_arrays(path)
+    X = feature_matrix(content, path)
     for key in ("candidates", "truth"):
         if key in content and content[key].ndim != 2:
             raise ValueError(f"{path}: {key} has shape {content[key].shape}, expected (n_samples, n_labels)")
@@ -79,7 +79,8 @@ def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
     )
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an npz file by name; one that holds objects, or is damaged, is refused."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
@@ -89,7 +90,8 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def _features(content: dict[str, np.ndarray], path: Path) -> Any:
+def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
+    """The features ``(n_samples, n_features)`` among the arrays: ``X``, or the four parts of a sparse matrix."""
     parts = ("X_data", "X_indices", "X_indptr", "X_shape")
     if "X" in content:
         X = content["X"]

@@ -55,12 +55,12 @@ def read_array_file(path: Path, kind: str) -> ArrayFile:
 
 
 def _read_npz(path: Path) -> ArrayFile:
-    content = readers._load(path)
+    content = readers.load_arrays(path)
     if "candidates" in content:
         made = readers.read_npz(path, None, path.stem)
         truth = None if made.truth is None else Candidates.from_matrix(made.truth, made.label_names, empty="ignore")
         return ArrayFile(path, made.X, made.candidates, truth, _write_npz)
-    X = readers._features(content, path)
+    X = readers.feature_matrix(content, path)
     truth = None
     if "truth" in content:
         names = [str(name) for name in content["label_names"]] if "label_names" in content else None
@@ -69,7 +69,7 @@ def _read_npz(path: Path) -> ArrayFile:
 
 
 def _write_npz(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
-    content = readers._load(source)
+    content = readers.load_arrays(source)
     content["candidates"] = states.toarray().astype(content["candidates"].dtype)
     with replacing(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **content)  # type: ignore[arg-type]
