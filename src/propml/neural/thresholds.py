@@ -10,7 +10,7 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray) -> float:
 
     The best candidate of a row is nearly always true, its best excluded label surely false: the cut that separates them
     sits between true and false *candidates* too, while the cut that predicts candidates best marks the false ones as
-    well. ``paper/tables.py`` prints its Hamming loss beside that of the best threshold that knows the truth.
+    well. ``paper/chosen.py`` prints its Hamming loss beside that of the best threshold that knows the truth.
 
     Parameters
     ----------
