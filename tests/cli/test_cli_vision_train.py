@@ -52,6 +52,17 @@ def test_the_example_of_the_help_trains_and_tells_what_it_did():
     assert again.out == printed.out
 
 
+def test_what_a_search_found_is_trained_but_for_options_that_are_given():
+    Path("best.toml").write_text("[recipe]\nlr = 0.004\nlam = 0.3\nweight_decay = 1e-5\n")
+    printed = propml("vision", "train", "--dataset", "digits-mosaic", "--noise", 0.3, "--tuned", "best.toml", *SMALL)
+    assert printed.code == 0, printed.err
+    recipe = load_network("run").recipe
+    assert (recipe.lr, recipe.lam, recipe.weight_decay, recipe.noise) == (0.003, 0.3, 1e-5, 0.3)  # SMALL has --lr
+    Path("best.toml").write_text('[methods.Tuned]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
+    other = propml("vision", "train", "--dataset", "digits-mosaic", "--tuned", "best.toml", "--out", "other")
+    assert "give it to propml fit --tuned" in told(other)
+
+
 def test_a_table_of_ones_own_needs_no_truth(tmp_path):
     printed = propml("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, "--batch-size", 8, *SMALL)
     assert printed.code == 0, printed.err

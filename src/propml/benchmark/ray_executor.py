@@ -15,7 +15,7 @@ from propml.extras import require
 if TYPE_CHECKING:
     from propml.benchmark.cell import Cell, CellOutcome
 
-__all__ = ["RayCluster"]
+__all__ = ["RayCluster", "connect"]
 
 # Where data and caches are: a worker must look where the driver would have looked.
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
@@ -57,7 +57,7 @@ class RayCluster:
         self._gpus = gpus
         self._running: dict[Any, Cell] = {}
         if self._ours:
-            _connect(ray, address, workers)
+            connect(ray, address, workers)
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
             self.close()
             raise ValueError(
@@ -99,7 +99,7 @@ class RayCluster:
             return CellFailure(type(error).__name__, f"Ray gave the cell up: {error}")
 
 
-def _connect(ray: Any, address: str | None, workers: int | None) -> None:
+def connect(ray: Any, address: str | None, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
         ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)

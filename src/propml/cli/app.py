@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from propml.cli import benchmark, datasets, vision
+from propml.cli import benchmark, datasets, tune, vision
 from propml.cli.audit import audit
 from propml.cli.corrupt import corrupt
 from propml.cli.demo import demo
@@ -48,3 +48,4 @@ app.command()(corrupt)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(benchmark.app, name="benchmark")
 app.add_typer(vision.app, name="vision")
+app.add_typer(tune.app, name="tune")

@@ -46,6 +46,12 @@ def fit(
     method: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")
     ] = "propml",
+    tuned: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL, metavar="FILE", help="The best.toml of propml tune table: its arguments."
+        ),
+    ] = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
     device: opt.Device = "auto",
@@ -62,12 +68,15 @@ def fit(
     [bold]propml fit survey.parquet --label-columns 'y_*' --ignore comment --method ridge[/bold]
 
     [bold]propml fit items.csv --id item --votes votes.csv --min-votes 2[/bold]
+
+    [bold]propml tune table photos.csv --candidates tags --id file --out tuned[/bold], then
+    [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
     from propml.audit.features import learn_features
     from propml.audit.files import read_table
     from propml.audit.model_card import make_card, write_model
 
-    model = _model(method, seed, quick, device)
+    model = _model(method, seed, quick, device).set_params(**_tuned(tuned, method, quick))
     reading = {
         "candidates": candidates,
         "sep": opt.separator(sep),
@@ -233,6 +242,27 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
             raise ValueError(f"--quick makes the networks of --method propml small, and the method is {method}")
         given |= opt.QUICK
     return kind(**given)
+
+
+def _tuned(path: Path | None, method: str, quick: bool) -> dict[str, Any]:
+    """The arguments that a search found."""
+    if path is None:
+        return {}
+    from propml.tuning.result import read_best
+
+    if quick:
+        raise ValueError(f"--quick gives the networks a size, and so does --tuned {path}; choose one")
+    found, params = read_best(path)
+    if found == "vision":
+        raise ValueError(f"{path} holds a recipe for images; give it to propml vision train --tuned")
+    if found != "propml":
+        raise ValueError(
+            f"{path} holds arguments of {found} on features scaled to [-1, 1], which propml fit does not do; "
+            f"run it with propml benchmark run, or in Python with SearchResult.estimator()"
+        )
+    if method != "propml":
+        raise ValueError(f"{path} holds arguments of propml, and --method is {method}; leave one of them out")
+    return params
 
 
 def _on_device(saved: SavedModel, device: str) -> SavedModel:

@@ -36,6 +36,7 @@ def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
 
 @app.command()
 def train(
+    context: typer.Context,
     dataset: Annotated[
         str,
         _option(IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"),
@@ -44,6 +45,12 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in OUT that was stopped; the result is the same.")
     ] = False,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The best.toml of propml tune vision: its settings, where you give no option yourself."
+        ),
+    ] = None,
     noise: Annotated[
         float | None,
         _option(
@@ -152,39 +159,40 @@ def train(
     from propml.vision.recipe import Recipe
     from propml.vision.training import train as run_training
 
-    recipe = Recipe(
-        size=size,
-        noise=noise,
-        hold_out=hold_out,
-        backbone=backbone,
-        weights=None if weights == "none" else weights,
-        head=head,  # type: ignore[arg-type]
-        head_width=head_width,
-        head_feedforward=4 * head_width,
-        loss=loss,  # type: ignore[arg-type]
-        lam=_lam(lam),
-        lam_epochs=lam_epochs,
-        order=order,
-        flip_rate=flip_rate,
-        gamma_negative=gamma_negative,
-        clip=clip,
-        curriculum=curriculum,  # type: ignore[arg-type]
-        warmup_epochs=warmup_epochs,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser=optimiser,  # type: ignore[arg-type]
-        lr=lr,
-        weight_decay=weight_decay,
-        schedule_epochs=schedule_epochs,
-        augment=augment,  # type: ignore[arg-type]
-        ema_decay=ema,
-        ema_warmup=ema_warmup,
-        select=select,  # type: ignore[arg-type]
-        seed=seed,
-        precision=precision,  # type: ignore[arg-type]
-        compile=compile,
-        eval_every=eval_every,
-    )
+    settings: dict[str, Any] = {
+        "size": size,
+        "noise": noise,
+        "hold_out": hold_out,
+        "backbone": backbone,
+        "weights": None if weights == "none" else weights,
+        "head": head,
+        "head_width": head_width,
+        "head_feedforward": 4 * head_width,
+        "loss": loss,
+        "lam": _lam(lam),
+        "lam_epochs": lam_epochs,
+        "order": order,
+        "flip_rate": flip_rate,
+        "gamma_negative": gamma_negative,
+        "clip": clip,
+        "curriculum": curriculum,
+        "warmup_epochs": warmup_epochs,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "optimiser": optimiser,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "schedule_epochs": schedule_epochs,
+        "augment": augment,
+        "ema_decay": ema,
+        "ema_warmup": ema_warmup,
+        "select": select,
+        "seed": seed,
+        "precision": precision,
+        "compile": compile,
+        "eval_every": eval_every,
+    }
+    recipe = Recipe(**settings | _tuned(tuned, context))
     train_on, report_on = _sources(dataset, split, validation, recipe, data, limit)
     result = run_training(
         train_on,
@@ -204,6 +212,22 @@ def train(
 
 for command in (predict, picture, features, export):
     app.command()(command)
+
+
+def _tuned(path: Path | None, context: typer.Context) -> dict[str, Any]:
+    """What a search found, but for what was given on the command line."""
+    if path is None:
+        return {}
+    from propml.tuning.result import read_best
+
+    method, found = read_best(path)
+    if method != "vision":
+        raise ValueError(f"{path} holds arguments of {method} for tables; give it to propml fit --tuned")
+    options = {"ema_decay": "ema"}
+    sources = {name: context.get_parameter_source(options.get(name, name)) for name in found}
+    # By name: typer brings a copy of click whose values are not those of click itself.
+    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    return {name: value for name, value in found.items() if name not in given}
 
 
 def _lam(text: str) -> Any:

@@ -1,0 +1,186 @@
+"""The search on a Ray cluster: Ray Tune runs the trials, one on each worker, with a checkpoint after every epoch.
+
+Proposals come from the same Optuna study as everywhere else and results go back to it, so that a search may begin on
+one machine and go on on a cluster. Rungs are asynchronous there (ASHA, Li et al. 2020): nobody waits for the slowest.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propml.benchmark.ray_executor import connect
+from propml.extras import require
+from propml.tuning.brackets import ETA, levels
+from propml.tuning.reasons import reason
+from propml.tuning.storage import heartbeat
+from propml.tuning.tasks import Task
+from propml.tuning.trials import Asked, Desk
+
+if TYPE_CHECKING:
+    import optuna
+
+    from propml.tuning.search import Limits
+
+__all__ = ["search_on_ray"]
+
+# How often a trial whose worker died goes on from its checkpoint.
+RETRIES = 2
+METRIC = "value"
+
+
+def search_on_ray(
+    study: optuna.Study,
+    task: Task,
+    limits: Limits,
+    address: str,
+    folder: Path | None,
+    tick: Callable[[], None],
+    workers: int = 1,
+) -> None:
+    """Do the trials that a study lacks on a cluster; ``"local"`` starts one here, with ``workers`` CPUs."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    ray = require("ray", "cluster")
+    tune = require("ray.tune", "cluster")
+    desk = Desk(study, task.space, limits.trials)
+    left = limits.trials - desk.position()
+    if left <= 0:
+        return
+    ours = not ray.is_initialized()
+    if ours:
+        connect(ray, None if address == "local" else address, workers if address == "local" else None)
+    try:
+        with heartbeat(study, desk.alive), tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
+            home = (folder / "ray" if folder is not None else Path(scratch)).absolute()
+            tuner = tune.Tuner(
+                tune.with_resources(
+                    tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": _gpus(task)}
+                ),
+                tune_config=tune.TuneConfig(
+                    metric=METRIC,
+                    mode="max",
+                    search_alg=_searcher(desk, tick),
+                    scheduler=_scheduler(task.epochs),
+                    num_samples=left,
+                    reuse_actors=True,  # a new process would import torch for every trial
+                    max_concurrent_trials=_slots(ray),
+                    time_budget_s=None if math.isinf(limits.until) else max(1.0, limits.until - time.monotonic()),
+                ),
+                run_config=tune.RunConfig(
+                    name=f"{study.study_name}-{os.getpid()}",
+                    storage_path=str(home),
+                    failure_config=tune.FailureConfig(max_failures=RETRIES),
+                    checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+                    verbose=0,
+                ),
+            )
+            tuner.fit()
+    finally:
+        desk.give_all_back()
+        if ours:
+            ray.shutdown()
+
+
+def _gpus(task: Task) -> float:
+    import torch
+
+    device = getattr(task, "device", "cpu")
+    return 1.0 if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()) else 0.0
+
+
+def _slots(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _scheduler(epochs: int) -> Any:
+    schedulers = require("ray.tune.schedulers", "cluster")
+    if epochs == 1:
+        return schedulers.FIFOScheduler()
+    return schedulers.AsyncHyperBandScheduler(
+        time_attr="epoch", max_t=epochs, grace_period=levels(epochs)[0], reduction_factor=ETA
+    )
+
+
+def _searcher(desk: Desk, tick: Callable[[], None]) -> Any:
+    """Ray's view of a study: proposals go out, results come back."""
+    Searcher: Any = require("ray.tune.search", "cluster").Searcher
+
+    class StudySearcher(Searcher):
+        def __init__(self) -> None:
+            super().__init__(metric=METRIC, mode="max")
+            self.asked: dict[str, Asked] = {}
+
+        def suggest(self, trial_id: str) -> Any:
+            asked = desk.ask()
+            if asked is None:
+                return Searcher.FINISHED
+            self.asked[trial_id] = asked
+            return {"configuration": asked.configuration, "number": asked.folder_number}
+
+        def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+            if not result.get("why"):
+                desk.report(self.asked[trial_id], int(result["epoch"]), float(result[METRIC]))
+
+        def on_trial_complete(
+            self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
+        ) -> None:
+            asked = self.asked.pop(trial_id)
+            end(desk, asked, result or {}, error)
+            tick()
+
+        def save(self, checkpoint_path: str) -> None:
+            """The study itself is what persists."""
+
+        def restore(self, checkpoint_path: str) -> None:
+            """The study itself is what persists."""
+
+    return StudySearcher()
+
+
+def end(desk: Desk, asked: Asked, result: Mapping[str, Any], error: bool) -> None:
+    """How a trial went, told to the study."""
+    if result.get("why"):
+        desk.fail(asked, str(result["why"]))
+    elif error:
+        desk.fail(asked, f"its worker died {RETRIES + 1} times, most often for want of memory")
+    elif METRIC in result:  # otherwise it never began, and goes back when the search ends
+        desk.report(asked, int(result["epoch"]), float(result[METRIC]))  # the last result comes with the end only
+        if result.get("over"):
+            desk.complete(asked, float(result[METRIC]))
+        else:
+            desk.prune(asked)
+
+
+def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
+    """One trial on a worker; after the death of a worker it goes on from its last checkpoint on another."""
+    import torch
+    from ray import tune
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        if task.keeps_files and folder is not None:  # which all machines see
+            home = folder.absolute() / "trials" / str(config["number"])
+            home.mkdir(parents=True, exist_ok=True)
+        if (kept := tune.get_checkpoint()) is not None:
+            kept.to_directory(scratch)
+        told: dict[str, Any] = {"epoch": 0, METRIC: float("nan")}
+
+        def report(epoch: int, value: float) -> None:
+            if not math.isfinite(value):
+                raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
+            told.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
+            files = not task.keeps_files and any(home.iterdir())
+            tune.report(dict(told), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
+
+        try:
+            task.run(config["configuration"], report, home)
+        except Exception as error:
+            # Told as a result: Ray would try a trial that raises again, and it would fail again.
+            tune.report({**told, "over": False, "why": reason(error)})

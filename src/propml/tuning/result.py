@@ -1,0 +1,224 @@
+"""What a search found: the best configuration, every trial, and the files that say so."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propml.benchmark.durable import write_whole
+from propml.tuning.spaces import Choice, Space, stored
+from propml.tuning.trials import counted
+
+if TYPE_CHECKING:
+    import optuna
+
+    from propml.tuning.tasks import Task
+
+__all__ = ["SearchResult", "TrialRecord", "read_best"]
+
+BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial.
+
+    Attributes
+    ----------
+    state : {"complete", "pruned", "failed"}
+    value : float
+        At its last epoch that was compared; NaN where it failed.
+    epochs : int
+        How long it trained.
+    seconds : float
+        From its beginning to its end, which trials of a stack share.
+    why : str
+        The reason where it failed.
+    curve : dict
+        Value by epoch, where it was compared.
+    """
+
+    number: int
+    state: str
+    value: float
+    epochs: int
+    seconds: float
+    params: Mapping[str, Any]
+    why: str = ""
+    curve: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The outcome.
+
+    Attributes
+    ----------
+    params : dict
+        The best configuration, as arguments of the method.
+    value : float
+        What it was worth on held-out rows.
+    trials : list of TrialRecord
+        In the order of their numbers; those that a dead worker left behind and that were tried again are not here.
+    facts : dict
+        What was searched: method, objective, criterion, folds, data.
+    study : optuna.Study
+    """
+
+    method: str
+    title: str
+    params: dict[str, Any]
+    value: float
+    best: TrialRecord
+    trials: list[TrialRecord]
+    facts: dict[str, Any]
+    space: Space
+    study: optuna.Study = field(repr=False)
+
+    @classmethod
+    def of(cls, study: optuna.Study, task: Task) -> SearchResult:
+        """The state of a study."""
+        ended = [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
+        records = [_record(trial, task.space) for trial in ended]
+        judged = [each for each in records if each.state != "failed" and math.isfinite(each.value)]
+        if not judged:
+            failed = [each for each in records if each.why]
+            if failed:
+                first = f"trial {failed[0].number}: {failed[0].why}"
+                raise ValueError(f"all {len(failed)} trials failed, so there is no best one; {first}")
+            raise ValueError("no trial came far enough to be compared; give the search more time")
+        # A trial that was stopped early is no rival of one that had the whole budget.
+        best = max(judged, key=lambda each: (each.epochs, each.value))
+        params = {**task.fixed, **{name: value for name, value in best.params.items() if value is not None}}
+        return cls(task.method, task.title, params, best.value, best, records, task.facts(), task.space, study)
+
+    def estimator(self, **further: Any) -> Any:
+        """The method with the best configuration, not fitted.
+
+        Before a method other than ProPML, which scales by itself, stands the scaling to [-1, 1] with which it was
+        searched.
+        """
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import MinMaxScaler
+
+        from propml.methods.registry import method_class
+
+        if self.method == "vision":
+            raise ValueError("images were searched; train with propml.vision.recipe.Recipe(**result.params)")
+        model = method_class(self.method)(**{**self.params, **further})
+        return model if self.method == "propml" else make_pipeline(MinMaxScaler((-1, 1)), model)
+
+    def to_toml(self, experiment: Mapping[str, Any] | None = None) -> str:
+        """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
+        seen = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
+        lines = [
+            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {seen}, "
+            f"{self.facts.get('criterion', '')}".rstrip(", "),
+        ]
+        lines += [f"{key} = {_toml(value)}" for key, value in (experiment or {}).items()]
+        if self.method == "vision":
+            lines += ["", "[recipe]"]
+        else:
+            name = f"[methods.{_toml(self.title + ' tuned')}"
+            lines += ["", f"{name}]", f"method = {_toml(self.method)}", "", f"{name}.params]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in self.params.items()]
+        return "\n".join([*lines, ""])
+
+    def to_csv(self) -> str:
+        """All trials, one row each."""
+        names = list(dict.fromkeys(name for each in self.trials for name in each.params))
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(["trial", "state", "value", "epochs", "seconds", *names, "why"])
+        for each in self.trials:
+            told = [json.dumps(v) if isinstance(v := each.params.get(n, ""), tuple) else v for n in names]
+            value = "" if math.isnan(each.value) else f"{each.value:.6f}"
+            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *told, each.why])
+        return text.getvalue()
+
+    def write(self, folder: str | Path, experiment: Mapping[str, Any] | None = None, command: str = "") -> Path:
+        """Write ``best.toml``, ``trials.csv`` and ``search.html``; returns the first."""
+        from propml.tuning.page import render_page
+
+        folder = Path(folder)
+        write_whole(folder / BEST, self.to_toml(experiment).encode())
+        write_whole(folder / TRIALS, self.to_csv().encode())
+        write_whole(folder / PAGE, render_page(self, command).encode())
+        return folder / BEST
+
+    def failures(self) -> list[TrialRecord]:
+        return [each for each in self.trials if each.state == "failed"]
+
+
+def _record(trial: Any, space: Space) -> TrialRecord:
+    curve = dict(sorted(trial.intermediate_values.items()))
+    value = trial.value if trial.value is not None else next(reversed(curve.values()), math.nan)
+    seconds = (trial.datetime_complete - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0
+    state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
+    return TrialRecord(
+        trial.number,
+        state,
+        math.nan if state == "failed" else float(value),
+        max(curve, default=0),
+        seconds,
+        configuration_of(trial.params, space),
+        trial.user_attrs.get("why", ""),
+        curve,
+    )
+
+
+def configuration_of(kept: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """A configuration from what a study keeps of it; dimensions of one value are not there."""
+    found: dict[str, Any] = {}
+    for name, dimension in space.items():
+        if isinstance(dimension, Choice) and len(dimension.values) == 1:
+            if dimension.when is None or dimension.when.holds(found):
+                found[name] = dimension.values[0]
+        elif name in kept:
+            value = kept[name]
+            if isinstance(dimension, Choice):
+                value = next((each for each in dimension.values if stored(each) == value), value)
+            found[name] = value
+    return found
+
+
+def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """Method and arguments of a ``best.toml``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "best.toml")
+    ...     _ = path.write_text('[methods.Tuned]\\nmethod = "ridge"\\nparams = { alpha = 3.0 }\\n')
+    ...     read_best(path)
+    ('ridge', {'alpha': 3.0})
+    """
+    path = Path(path)
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is not there; give the best.toml that `propml tune` wrote") from None
+    methods: Sequence[Any] = list(found.get("methods", {}).values())
+    if "recipe" in found:
+        methods = [{"method": "vision", "params": found["recipe"]}]
+    if len(methods) != 1 or "method" not in methods[0]:
+        raise ValueError(f"{path} holds {len(methods)} methods; one was expected, as `propml tune` writes it")
+    return methods[0]["method"], {
+        name: tuple(value) if isinstance(value, list) else value for name, value in methods[0].get("params", {}).items()
+    }
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

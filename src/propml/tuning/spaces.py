@@ -1,0 +1,282 @@
+"""Search spaces, all in one place: for every method what may be searched, on which scale, under which condition.
+
+A space is a mapping from argument names to dimensions. A dimension with one value is a setting that stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from propml.benchmark.experiment_file import GIVEN, hint
+from propml.methods.registry import method_class
+from propml.neural.balance import balanced_lam
+from propml.targets import Candidates
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = [
+    "SPACES",
+    "VISION",
+    "Choice",
+    "Dimension",
+    "Number",
+    "Space",
+    "When",
+    "altered",
+    "kinds",
+    "parse_dimension",
+    "space_of",
+    "suggest",
+]
+
+
+@dataclass(frozen=True)
+class When:
+    """A dimension is only there while another one has one of these values, or (``negated``) none of them."""
+
+    name: str
+    values: tuple[Any, ...]
+    negated: bool = False
+
+    def holds(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether it is there in a configuration."""
+        return self.name in chosen and (chosen[self.name] in self.values) != self.negated
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between ``low`` and ``high``, both included; ``log`` searches its logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+    when: When | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few values: texts, numbers, truth values, or tuples of them such as the widths of layers."""
+
+    values: tuple[Any, ...]
+    when: When | None = None
+
+
+Dimension = Number | Choice
+Space = dict[str, Dimension]
+
+POSITIVE = Number(1e-3, 1e3, log=True)
+NETWORKS = ((256, 256), (512,), ())
+
+SPACES: dict[str, Space] = {
+    "propml": {
+        "loss": Choice(("power",)),
+        "order": Number(0.0, 1.0, when=When("loss", ("power",))),
+        "lam": Number(0.002, 1.0, log=True),  # reaches further down where labels are many, see space_of
+        "hidden": Choice(NETWORKS),
+        "dropout": Choice((0.25, 0.5), when=When("hidden", ((),), negated=True)),
+        "input_dropout": Choice((0.0, 0.3)),
+        "learning_rate": Number(1e-4, 1e-2, log=True),
+        "weight_decay": Number(1e-5, 1e-1, log=True),
+        # What was judged is what is run: neither a linear partner nor a second stage that no trial had.
+        "linear": Choice((False,)),
+        "refine": Choice((False,)),
+    },
+    "ridge": {"alpha": Number(1e-3, 1e4, log=True)},
+    "kernel-ridge": {"alpha": Number(1e-3, 1e2, log=True), "gamma": Number(1e-4, 1.0, log=True)},
+    "cplst": {"code_length": Number(0.2, 1.0), "lam": Number(1e-3, 1e4, log=True)},
+    "ml-knn": {"k": Number(3, 50, log=True, integer=True), "s": Number(0.1, 10.0, log=True)},
+    "pml-ni": {"lam": Number(0.1, 1e4, log=True), "beta": POSITIVE, "gamma": POSITIVE},
+    "par-map": {"k": Number(3, 50, log=True, integer=True), "alpha": Number(0.5, 0.99), "threshold": Number(0.5, 0.95)},
+    "par-vls": {"k": Number(3, 50, log=True, integer=True), "alpha": Number(0.5, 0.99), "threshold": Number(0.5, 0.95)},
+    "fpml": {"lam1": POSITIVE, "lam2": POSITIVE, "lam3": POSITIVE},
+    "pml-lrs": {"eta": POSITIVE, "beta": POSITIVE, "gamma": POSITIVE},
+    "pml-lc": {"C1": POSITIVE, "C3": POSITIVE},
+    "pml-fp": {"C1": POSITIVE, "C2": POSITIVE},
+}
+
+# The ranges of the paper; λ is there for the losses that have one.
+VISION: Space = {
+    "loss": Choice(("propml",)),
+    "lr": Number(2e-5, 2e-4, log=True),
+    "weight_decay": Number(1e-7, 5e-4, log=True),
+    "lam": Number(0.02, 1.0, log=True, when=When("loss", ("propml", "power", "propall"))),
+}
+
+
+def space_of(method: str, candidates: Candidates | None = None) -> Space:
+    """The space of a method; with ``candidates`` the range of λ reaches as far down as their labels ask for.
+
+    >>> space_of("ridge")
+    {'alpha': Number(low=0.001, high=10000.0, log=True, integer=False, when=None)}
+    """
+    method_class(method)  # an unknown one is told here
+    space = dict(SPACES[method])
+    lam = space.get("lam")
+    if method == "propml" and candidates is not None and isinstance(lam, Number):
+        # With many labels the best λ is far below the paper's 0.02.
+        space["lam"] = replace(lam, low=min(lam.low, 0.1 * balanced_lam(candidates)))
+    return space
+
+
+def altered(space: Space, changes: Mapping[str, Any], known: Sequence[str], what: str) -> Space:
+    """The space with other dimensions, checked.
+
+    Parameters
+    ----------
+    space : dict
+    changes : mapping
+        By argument: a :class:`Number` or :class:`Choice`; a pair ``(low, high)``, on the scale that was declared; a
+        list of values; or one value, which fixes it.
+    known : sequence of str
+        Arguments there are.
+    what : str
+        Whose arguments they are, for messages.
+
+    Examples
+    --------
+    >>> altered(space_of("ridge"), {"alpha": (1, 10)}, ["alpha"], "ridge")["alpha"].high
+    10
+    """
+    result = dict(space)
+    for name, change in changes.items():
+        if name in GIVEN:
+            raise ValueError(f"{name} is given by the search (seed, show); leave it out of the space")
+        if name not in known:
+            raise ValueError(f"{name!r} is not an argument of {what}; {hint(name, known)}")
+        result[name] = _checked(name, _dimension(change, space.get(name)))
+    for name, dimension in result.items():
+        if dimension.when is not None and dimension.when.name not in result:
+            raise ValueError(f"{name} depends on {dimension.when.name}, which is missing; add it to the space")
+    return _ordered(result)
+
+
+def _dimension(change: Any, declared: Dimension | None) -> Dimension:
+    when = None if declared is None else declared.when
+    if isinstance(change, Number | Choice):
+        return change if change.when is not None else replace(change, when=when)
+    if isinstance(change, tuple) and len(change) == 2 and not isinstance(declared, Choice) and all(map(_real, change)):
+        if isinstance(declared, Number):
+            return replace(declared, low=change[0], high=change[1])
+        return Number(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
+    if isinstance(change, list):
+        return Choice(tuple(_frozen(value) for value in change), when)
+    return Choice((_frozen(change),), None)  # what the user fixes is there whatever the others are
+
+
+def _checked(name: str, dimension: Dimension) -> Dimension:
+    if isinstance(dimension, Choice):
+        if not dimension.values:
+            raise ValueError(f"{name} has no value to choose from; give at least one")
+        if len({stored(value) for value in dimension.values}) < len(dimension.values):
+            raise ValueError(f"{name} has a value twice among {list(dimension.values)}; leave one out")
+        return dimension
+    low, high = dimension.low, dimension.high
+    if not (_real(low) and _real(high) and math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"{name} goes from {low!r} to {high!r}; two finite numbers were expected")
+    if not low < high:
+        raise ValueError(f"{name} goes from {low} to {high}; the first must be smaller (give one value to fix it)")
+    if dimension.log and low <= 0:
+        raise ValueError(f"{name} goes from {low} on a logarithmic scale; start above 0, or give a linear Number")
+    if dimension.integer and not (float(low).is_integer() and float(high).is_integer()):
+        raise ValueError(f"{name} goes from {low} to {high} and is a whole number; give whole numbers")
+    return dimension
+
+
+def _ordered(space: Space) -> Space:
+    """Every dimension after the one it depends on."""
+    result: Space = {}
+    waiting = dict(space)
+    while waiting:
+        ready = [n for n, d in waiting.items() if d.when is None or d.when.name in result]
+        if not ready:
+            raise ValueError(f"the conditions of {', '.join(waiting)} go round in a circle; let one stand by itself")
+        result |= {name: waiting.pop(name) for name in ready}
+    return result
+
+
+def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
+    """A configuration of a trial: values for all dimensions whose conditions hold."""
+    chosen: dict[str, Any] = {}
+    for name, dimension in _ordered(space).items():
+        if dimension.when is not None and not dimension.when.holds(chosen):
+            continue
+        chosen[name] = _suggested(trial, name, dimension)
+    return chosen
+
+
+def _suggested(trial: optuna.Trial, name: str, dimension: Dimension) -> Any:
+    if isinstance(dimension, Choice):
+        by_stored = {stored(value): value for value in dimension.values}
+        if len(by_stored) == 1:  # nothing to search
+            return dimension.values[0]
+        return by_stored[trial.suggest_categorical(name, list(by_stored))]
+    if dimension.integer:
+        return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
+    return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
+
+
+def stored(value: Any) -> Any:
+    """As a database keeps it: plain values as they are, tuples as text."""
+    return json.dumps(value) if isinstance(value, tuple) else value
+
+
+def kinds(space: Space) -> dict[str, str]:
+    """What a study cannot change once it has trials: the choices and the scales of its dimensions; ends may move.
+
+    >>> kinds({"lam": Number(0.1, 1.0, log=True), "hidden": Choice(((64,), ()))})
+    {'space of lam': 'numbers, log scale', 'space of hidden': '[[64], []]'}
+    """
+    return {
+        f"space of {name}": json.dumps(each.values)
+        if isinstance(each, Choice)
+        else ("whole " if each.integer else "") + "numbers" + (", log scale" if each.log else "")
+        for name, each in space.items()
+    }
+
+
+def searched(space: Space) -> list[str]:
+    """The dimensions that have more than one value."""
+    return [name for name, each in space.items() if isinstance(each, Number) or len(each.values) > 1]
+
+
+def parse_dimension(text: str) -> tuple[str, Any]:
+    """What ``--param`` says: ``lam=0.01..1``, ``lam=log:0.01..1``, ``hidden=[256,256]|[512]``, ``loss=propml``.
+
+    >>> parse_dimension("hidden=[64]|[]"), parse_dimension("lam=0.01..1"), parse_dimension("k=5")
+    (('hidden', [(64,), ()]), ('lam', (0.01, 1)), ('k', 5))
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise ValueError(f"{text!r} is no parameter; write NAME=LOW..HIGH, NAME=A|B|C or NAME=VALUE")
+    scale, colon, rest = value.partition(":")
+    log = scale == "log" and bool(colon)
+    low, dots, high = (rest if log else value).partition("..")
+    if dots:
+        ends = (_value(low), _value(high))
+        if not all(map(_real, ends)):
+            raise ValueError(f"{text!r} has no two numbers around ..; write NAME=LOW..HIGH")
+        return name, Number(ends[0], ends[1], log=True) if log else ends
+    if "|" in value:
+        return name, [_value(part) for part in value.split("|")]
+    return name, _value(value)
+
+
+def _value(text: str) -> Any:
+    try:
+        return _frozen(json.loads(text))
+    except ValueError:
+        return text.strip()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,281 @@
+"""Where studies live: in memory, in an SQLite file, or on any server that Optuna speaks to.
+
+A study outlives its searches. Whoever works on it signs its trials; the trials of a worker that is gone are failed and
+tried again, so that a search that was killed goes on where it stopped and several may work on one study.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propml.extras import require
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["beat", "heartbeat", "open_study", "owner", "quiet", "reclaim", "storage_url"]
+
+# A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to
+# be waited for: whether a process of this machine lives is known at once.
+HEARTBEAT, GRACE = 20, 90
+# How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
+# kills its worker.
+MOST_TRIES = 3
+SQLITE = "sqlite:///"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna without its log lines and its notes on what is experimental."""
+    optuna = require("optuna", "tune")
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            warnings.filterwarnings("ignore", message="Heartbeat of storage")  # we beat the heart ourselves
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def storage_url(storage: str | Path | None) -> str | None:
+    """The URL of a storage: of a path that of an SQLite file; ``None`` (in memory) stays.
+
+    >>> storage_url("study.db"), storage_url("postgresql://me@host/db")
+    ('sqlite:///study.db', 'postgresql://me@host/db')
+    """
+    if storage is None or "://" in str(storage):
+        return None if storage is None else str(storage)
+    return f"{SQLITE}{storage}"
+
+
+def masked(url: str) -> str:
+    """Without the password.
+
+    >>> masked("postgresql://me:secret@host/db")
+    'postgresql://me:***@host/db'
+    """
+    return re.sub(r"(://[^:/@\s]+):\S*@", r"\1:***@", url)
+
+
+def open_study(
+    storage: str | Path | None, name: str, facts: Mapping[str, Any], *, seed: int = 0, epochs: int | None = None
+) -> optuna.Study:
+    """The study of that name, made if it is not there.
+
+    Parameters
+    ----------
+    storage : path, URL or None
+    name : str
+    facts : mapping
+        What all searches on this study must agree on, as plain values.
+    seed : int
+        Of the sampler.
+    epochs : int, optional
+        Prune single trials by Hyperband with this whole budget; by default nobody prunes.
+    """
+    optuna = require("optuna", "tune")
+    pruner: Any = optuna.pruners.NopPruner()
+    if epochs is not None:
+        from propml.tuning.brackets import ETA, levels
+
+        pruner = optuna.pruners.HyperbandPruner(levels(epochs)[0], epochs, reduction_factor=ETA)
+    with quiet():
+        study = optuna.create_study(
+            storage=_opened(storage_url(storage)),
+            study_name=name,
+            pruner=pruner,
+            direction="maximize",
+            load_if_exists=True,
+        )
+        # A search that goes on must not propose once more what it began with.
+        begun = len(study.get_trials(deepcopy=False))
+        own_seed = int(np.random.SeedSequence([seed, begun]).generate_state(1)[0])
+        study.sampler = optuna.samplers.TPESampler(seed=own_seed, constant_liar=True)
+    _agree(study, facts)
+    return study
+
+
+def _opened(url: str | None) -> Any:
+    optuna = require("optuna", "tune")
+    if url is None:
+        return optuna.storages.InMemoryStorage()
+    arguments: dict[str, Any] = {}
+    if url.startswith(SQLITE):
+        Path(url.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)
+        arguments["connect_args"] = {"timeout": 60}  # several workers wait for each other
+    try:
+        storage = optuna.storages.RDBStorage(
+            _with_driver(url), engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"the storage {masked(url)} needs a driver for its database; install one, such as: "
+            f"pip install psycopg2-binary"
+        ) from error
+    except Exception as error:
+        first = " ".join(str(error).split("\n(Background")[0].split())[:300]
+        raise ValueError(
+            f"the storage {masked(url)} cannot be opened: {masked(first)}; give a path, or the URL of a running server "
+            f"such as postgresql://user@host/database"
+        ) from error
+    if url.startswith(SQLITE):
+        _hurry(storage)
+    return storage
+
+
+def _with_driver(url: str) -> str:
+    """SQLAlchemy's versions differ in the driver that they take PostgreSQL's plain URL for: the one that is here."""
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgres", "postgresql"):
+        for driver in ("psycopg", "psycopg2"):
+            if sys.modules.get(driver, driver) is not None and importlib.util.find_spec(driver) is not None:
+                return f"postgresql+{driver}://{rest}"
+    return url
+
+
+def _hurry(storage: Any) -> None:
+    """SQLite writes ahead and does not wait for the disk: a killed process loses nothing, and trials cost less."""
+    from sqlalchemy import event, text
+
+    with storage.engine.connect() as connection:
+        connection.execute(text("PRAGMA journal_mode=WAL"))
+
+    @event.listens_for(storage.engine, "connect")
+    def _(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    storage.engine.dispose()
+
+
+def _agree(study: optuna.Study, facts: Mapping[str, Any]) -> None:
+    known = study.user_attrs.get("propml")
+    if known is None:
+        study.set_user_attr("propml", dict(facts))
+        return
+    for key in {**facts, **known}:
+        if known.get(key) != facts.get(key):
+            raise ValueError(
+                f"the study {study.study_name!r} was made with another {key}: {known.get(key)!r}, "
+                f"now {facts.get(key)!r}; "
+                f"give the search another name or another storage"
+            )
+
+
+def owner() -> dict[str, Any]:
+    """Who works here."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
+
+
+def _started(pid: int) -> str:
+    """When a process began, which tells it from a later one of the same number; empty where the system does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _is_gone(who: Mapping[str, Any]) -> bool:
+    if who.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(who["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return _started(int(who["pid"])) != who.get("started")
+
+
+def _is_abandoned(trial: Any) -> bool:
+    who = trial.user_attrs.get("owner")
+    if who is None:  # its worker was killed in the moment between asking for it and signing it
+        return (datetime.now() - trial.datetime_start).total_seconds() > GRACE
+    return _is_gone(who)
+
+
+def reclaim(study: optuna.Study) -> int:
+    """Fail the trials whose workers are gone, and put them into the queue again; returns how many there were."""
+    optuna = require("optuna", "tune")
+    running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+    count = 0
+    for trial in running:
+        if _is_abandoned(trial):
+            count += give_back(study, trial)
+    with quiet():
+        optuna.storages.fail_stale_trials(study)
+    still = {trial.number for trial in running}
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.FAIL,)):
+        # Optuna has failed it for its silent heart and knows no reason.
+        if trial.number in still and not ({"why", "lost"} & trial.user_attrs.keys()):
+            count += _again(study, trial)
+    return count
+
+
+def give_back(study: optuna.Study, trial: Any, *, died: bool = True) -> int:
+    """Fail a trial that is not finished and queue it again; whether it was there to be given back.
+
+    One whose worker ``died`` in the middle of it too often is not queued again.
+    """
+    optuna = require("optuna", "tune")
+    tried = int(trial.user_attrs.get("tries", 1))
+    note = ("lost", "its worker is gone")
+    if died and tried >= MOST_TRIES:
+        note = ("why", f"its worker died {tried} times in the middle of it, most often for want of memory")
+    try:
+        study._storage.set_trial_user_attr(trial._trial_id, *note)
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    except (ValueError, optuna.exceptions.UpdateFinishedTrialError):  # somebody else was faster
+        return 0
+    return _again(study, trial, died)
+
+
+def _again(study: optuna.Study, trial: Any, died: bool = True) -> int:
+    tries = int(trial.user_attrs.get("tries", 1)) + died
+    if tries <= MOST_TRIES:
+        first = trial.user_attrs.get("first", trial.number)
+        with quiet():
+            study.enqueue_trial(trial.params, user_attrs={"tries": tries, "first": first})
+    return 1
+
+
+def beat(study: optuna.Study, trial_ids: Iterable[int]) -> None:
+    """Say that these trials are alive; one that never did so would not be missed."""
+    if hasattr(study._storage, "record_heartbeat"):
+        for number in list(trial_ids):
+            study._storage.record_heartbeat(number)
+
+
+@contextmanager
+def heartbeat(study: optuna.Study, trial_ids: set[int]) -> Iterator[None]:
+    """While the block runs, say that these trials are alive; the set may change."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(HEARTBEAT):
+            try:
+                beat(study, trial_ids)
+            except Exception:  # a server that is away for a moment is tried again with the next beat
+                continue
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

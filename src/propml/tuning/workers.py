@@ -1,0 +1,92 @@
+"""Several processes of this machine on one study."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propml.tuning.storage import reclaim
+
+if TYPE_CHECKING:
+    import optuna
+
+    from propml.tuning.search import Limits
+    from propml.tuning.tasks import Task
+
+__all__ = ["work_in_processes"]
+
+# Seconds between two looks at the study.
+LOOK = 0.3
+# Processes that are started anew where one was killed, for each worker.
+RESTARTS = 5
+
+
+def work_in_processes(
+    study: optuna.Study,
+    task: Task,
+    limits: Limits,
+    storage: str,
+    workers: int,
+    folder: Path | None,
+    seed: int,
+    tick: Callable[[int], None],
+) -> None:
+    """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
+    context = multiprocessing.get_context("spawn")
+    number, restarts = 0, RESTARTS * workers
+    processes: list[Any] = []
+
+    def start() -> None:
+        nonlocal number
+        left = limits.until - time.monotonic()
+        threads = max(1, (os.cpu_count() or 1) // workers)
+        process = context.Process(
+            target=_work,
+            args=(task, limits.trials, left, storage, study.study_name, folder, seed + 1 + number, threads),
+        )
+        process.start()
+        number += 1
+        processes.append(process)
+
+    from propml.tuning.search import finished
+
+    seen = len(finished(study))
+    try:
+        for _ in range(workers):
+            start()
+        while processes:
+            time.sleep(LOOK)
+            now = len(finished(study))
+            tick(now - seen)
+            seen = now
+            for process in [each for each in processes if not each.is_alive()]:
+                processes.remove(process)
+                if process.exitcode == 0:
+                    continue
+                if process.exitcode > 0:
+                    raise ValueError(f"a worker stopped with exit code {process.exitcode}; what it said stands above")
+                reclaim(study)
+                if restarts and not limits.over():
+                    restarts -= 1
+                    start()
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+        reclaim(study)
+
+
+def _work(
+    task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int, threads: int
+) -> None:
+    import torch
+
+    from propml.tuning.search import Limits, study_of, work
+
+    torch.set_num_threads(threads)
+    work(study_of(task, storage, name, seed), task, Limits(trials, time.monotonic() + left), folder)

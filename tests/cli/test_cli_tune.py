@@ -1,0 +1,141 @@
+"""``propml tune`` as a user calls it."""
+
+import tomllib
+
+import pytest
+from command_line import propml, told, write_photos
+
+from propml import load
+
+SMALL = ("--trials", 4, "--epochs", 3, "--param", "hidden=[8]|[4]", "--param", "dropout=0.5")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_photos(tmp_path / "photos.csv", n=90)
+
+
+def tune(photos, *more):
+    arguments = ("--candidates", "tags", "--id", "id", "--ignore", "truth")
+    return propml("tune", "table", photos, *arguments, "--out", photos.parent / "tuned", *more)
+
+
+def test_a_file_of_one_s_own(photos):
+    printed = tune(photos, *SMALL)
+    assert printed.code == 0, printed
+    out = photos.parent / "tuned"
+    assert {path.name for path in out.iterdir()} >= {"best.toml", "trials.csv", "search.html", "study.db"}
+    best = tomllib.loads((out / "best.toml").read_text())["methods"]["ProPML tuned"]
+    assert best["method"] == "propml"
+    assert best["params"]["hidden"] in ([8], [4])
+    assert "trials: " in printed.out
+    assert "search.html" in printed.out
+    # The same command finds the study and has nothing left to do.
+    assert "4" in tune(photos, *SMALL).out
+    assert len((out / "trials.csv").read_text().splitlines()) == 5
+
+
+def test_the_best_configuration_is_fitted_as_it_is(photos):
+    arguments = ("fit", photos, "--candidates", "tags", "--id", "id", "--ignore", "truth", "--out", photos.parent / "m")
+    best = photos.parent / "best.toml"
+    best.write_text('[methods."ProPML tuned"]\nmethod = "propml"\nparams = { hidden = [7], lam = 0.3, epochs = 2 }\n')
+    done = propml(*arguments, "--tuned", best)
+    assert done.code == 0, done
+    model = load(photos.parent / "m" / "model.safetensors")
+    assert (tuple(model.hidden), model.lam, model.epochs) == ((7,), 0.3, 2)
+    assert "gives the networks a size" in told(propml(*arguments, "--tuned", best, "--quick"))
+    other = propml(*arguments, "--tuned", best, "--method", "ridge")
+    assert "and --method is ridge; leave one of them out" in told(other)
+    best.write_text('[methods."Ridge tuned"]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
+    assert "scaled to [-1, 1], which propml fit does not do" in told(propml(*arguments, "--tuned", best))
+    best.write_text("[recipe]\nlr = 0.1\n")
+    assert "give it to propml vision train --tuned" in told(propml(*arguments, "--tuned", best))
+
+
+def test_other_methods_and_their_arguments(photos):
+    printed = tune(photos, "--method", "ridge", "--trials", 3, "--param", "alpha=log:1..100")
+    assert printed.code == 0, printed
+    best = tomllib.loads((photos.parent / "tuned" / "best.toml").read_text())["methods"]["Ridge tuned"]
+    assert 1 <= best["params"]["alpha"] <= 100
+
+
+def test_a_dataset_s_best_configuration_is_an_experiment(tmp_path):
+    printed = propml(
+        *("tune", "table", "digits-mosaic", "--noise", 50, "--method", "ridge", "--trials", 2, "--out", tmp_path)
+    )
+    assert printed.code == 0, printed
+    assert f"propml benchmark run {tmp_path / 'best.toml'}" in printed.out
+    ran = propml("benchmark", "run", tmp_path / "best.toml", "--out", tmp_path / "results")
+    assert ran.code == 0, ran
+    status = propml("benchmark", "status", tmp_path / "best.toml", "--out", tmp_path / "results")
+    assert "Ridge tuned" in status.out
+
+
+def test_oracle_by_name_with_a_column_of_true_labels(photos):
+    printed = tune(photos, "--method", "ridge", "--trials", 2, "--objective", "oracle", "--truth", "truth")
+    assert printed.code == 0, printed
+    assert "true labels (oracle)" in (photos.parent / "tuned" / "best.toml").read_text()
+    assert "judges by true labels, and none were given" in told(tune(photos, "--objective", "oracle"))
+
+
+def test_failed_trials_are_told(photos):
+    printed = tune(photos, "--method", "ridge", "--trials", 8, "--param", "alpha=-5|1.0")
+    assert printed.code == 0, printed
+    assert "failed: trial" in printed.err
+    assert "alpha" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--param", "lamb=1"), "did you mean 'lam'"),
+        (("--param", "lam=1..0.1"), "the first must be smaller"),
+        (("--param", "lam"), "write NAME=LOW..HIGH"),
+        (("--method", "rigde"), "did you mean 'ridge'"),
+        (("--objective", "thruth"), 'choose "candidates"'),
+        (("--device", "cuda:99"), "cannot be used here"),
+        (("--storage", "postgresql://me:word@127.0.0.1:1/db"), "cannot be opened"),
+    ],
+)
+def test_mistakes_are_one_sentence(photos, arguments, words):
+    sentence = told(tune(photos, "--trials", 1, *arguments))
+    assert words in sentence
+    assert ":word@" not in sentence
+
+
+def test_datasets_that_are_not_there_or_need_noise():
+    assert "neither a file nor a known dataset" in told(propml("tune", "table", "nowhere"))
+    assert "--noise 100 (percent)" in told(propml("tune", "table", "digits-mosaic"))
+    assert "brings its own candidates" in told(propml("tune", "table", "yeastcc", "--noise", 50))
+
+
+def test_images(tmp_path, monkeypatch):
+    from propml.tuning import vision_trials
+
+    seen = {}
+
+    def run(self, configuration, report, folder):
+        seen.update(configuration, noise=self.recipe.noise, images=len(self.source.items))
+        report(self.epochs, 0.5)
+        return {}
+
+    monkeypatch.setattr(vision_trials.VisionTask, "run", run)
+    printed = propml(
+        *("tune", "vision", "digits-mosaic", "--backbone", "small_cnn", "--size", 16, "--noise", 0.2, "--epochs", 3),
+        *("--limit", 40, "--trials", 1, "--param", "lr=1e-3..1e-2", "--device", "cpu", "--out", tmp_path),
+    )
+    assert printed.code == 0, printed
+    assert seen["images"] == 40
+    assert 1e-3 <= seen["lr"] <= 1e-2
+    assert seen["noise"] == 0.2
+    recipe = tomllib.loads((tmp_path / "best.toml").read_text())["recipe"]
+    assert recipe["backbone"] == "small_cnn"
+    assert recipe["lr"] == seen["lr"]
+
+
+@pytest.mark.parametrize("command", ["table", "vision"])
+def test_help_teaches_with_examples(command):
+    printed = propml("tune", command, "--help")
+    assert printed.code == 0
+    for words in ("Examples", f"propml tune {command}", "--storage", "--ray-address", "best.toml"):
+        assert words in printed.out
