@@ -18,15 +18,31 @@ from contextlib import contextmanager
 
 import torch
 
-from propml.losses import ASLLoss, BCELoss, CandidateBits, ProPMLLoss, asl_loss, bce_loss, cpu_rows, plain, propml_loss
+from propml.losses import (
+    ASLLoss,
+    BCELoss,
+    CandidateBits,
+    CandidateLoss,
+    ProPMLLoss,
+    asl_loss,
+    bce_loss,
+    compiled_rows,
+    plain,
+    power_loss,
+    propml_loss,
+)
 from propml.losses.engines import INTERPRETED, engine_of
 
-LOSSES = {"propml": (propml_loss, plain.propml), "bce": (bce_loss, plain.bce), "asl": (asl_loss, plain.asl)}
+LOSSES = {
+    "propml": (propml_loss, plain.propml),
+    "bce": (bce_loss, plain.bce),
+    "asl": (asl_loss, plain.asl),
+    "power": (power_loss, plain.power),
+}
 ASL_DEFAULTS = {"gamma_positive": 1.0, "gamma_negative": 4.0, "clip": 0.05, "detach_focus": False}
 KINDS_OF_CANDIDATES = ("bool", "uint8", "int8", "unknown", "float", "nan", "bits", "bits unknown")
-# Float32 loses some digits on the way; a bfloat16 gradient is rounded twice where it was written ahead, float16 once.
-# (The interpreter cuts bfloat16 off instead of rounding.)
-# A gradient that is scaled in the backward pass is rounded twice, by half a unit each time (the interpreter cuts off).
+# Float32 loses some digits on the way; a bfloat16 gradient is rounded twice where it was written ahead, by half a unit
+# each time, float16 once. (The interpreter cuts bfloat16 off instead of rounding.)
 RELATIVE = {torch.float32: 2e-5, torch.bfloat16: 2**-6 if INTERPRETED else 1.01 * 2**-7, torch.float16: 2**-10}
 ABSOLUTE = 3e-7
 seeds = itertools.count(time.time_ns() // 1000)  # fresh numbers at every check; printed where a check fails
@@ -49,7 +65,9 @@ def types_on(device):
 
 
 def losses_on(device):
-    return ("propml", "bce", "asl") if torch.device(device).type == "cuda" or INTERPRETED else ("propml", "bce")
+    if torch.device(device).type == "cuda" or INTERPRETED:
+        return "propml", "bce", "asl"
+    return ("propml", "bce") if compiled_rows.library() is None else ("propml", "bce", "power")
 
 
 def random_problem(shape, device, dtype=torch.float32, candidates="uint8", spread=4.0):
@@ -81,7 +99,7 @@ def judge(name, logits, marks, grad_output=None, **options):
     """Values and gradient in float64 by the plain formula."""
     z = logits.detach().cpu().double().requires_grad_()
     given = {"lam": 1.0, "label_dim": -1, "label_weight": None, "example_weight": None, "mask": None}
-    given |= ASL_DEFAULTS if name == "asl" else {}
+    given |= {"asl": ASL_DEFAULTS, "power": {"order": 0.5}}.get(name, {})
     given |= {key: to_double(value) for key, value in options.items()}
     values = LOSSES[name][1](z, marks, **given)
     incoming = torch.ones_like(values) if grad_output is None else grad_output.detach().cpu().double()
@@ -157,13 +175,25 @@ def check_numbers_per_example(device, name):
 
 def check_label_weights(device, name):
     """A label of weight 0 leaves the set. Only compiled code takes weights; without it this is the plain path."""
-    if torch.device(device).type != "cuda" and not INTERPRETED and not cpu_rows.takes_label_weight():
+    if torch.device(device).type != "cuda" and not INTERPRETED and compiled_rows.library() is None:
         return
     for n_labels in (24, 9001):
         logits, candidates, marks = random_problem((30, n_labels), device, candidates="unknown")
         weight = torch.rand(n_labels, device=device)
         weight[::3] = 0
         compare(name, logits, candidates, marks, lam=0.4, label_weight=weight)
+
+
+def check_orders_of_the_power_mean(device):
+    """One for all or one per row, from the geometric mean to beyond ProPML's."""
+    if "power" not in losses_on(device):
+        return
+    for order in (0.0, 5e-4, 0.01, 0.3, 1.0, 1.7):
+        logits, candidates, marks = random_problem((20, 30), device, candidates="unknown")
+        compare("power", logits, candidates, marks, lam=0.5, order=order)
+    logits, candidates, marks = random_problem((4, 6, 30), device)
+    orders = torch.tensor([[0.0], [0.2], [1.0], [2.0]], device=device)
+    compare("power", logits, candidates, marks, lam=orders + 0.1, order=orders)
 
 
 def check_focus_of_the_asymmetric_loss(device):
@@ -196,7 +226,7 @@ def check_extremes(device, name):
                 assert torch.isfinite(gradient).all()
             else:
                 compare(name, grid.to(device, dtype), marks.to(device), marks, lam=0.3)
-    if name != "propml":
+    if name not in ("propml", "power"):
         return
     for width in (3, 80, 9000):  # candidates all far below -88: the shares among them are what counts
         logits = -100.0 - 3 * torch.rand(20, width)
@@ -209,7 +239,8 @@ def check_reductions(device, name):
     """Mean and sum; the incoming number may be anything; a large gradient goes through the kernel that may skip it."""
     engine = engine_of(torch.device(device).type)
     usual = getattr(engine, "SMALL", None)
-    module = {"propml": ProPMLLoss(0.3), "bce": BCELoss(), "asl": ASLLoss()}[name]
+    power = CandidateLoss(power_loss, lam=0.3)
+    module = {"propml": ProPMLLoss(0.3), "bce": BCELoss(), "asl": ASLLoss(), "power": power}[name]
     try:
         for dtype, small, width in itertools.product(types_on(device), (usual, 0), (24, 33)):
             if usual is not None:
@@ -222,7 +253,7 @@ def check_reductions(device, name):
                     loss = module(z, candidates)
                     (factor * loss).backward()
                 each = torch.full((50,), factor / 50 if reduction == "mean" else factor)
-                values, slopes = judge(name, logits, marks, each, lam=0.3 if name == "propml" else 1.0)
+                values, slopes = judge(name, logits, marks, each, lam=0.3 if name in ("propml", "power") else 1.0)
                 assert loss.shape == ()
                 total = values.mean() if reduction == "mean" else values.sum()
                 assert_close(loss, total, torch.float32, f"{name} {reduction}")

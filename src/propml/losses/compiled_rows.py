@@ -21,11 +21,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from propml.losses import plain
 from propml.losses.rows import Rows
 
 SOURCE = Path(__file__).with_name("rows.c")
 # Sums may be taken in any order, as a vector of partial sums; NaN and infinity keep their meaning.
 FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-fPIC", "-shared")
+LOSSES = (plain.propml, plain.bce, plain.power)
 MARK_TYPES = {torch.uint8: 0, torch.int8: 1, torch.float32: 2}
 PACKED_MARKS = 3
 THREADED_ENTRIES = 1 << 17  # what one thread does before another is worth waking
@@ -47,7 +49,8 @@ def library() -> ctypes.CDLL | None:
         *(kind, whole, whole, whole),  # kind, first and last row, labels
         *(pointer, whole, kind),  # logits
         *(pointer, whole, kind, pointer, pointer, whole, pointer),  # marks, known, mask, label weights
-        *(pointer, whole, number, pointer, whole, pointer, whole, number),  # λ, example weights, incoming, scale
+        *(pointer, whole, number, pointer, whole, number),  # λ, order
+        *(pointer, whole, pointer, whole, number),  # example weights, incoming, scale
         *(pointer, pointer, pointer),  # values, gradient, scratch
     ]
     loaded.propml_rows.restype = None
@@ -56,11 +59,14 @@ def library() -> ctypes.CDLL | None:
 
 def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor | None) -> Tensor:
     """One value per row; the gradient is written where there is a place for it."""
-    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, _, kind, packed = rows
+    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, numbers, kind, packed, order_rows = rows
     n_rows, n_labels = logits.shape
     if not packed and marks.dtype not in MARK_TYPES:
         marks = _states(marks)
-    label_weight, lam_rows, example_weight, incoming = map(_float, (label_weight, lam_rows, example_weight, incoming))
+    label_weight, lam_rows, order_rows, example_weight, incoming = map(
+        _float, (label_weight, lam_rows, order_rows, example_weight, incoming)
+    )
+    order = numbers[0] if numbers else 1.0
     values = torch.empty(n_rows)
     library_ = library()
     assert library_ is not None
@@ -73,7 +79,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
             *(logits.data_ptr(), logits.stride(0), logits.dtype == torch.bfloat16),
             *(marks.data_ptr(), marks.stride(0), PACKED_MARKS if packed else MARK_TYPES[marks.dtype]),
             *(_address(known), _address(mask), _stride(mask), _address(label_weight)),
-            *(_address(lam_rows), _stride(lam_rows), lam),
+            *(_address(lam_rows), _stride(lam_rows), lam, _address(order_rows), _stride(order_rows), order),
             *(_address(example_weight), _stride(example_weight), _address(incoming), _stride(incoming), scale),
             *(values.data_ptr(), _address(gradient), scratch.data_ptr()),
         )

@@ -16,6 +16,7 @@ from propml.losses import plain
 from propml.losses.candidate_bits import CandidateBits
 from propml.losses.rows import KINDS, Rows
 
+LOSSES = (plain.propml, plain.bce)
 BLOCK_ENTRIES = 1 << 19  # per thread; smaller blocks fit a nearer cache, but calls then cost more than work
 FOLDED_ENTRIES = 1 << 16  # in smaller blocks the products cost more calls than they save logarithms
 LOG2_E = torch.tensor(1 / math.log(2))  # a power of 2 is the cheapest exponential there is

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from propml.losses import compiled_rows, cpu_blocks
-from propml.losses.rows import Rows
+from propml.losses.rows import Problem, Rows
 
 
 def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
@@ -16,9 +16,11 @@ def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
     return True
 
 
-def takes_label_weight() -> bool:
-    """Whether label weights are fused."""
-    return compiled_rows.library() is not None
+def takes(problem: Problem) -> bool:
+    """Whether a problem is fused here."""
+    if compiled_rows.library() is None:
+        return problem.plain in cpu_blocks.LOSSES and problem.label_weight is None
+    return problem.plain in compiled_rows.LOSSES
 
 
 def losses(rows: Rows, scale: float = 1.0) -> tuple[Tensor, None]:

@@ -14,7 +14,7 @@ from propml.losses.rows import Rows
 
 _ROWS = (
     "Tensor logits, Tensor marks, Tensor? known, Tensor? mask, Tensor? label_weight, Tensor? lam_rows, float lam, "
-    "Tensor? example_weight, float[] focus, int kind, bool packed"
+    "Tensor? example_weight, float[] focus, int kind, bool packed, Tensor? order_rows"
 )
 
 
@@ -49,15 +49,14 @@ def _(grad_output: Tensor, stats: Tensor, logits: Tensor, *others: Any) -> Tenso
 def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     rows = Rows(*inputs)
     ctx.numbers = (rows.lam, rows.focus, rows.kind, rows.packed)
-    ctx.save_for_backward(
-        output[1], rows.logits, rows.marks, rows.known, rows.mask, rows.label_weight, rows.lam_rows, rows.example_weight
-    )
+    tensors = (rows.logits, rows.marks, rows.known, rows.mask, rows.label_weight, rows.lam_rows, rows.example_weight)
+    ctx.save_for_backward(output[1], *tensors, rows.order_rows)
 
 
 def _backward(ctx: Any, grad_output: Tensor, _: Tensor) -> tuple:
-    stats, logits, marks, known, mask, label_weight, lam_rows, example_weight = ctx.saved_tensors
+    stats, logits, marks, known, mask, label_weight, lam_rows, example_weight, order_rows = ctx.saved_tensors
     lam, focus, kind, packed = ctx.numbers
-    fields = (logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed)
+    fields = (logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, order_rows)
     return torch.ops.propml.row_losses_backward(grad_output, stats, *fields), *(None for _ in fields[1:])
 
 

@@ -20,8 +20,9 @@ They return the shape of ``logits`` without ``label_dim``, in float32 at least: 
 before anything is summed. Everything is computed in log space; value and gradient are finite for finite logits, and an
 empty candidate set contributes its excluded labels only.
 
-ProPML, BCE and ASL have fused kernels, which are used where they apply (:mod:`propml.losses.fused`). These three take
-``reduction`` ("none", "mean" or "sum" over examples): a kernel that knows it saves a pass over the gradient.
+ProPML, BCE, ASL and the power mean have fused kernels, which are used where they apply (:mod:`propml.losses.fused`).
+These four take ``reduction`` ("none", "mean" or "sum" over examples): a kernel that knows it saves a pass over the
+gradient.
 """
 
 import math
@@ -211,6 +212,7 @@ def power_loss(
     label_weight: Tensor | None = None,
     example_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    reduction: Reduction = "none",
 ) -> Tensor:
     r"""The family between BCE and ProPML: the candidates' probabilities enter by their power mean of order ``order``.
 
@@ -229,22 +231,18 @@ def power_loss(
     BCE gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when
     one candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
     """
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
-    log_p = logsigmoid(z)
-    counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
-    size = sum_over_labels(torch.ones_like(z), counted, label_weight)
-    safe_size = torch.where(size > 0, size, 1.0)
-    a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
-    tiny = a < 1e-3  # there the power mean is the geometric one to float precision, and 1/a would lose digits
-    safe_a = torch.where(tiny, 1.0, a)
-    scaled = safe_a.unsqueeze(-1) * log_p
-    if label_weight is not None:
-        scaled = scaled + torch.where(counted, label_weight.to(z), 1.0).log()
-    power_mean = (log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
-    geometric_mean = sum_over_labels(log_p, counted, label_weight) / safe_size
-    found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
-    found = torch.where(size > 0, found, 0.0)
-    return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
+    return fused_or_plain(
+        plain.power,
+        logits,
+        candidates,
+        lam=lam,
+        label_dim=label_dim,
+        label_weight=label_weight,
+        example_weight=example_weight,
+        mask=mask,
+        reduction=reduction,
+        order=order,
+    )
 
 
 def unbiased_loss(

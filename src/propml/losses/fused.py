@@ -25,7 +25,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 CPU_TYPES = (torch.float32, torch.bfloat16)
-CPU_LOSSES = (plain.propml, plain.bce)
+GPU_LOSSES = (plain.propml, plain.bce, plain.asl)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
 
@@ -40,7 +40,7 @@ def fused_or_plain(
     example_weight: Tensor | None,
     mask: Tensor | None,
     reduction: Reduction,
-    **options: float,
+    **options: Lam,
 ) -> Tensor:
     """The loss ``plain`` of :mod:`propml.losses.plain` by its kernel, or as it is where the kernel does not apply."""
     problem = Problem(plain, candidates, lam, label_dim, label_weight, example_weight, mask, options)
@@ -62,23 +62,23 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     """Whether the fused path gives what the plain one would; what is refused here, the plain path computes or tells."""
     compiling = torch.compiler.is_compiling()
     if logits.device.type == "cuda" or INTERPRETED:
-        able = HAS_TRITON and logits.dtype in GPU_TYPES
+        able = HAS_TRITON and logits.dtype in GPU_TYPES and problem.plain in GPU_LOSSES
     else:  # torch.compile fuses the plain formula well on the CPU
         able = logits.device.type == "cpu" and not compiling and logits.dtype in CPU_TYPES
-        able = able and problem.plain in CPU_LOSSES
-        able = able and (problem.label_weight is None or cpu_rows.takes_label_weight())
+        able = able and cpu_rows.takes(problem)
     if not able or logits.numel() == 0 or not -logits.ndim <= problem.label_dim < logits.ndim:
         return False
     if torch._C._are_functorch_transforms_active() or not (compiling or type(logits) in TENSORS):
         return False
     lead, n_labels = problem.lead(logits), logits.shape[problem.label_dim]
-    candidates, mask, lam = problem.candidates, problem.mask, problem.lam
+    candidates, mask, lam, order = problem.candidates, problem.mask, problem.lam, problem.options.get("order", 1.0)
     label_weight, example_weight = problem.label_weight, problem.example_weight
     return (
         candidates.shape == ((*lead, n_labels) if isinstance(candidates, CandidateBits) else logits.shape)
         and candidates.device == logits.device
         and (mask is None or (mask.dtype == torch.bool and mask.shape == logits.shape))
         and (isinstance(lam, float | int) or (_is_per_row(lam, lead, logits) and _keeps_type(lam)))
+        and (isinstance(order, float | int) or (_is_per_row(order, lead, logits) and _keeps_type(order)))
         and (example_weight is None or _is_per_row(example_weight, lead, logits))
         and (label_weight is None or (label_weight.shape == (n_labels,) and not label_weight.requires_grad))
     )

@@ -11,7 +11,7 @@ from propml.losses.candidate_bits import CandidateBits
 from propml.losses.fused import Reduction, reduced
 
 # These reduce by themselves, in the kernel.
-REDUCING = (functional.propml_loss, functional.bce_loss, functional.asl_loss)
+REDUCING = (functional.propml_loss, functional.bce_loss, functional.asl_loss, functional.power_loss)
 
 
 class CandidateLoss(nn.Module):

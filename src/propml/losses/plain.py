@@ -1,4 +1,4 @@
-"""ProPML, BCE and ASL as formulas that PyTorch differentiates by itself, and the steps that all losses share.
+"""ProPML, BCE, ASL and the power mean as formulas that PyTorch differentiates by itself, and the steps they share.
 
 What a kernel cannot do, and every float64 loss, is computed here; the kernels are tested against it.
 """
@@ -11,6 +11,7 @@ from propml.losses.candidate_bits import CandidateBits
 
 Lam = float | Tensor
 Marks = Tensor | CandidateBits
+TINY_ORDER = 1e-3
 
 
 def propml(
@@ -83,6 +84,36 @@ def asl(
     found = sum_over_labels(-focus_positive * log_p, positive, label_weight)
     excluded = sum_over_labels(-focus_negative * log_rest, negative, label_weight)
     return weighted(found + lam * excluded, example_weight)
+
+
+def power(
+    logits: Tensor,
+    candidates: Marks,
+    *,
+    lam: Lam,
+    label_dim: int,
+    label_weight: Tensor | None,
+    example_weight: Tensor | None,
+    mask: Tensor | None,
+    order: Lam,
+) -> Tensor:
+    """See :func:`propml.losses.power_loss`."""
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
+    log_p = logsigmoid(z)
+    counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
+    size = sum_over_labels(torch.ones_like(z), counted, label_weight)
+    safe_size = torch.where(size > 0, size, 1.0)
+    a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
+    tiny = a < TINY_ORDER  # there the power mean is the geometric one to float precision, and 1/a would lose digits
+    safe_a = torch.where(tiny, 1.0, a)
+    scaled = safe_a.unsqueeze(-1) * log_p
+    if label_weight is not None:
+        scaled = scaled + torch.where(counted, label_weight.to(z), 1.0).log()
+    power_mean = (log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
+    geometric_mean = sum_over_labels(log_p, counted, label_weight) / safe_size
+    found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
+    found = torch.where(size > 0, found, 0.0)
+    return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
 def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:

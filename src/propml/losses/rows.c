@@ -8,9 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PROPML = 0, BCE = 1 };
+enum { PROPML = 0, BCE = 1, POWER = 3 };
 enum { MARKS_UINT8 = 0, MARKS_INT8 = 1, MARKS_FLOAT = 2, MARKS_BITS = 3 };
 
+static const float TINY_ORDER = 1e-3f; /* below it the power mean is the geometric one to the last digits */
 static const float TINY = 1e-20f; /* below it a set's sum of probabilities is taken relative to its largest one */
 
 /* exp(x) for x of at most 80, to the last digits; 0 below -80, because numbers near the end of float32 are slow. */
@@ -96,17 +97,18 @@ static void read_marks(const void *marks, int type, const uint8_t *known, const 
 }
 
 /* The sums over candidates and excluded labels; what they count is replaced by their slopes. */
-static inline void walk(int kind, const float *restrict z, int64_t n, float *restrict in, float *restrict out,
-                        float *excluded, float *found)
+static inline void walk(int kind, const float *restrict z, int64_t n, float order, float *restrict in,
+                        float *restrict out, float *excluded, float *found)
 {
     float sum_in = 0.0f, sum_out = 0.0f;
     for (int64_t j = 0; j < n; j++) {
         float p, q, small;
         logistic(z[j], &p, &q, &small);
         float above = z[j] > 0.0f ? z[j] : 0.0f;
-        float share = kind == PROPML ? in[j] * p : in[j];
+        float minus_log_p = above - z[j] + small;
+        float share = kind == PROPML ? in[j] * p : kind == POWER ? in[j] * power(-order * minus_log_p) : in[j];
         sum_out += out[j] * (above + small);
-        sum_in += kind == PROPML ? share : share * (above - z[j] + small);
+        sum_in += kind == BCE ? share * minus_log_p : share;
         in[j] = share * q;
         out[j] *= p;
     }
@@ -115,7 +117,7 @@ static inline void walk(int kind, const float *restrict z, int64_t n, float *res
 }
 
 /* A set that is empty (the result is 0), or whose probabilities are all tiny: relative to the largest of them. */
-static float tiny_set(const float *z, int64_t n, float *restrict in, double *log_found)
+static float tiny_set(const float *z, int64_t n, float order, float *restrict in, double *log_found)
 {
     float top = -INFINITY;
     double found = 0;
@@ -127,11 +129,11 @@ static float tiny_set(const float *z, int64_t n, float *restrict in, double *log
         if (in[j] > 0) {
             float p, q, small;
             logistic(z[j], &p, &q, &small);
-            in[j] *= expf((z[j] < 0 ? z[j] : 0) - top) * (p > q ? p : q);
+            in[j] *= expf(order * ((z[j] < 0 ? z[j] : 0) - top - small));
             found += in[j];
             in[j] *= q;
         }
-    *log_found = found > 0 ? top + log(found) : 0;
+    *log_found = found > 0 ? order * top + log(found) : 0;
     return (float)found;
 }
 
@@ -152,12 +154,13 @@ static void read_bfloat16(const uint16_t *from, float *to, int64_t n)
     }
 }
 
-/* Rows first to last. Strides count entries; lam_rows, weights and incoming may be NULL, and so may gradient.
+/* Rows first to last. Strides count entries; lam_rows, orders, weights and incoming may be NULL, and so may gradient.
    scratch holds 3 * n_labels numbers. */
 void propml_rows(int kind, int64_t first, int64_t last, int64_t n_labels, const void *logits, int64_t logit_stride,
                  int is_bfloat16, const void *marks, int64_t mark_stride, int mark_type, const uint8_t *known,
                  const uint8_t *mask, int64_t mask_stride, const float *label_weight, const float *lam_rows,
-                 int64_t lam_stride, float lam, const float *weights, int64_t weight_stride, const float *incoming,
+                 int64_t lam_stride, float lam, const float *orders, int64_t order_stride, float order,
+                 const float *weights, int64_t weight_stride, const float *incoming,
                  int64_t incoming_stride, float scale, float *values, void *gradient, float *scratch)
 {
     float *restrict in = scratch, *restrict out = scratch + n_labels;
@@ -170,27 +173,39 @@ void propml_rows(int kind, int64_t first, int64_t last, int64_t n_labels, const 
         }
         const void *row_marks = (const char *)marks + i * mark_stride * mark_size;
         const uint8_t *row_known = known ? known + i * mark_stride : 0, *row_mask = mask ? mask + i * mask_stride : 0;
-        read_marks(row_marks, mark_type, row_known, row_mask, label_weight, kind == PROPML, n_labels, in, out);
-        float heaviest = 1.0f;
-        if (label_weight && kind == PROPML) {
-            heaviest = 0.0f;
+        read_marks(row_marks, mark_type, row_known, row_mask, label_weight, kind != BCE, n_labels, in, out);
+        float a = kind == POWER ? (orders ? orders[i * order_stride] : order) : 1.0f;
+        int row_kind = kind == POWER && a < TINY_ORDER ? BCE : kind;
+        float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
+        if (row_kind == POWER) {
+            whole = 0.0f;
             for (int64_t j = 0; j < n_labels; j++)
-                heaviest = in[j] > heaviest ? in[j] : heaviest;
+                whole += in[j];
+            strength = whole > 0 ? powf(whole, 1.0f - a) : 0.0f;
+        } else if (row_kind == PROPML && label_weight) {
+            whole = 0.0f;
+            for (int64_t j = 0; j < n_labels; j++)
+                whole = in[j] > whole ? in[j] : whole;
+            strength = whole;
         }
         float excluded, found;
-        if (kind == PROPML) /* spelled out, so that each becomes a loop of its own */
-            walk(PROPML, z, n_labels, in, out, &excluded, &found);
+        if (row_kind == PROPML) /* spelled out, so that each becomes a loop of its own */
+            walk(PROPML, z, n_labels, a, in, out, &excluded, &found);
+        else if (row_kind == POWER)
+            walk(POWER, z, n_labels, a, in, out, &excluded, &found);
         else
-            walk(BCE, z, n_labels, in, out, &excluded, &found);
+            walk(BCE, z, n_labels, a, in, out, &excluded, &found);
         float factor = scale * (weights ? weights[i * weight_stride] : 1.0f);
         factor *= incoming ? incoming[i * incoming_stride] : 1.0f;
         float push = factor * (lam_rows ? lam_rows[i * lam_stride] : lam), pull = factor;
         float value = push * excluded;
-        if (kind == PROPML) {
+        if (row_kind == BCE) {
+            value += factor * found;
+        } else {
             double log_found;
             if (found < TINY) {
                 read_marks(row_marks, mark_type, row_known, row_mask, label_weight, 1, n_labels, in, out);
-                found = tiny_set(z, n_labels, in, &log_found);
+                found = tiny_set(z, n_labels, a, in, &log_found);
                 if (gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
                     for (int64_t j = 0; j < n_labels; j++) {
                         float p, q, small;
@@ -201,10 +216,8 @@ void propml_rows(int kind, int64_t first, int64_t last, int64_t n_labels, const 
                 log_found = log(found);
             }
             int empty = found == 0;
-            value -= empty ? 0 : factor * heaviest * (log_found - (label_weight ? log(heaviest) : 0));
-            pull = empty ? 0 : factor * heaviest / found;
-        } else {
-            value += factor * found;
+            value -= empty ? 0 : factor * strength / a * (log_found - log(whole));
+            pull = empty ? 0 : factor * strength / found;
         }
         values[i] = value;
         if (!gradient)

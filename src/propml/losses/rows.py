@@ -13,7 +13,7 @@ from propml.losses import plain
 from propml.losses.candidate_bits import CandidateBits
 from propml.losses.plain import Lam, Marks
 
-KINDS = {plain.propml: 0, plain.bce: 1, plain.asl: 2}  # as in propml.losses.triton_kernels
+KINDS = {plain.propml: 0, plain.bce: 1, plain.asl: 2, plain.power: 3}  # as in triton_kernels.py and rows.c
 
 
 class Rows(NamedTuple):
@@ -27,9 +27,11 @@ class Rows(NamedTuple):
     lam_rows: Tensor | None  # (n_rows,), with stride 0 where all are alike
     lam: float  # where lam_rows is None
     example_weight: Tensor | None  # (n_rows,)
-    focus: list[float]  # of the asymmetric loss: exponents of candidates and others, clip, whether detached
+    # Of the asymmetric loss: exponents of candidates and others, clip, whether detached. Of the power mean: its order.
+    focus: list[float]
     kind: int
     packed: bool
+    order_rows: Tensor | None  # (n_rows,), in the place of one order for all
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class Problem:
     label_weight: Tensor | None
     example_weight: Tensor | None
     mask: Tensor | None
-    options: dict[str, float]  # the loss's own arguments
+    options: dict[str, Lam]  # the loss's own arguments: numbers, and an order that may differ between rows
 
     def plain_values(self, logits: Tensor) -> Tensor:
         """One value per example by the formula that PyTorch differentiates by itself."""
@@ -72,6 +74,8 @@ class Problem:
             if z is not logits:
                 marks = marks.movedim(self.label_dim, -1)
             marks = _in_rows(marks.view(torch.uint8) if marks.dtype == torch.bool else marks)
+        numbers = [float(value) for value in self.options.values() if not isinstance(value, Tensor)]
+        order = self.options.get("order")
         mask = None if self.mask is None else _in_rows(self.mask.view(torch.uint8).movedim(self.label_dim, -1))
         return Rows(
             _in_rows(z),
@@ -82,9 +86,10 @@ class Problem:
             _per_row(self.lam, lead) if isinstance(self.lam, Tensor) else None,
             1.0 if isinstance(self.lam, Tensor) else float(self.lam),
             None if self.example_weight is None else _per_row(self.example_weight, lead),
-            [float(value) for value in self.options.values()],
+            numbers,
             KINDS[self.plain],
             packed,
+            _per_row(order, lead) if isinstance(order, Tensor) else None,
         )
 
     def shaped_like(self, gradient: Tensor, logits: Tensor) -> Tensor:

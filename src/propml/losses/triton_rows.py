@@ -119,7 +119,7 @@ def _launch(
     tile: Tile,
 ) -> None:
     """Launch a kernel on rows."""
-    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed = rows
+    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, _ = rows
     n_rows, n_labels = logits.shape
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)

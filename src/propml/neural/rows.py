@@ -108,17 +108,19 @@ class SparseRows:
         self.n_features = X.shape[1]
 
     def product(self, index: Tensor, weight: Tensor, kept: Tensor | None = None) -> Tensor:
-        wide = []
-        # unbind: its gradient is one stack, where that of weight[fold] would be a full-sized sum per fold
-        for fold, (rows, own) in enumerate(zip(index.numpy(), weight.unbind(), strict=True)):
-            batch = self.X[rows]
-            if kept is not None:
-                starts, ends = self.X.indptr[rows], self.X.indptr[rows + 1]
-                entries = np.repeat(starts - np.cumsum(ends - starts) + (ends - starts), ends - starts)
-                entries += np.arange(len(entries))
-                batch.data = batch.data * kept[fold].numpy()[entries % kept.shape[1]]
-            wide.append(_SparseProduct.apply(own, batch))
-        return torch.stack(wide)
+        n_folds, n_rows = index.shape
+        rows = index.numpy().ravel()
+        batch = self.X[rows]
+        lengths = np.diff(batch.indptr)
+        fold = np.repeat(np.arange(len(rows)) // n_rows, lengths)
+        if kept is not None:
+            entries = np.arange(batch.nnz) + np.repeat(self.X.indptr[rows] - batch.indptr[:-1], lengths)
+            batch.data = batch.data * kept.numpy()[fold, entries % kept.shape[1]]
+        # All folds side by side: one product, and one gradient of the weights' size.
+        columns = batch.indices.astype(np.int64) + fold * self.n_features
+        shape = (len(rows), n_folds * self.n_features)
+        block = sp.csr_array((batch.data, columns, batch.indptr), shape=shape)
+        return _SparseProduct.apply(weight.reshape(shape[1], -1), block).view(n_folds, n_rows, -1)
 
     def drawn_mask(self, rate: float, generators: list[torch.Generator]) -> Tensor:
         return torch.stack([keep_mask((min(self.X.nnz, MASK_VALUES),), rate, g) for g in generators])
@@ -130,17 +132,19 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, batch: sp.csr_array) -> Tensor:
         ctx.batch = batch
-        # A sum of weight rows is an embedding bag, which torch computes four times faster than a CSR product.
-        return embedding_bag(
-            torch.from_numpy(batch.indices.astype(np.int64)),
-            weight,
-            torch.from_numpy(batch.indptr[:-1].astype(np.int64)),
-            mode="sum",
-            per_sample_weights=torch.from_numpy(batch.data),
-        )
+        return _times_dense(batch, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        # By SciPy: torch's product with the transposed CSR matrix takes nine times as long.
-        transposed = sp.csr_array(ctx.batch.T)
-        return torch.from_numpy(transposed @ np.ascontiguousarray(gradients[0].numpy())), None
+        return _times_dense(sp.csr_array(ctx.batch.T), gradients[0].contiguous()), None
+
+
+def _times_dense(matrix: sp.csr_array, dense: Tensor) -> Tensor:
+    """A sum of rows is an embedding bag, which torch computes several times faster than a product with a CSR matrix."""
+    return embedding_bag(
+        torch.from_numpy(matrix.indices.astype(np.int64)),
+        dense,
+        torch.from_numpy(matrix.indptr[:-1].astype(np.int64)),
+        mode="sum",
+        per_sample_weights=torch.from_numpy(matrix.data),
+    )

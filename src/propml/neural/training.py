@@ -80,7 +80,7 @@ class StackTrainer:
         self.input_generators = [torch.Generator(device).manual_seed(_mixed(3, fold.name)) for fold in folds]
         self.mask_generators = [torch.Generator(device).manual_seed(_mixed(4, *stream)) for stream in streams]
         self.settings = {
-            key: torch.tensor([s[key] for s in settings], device=device).repeat(len(streams)).unsqueeze(1)
+            key: torch.tensor([float(s[key]) for s in settings], device=device).repeat(len(streams)).unsqueeze(1)
             for key in settings[0]
         }
         self.weight = torch.ones(len(candidates), device=device) if example_weight is None else example_weight
