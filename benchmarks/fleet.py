@@ -39,19 +39,20 @@ def folds(n: int) -> list[Fold]:
 
 
 def seconds(step: Callable[[], None], repeats: int) -> float:
+    """Of one step: on a GPU the median of three rounds, on a CPU, where others may work too, the least of many."""
     for _ in range(3):
         step()
     if DEVICE.type == "cuda":
         torch.cuda.synchronize()
     times = []
-    for _ in range(3):
+    for _ in range(3 if DEVICE.type == "cuda" else 25):
         start = time.perf_counter()
         for _ in range(repeats):
             step()
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
         times.append((time.perf_counter() - start) / repeats)
-    return float(np.median(times))
+    return float(np.median(times) if DEVICE.type == "cuda" else min(times))
 
 
 def fleet_step(rows, candidates, n_lams: int, *, graphs: bool, repeats: int, hidden=(256, 256)) -> float:
@@ -107,17 +108,17 @@ def gpu(name: str) -> None:
 
 def cpu() -> None:
     X, candidates = data("MIRFlickr")
-    many = fleet_step(make_rows(X, DEVICE), candidates, 7, graphs=False, repeats=5)
-    alone = single_step(X, candidates, repeats=30)
+    many = fleet_step(make_rows(X, DEVICE), candidates, 7, graphs=False, repeats=1)
+    alone = single_step(X, candidates, repeats=5)
     print(f"MIRFlickr, {torch.get_num_threads()} threads: 35 networks at once {35 * alone / many:.1f} × as fast")
 
 
 def sparse(name: str) -> None:
     X, candidates = data(name)
-    by_sparse = fleet_step(make_rows(X, DEVICE), candidates, 1, graphs=False, repeats=3)
+    by_sparse = fleet_step(make_rows(X, DEVICE), candidates, 1, graphs=False, repeats=1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     dense = DenseRows(torch.as_tensor(X.toarray(), dtype=torch.float32))
-    by_dense = fleet_step(dense, candidates, 1, graphs=False, repeats=3)
+    by_dense = fleet_step(dense, candidates, 1, graphs=False, repeats=1)
     print(f"{name}: sparse features {by_dense / by_sparse:.1f} × as fast as dense ones; peak {peak:.1f} GiB")
 
 
