@@ -17,9 +17,9 @@ five simulated annotators. The constants of the audit were chosen on these; ``--
 
 cleanlab may live in an environment of its own:
 
-    python paper/audit.py probabilities --folder /tmp/audit      # writes the logistic regression's probabilities
-    other/python paper/audit.py cleanlab --folder /tmp/audit     # needs numpy and cleanlab alone
-    python paper/audit.py measure --folder /tmp/audit --out paper/audit.csv
+    python paper/audit.py probabilities --folder scratch      # writes the logistic regression's probabilities
+    other/python paper/audit.py cleanlab --folder scratch     # needs numpy and cleanlab alone
+    python paper/audit.py measure --folder scratch --out paper/audit.csv
     python paper/audit.py summary --out paper/audit.csv
 
 ``measure`` appends one row per (dataset, noise, method); a row that is there already is not computed again.

@@ -1,6 +1,7 @@
-"""What all tests share: one torch thread per worker, and the folder of real datasets where there is one."""
+"""What all tests share: one torch thread per worker, the folder of real datasets and a browser where there is one."""
 
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -23,3 +24,17 @@ def data_dir() -> Path:
     path = Path(folder)
     assert path.is_dir(), f"PROPML_DATA={folder} is not a folder"
     return path
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A real browser; tests that need it are skipped where there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(names)} is on the path")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

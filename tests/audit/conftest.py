@@ -1,26 +1,11 @@
 """The review page in a real browser, for the tests of it; skipped where there is no browser."""
 
-import shutil
-
 import pytest
 from fake_report import HOSTILE, fake_report, fake_texts, hostile_report
 
 from propml.audit.review import write_review
 
 N_ITEMS = 60
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(names)} is on the path")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

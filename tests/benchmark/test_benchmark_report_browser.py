@@ -1,26 +1,11 @@
 """Facts about the page in a real browser: it opens from disk, sorts, shows figures, fits a phone and a dark room."""
 
-import shutil
-
 import pytest
 from noisy_published import fold_results, noisy_published
 
 from propml.benchmark.report import write_report
 
 WIDTHS = {"desktop": 1280, "phone": 390, "small phone": 360}
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(names)} is on the path")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,22 @@ def test_the_best_configuration_is_fitted_as_it_is(photos):
     assert "give it to propml vision train --tuned" in told(propml(*arguments, "--tuned", best))
 
 
+def test_a_table_of_votes_is_searched_as_it_is_fitted(photos):
+    lines = [line.split(",") for line in photos.read_text().splitlines()[1:]]
+    votes = [
+        f"{cells[0]},{person},{tag}" for cells in lines for tag in cells[5].split(";") for person in ("ann", "bob")
+    ]
+    (photos.parent / "votes.csv").write_text("\n".join(["item,annotator,label", *votes]) + "\n")
+    options = ("--id", "id", "--ignore", "truth,tags", "--votes", photos.parent / "votes.csv", "--min-votes", 2)
+    out = photos.parent / "voted"
+    searched = propml("tune", "table", photos, *options, "--text", "camera", *SMALL, "--out", out)
+    assert searched.code == 0, searched
+    fitted = propml("fit", photos, *options, "--tuned", out / "best.toml", "--out", out / "model")
+    assert fitted.code == 0, fitted
+    assert "90 rows" in fitted.out
+    assert "5 labels" in fitted.out
+
+
 def test_other_methods_and_their_arguments(photos):
     printed = tune(photos, "--method", "ridge", "--trials", 3, "--param", "alpha=log:1..100")
     assert printed.code == 0, printed

@@ -124,23 +124,8 @@ def audit(
 
     require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
-    reading = {
-        "candidates": candidates,
-        "sep": opt.separator(sep),
-        "label_columns": label_columns,
-        "votes": votes,
-        "votes_columns": opt.names_of(votes_columns),
-        "min_votes": min_votes,
-        "features": features,
-        "ignore": ignore or (),
-        "id_column": id_column,
-        "text": text,
-        "image": image,
-        "xml": xml,
-        "delimiter": opt.delimiter_of(delimiter),
-        "encoding": encoding,
-    }
-    table = read_table(data, **reading)  # type: ignore[arg-type]
+    reading = opt.reading(locals())
+    table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)
     model = default_auditor(len(table.candidates), seed, verbose=True)

@@ -1,7 +1,8 @@
-"""The options with which ``propml audit``, ``fit``, ``predict`` and ``evaluate`` read a user's own files."""
+"""The options with which ``propml audit``, ``fit``, ``predict``, ``evaluate`` and ``tune`` read a user's own files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +86,24 @@ ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that 
 
 # What --quick makes of the classifier.
 QUICK: dict[str, Any] = {"hidden": (64,), "epochs": 30, "order": 0.5, "refine": False}
+
+
+# Options that say how a file is read; their names are those of propml.audit.files.read_table's arguments.
+READING = (
+    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
+    *("features", "ignore", "id_column", "text", "image", "delimiter", "encoding"),
+)
+
+
+def reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command was told about its file, out of all its options: arguments of ``read_table``."""
+    given = {name: options[name] for name in READING if name in options}
+    return given | {
+        "sep": separator(given["sep"]),
+        "votes_columns": names_of(given["votes_columns"]),
+        "ignore": given["ignore"] or (),
+        "delimiter": delimiter_of(given["delimiter"]),
+    }
 
 
 def separator(sep: str) -> str:

@@ -77,22 +77,8 @@ def fit(
     from propml.audit.model_card import make_card, write_model
 
     model = _model(method, seed, quick, device).set_params(**_tuned(tuned, method, quick))
-    reading = {
-        "candidates": candidates,
-        "sep": opt.separator(sep),
-        "label_columns": label_columns,
-        "votes": votes,
-        "votes_columns": opt.names_of(votes_columns),
-        "min_votes": min_votes,
-        "features": features,
-        "ignore": ignore or (),
-        "id_column": id_column,
-        "text": text,
-        "xml": xml,
-        "delimiter": opt.delimiter_of(delimiter),
-        "encoding": encoding,
-    }
-    table = read_table(data, **reading)  # type: ignore[arg-type]
+    reading = opt.reading(locals())
+    table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)
     model.fit(learned.X, table.candidates)

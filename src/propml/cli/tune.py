@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,6 +97,10 @@ def table(
     candidates: opt.Candidates = None,
     sep: opt.Sep = ";",
     label_columns: opt.LabelColumns = None,
+    votes: opt.Votes = None,
+    votes_columns: opt.VotesColumns = "item,annotator,label",
+    min_votes: opt.MinVotes = 1,
+    xml: opt.Xml = None,
     truth: Annotated[
         str | None,
         typer.Option(rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels, for oracle."),
@@ -103,6 +108,8 @@ def table(
     features: opt.Features = None,
     ignore: opt.Ignore = None,
     id_column: opt.Id = None,
+    text: opt.Text = None,
+    categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     seed: opt.Seed = 0,
@@ -135,17 +142,9 @@ def table(
 
     experiment = None
     if Path(data).is_file():
-        reading = {
-            "candidates": candidates,
-            "sep": opt.separator(sep),
-            "label_columns": label_columns,
-            "features": features,
-            "ignore": [*(ignore or ()), *([truth] if truth else [])],
-            "id_column": id_column,
-            "delimiter": opt.delimiter_of(delimiter),
-            "encoding": encoding,
-        }
-        X, target, true = _file(Path(data), reading, truth if objective == "oracle" else None)
+        reading = opt.reading(locals())
+        reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
+        X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
     elif data.lower() in REGISTRY:
         X, target, true, experiment = _dataset(data.lower(), noise, seed)
     else:
@@ -243,12 +242,12 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
     return problem.X, problem.candidates, problem.truth, experiment | ({} if noise is None else {"noise": [noise]})
 
 
-def _file(path: Path, reading: dict[str, Any], truth: str | None) -> tuple[Any, Any, Any]:
+def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
     from propml.audit.features import learn_features
     from propml.audit.files import labels_in, read_table
 
     read = read_table(path, **reading)
-    learned = learn_features(read, show=True)
+    learned = learn_features(read, categorical=categorical, show=True)
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
