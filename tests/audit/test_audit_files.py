@@ -53,7 +53,7 @@ def test_a_delimited_column(photos):
     assert table.candidates.index == ("p1", "p2", "p4")
     assert table.rows.tolist() == [0, 1, 3]
     assert table.feature_columns == ("brightness", "note")
-    assert table.notes == ["1 row has no candidate label: not judged, and unchanged in the cleaned file"]
+    assert table.notes == ["1 row has no candidate label: left out; a cleaned file keeps such rows as they are"]
 
 
 def test_cleaned_csv_changes_label_cells_only(photos, tmp_path):

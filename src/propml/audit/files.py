@@ -306,7 +306,7 @@ def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[s
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
-        notes.append(f"{without} {rows_have} no candidate label: not judged, and unchanged in the cleaned file")
+        notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
     return (given, rows) if has.all() else (given[has], rows[has])
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from propml.cli import file_options as opt
 from propml.cli.models import print_columns
+from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport
@@ -130,15 +131,16 @@ def audit(
     opt.echo_notes(table.notes)
     model = default_auditor(len(table.candidates), seed, verbose=True)
     model.set_params(device=place, **(opt.QUICK if quick else {}))
-    report = run_audit(
-        learned.X,
-        table.candidates,
-        incomplete=incomplete,
-        model=model,
-        train_rows="auto" if train_rows is None else train_rows or None,
-        random_state=seed,
-        verbose=True,
-    )
+    with told_when_stopped("nothing was written"):
+        report = run_audit(
+            learned.X,
+            table.candidates,
+            incomplete=incomplete,
+            model=model,
+            train_rows="auto" if train_rows is None else train_rows or None,
+            random_state=seed,
+            verbose=True,
+        )
     if (learned_from := report.settings["train_rows"]) is not None:
         opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
     settings = {

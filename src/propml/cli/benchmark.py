@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from propml.cli.benchmark_report import report
+from propml.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
@@ -87,7 +88,7 @@ def run(
             device=device,
         )
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED) from None  # the runner has told what is kept
     _print_means(asked, ResultStore(folder))
     before = f", {len(summary.skipped)} before" if summary.skipped else ""
     typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")

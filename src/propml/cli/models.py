@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from propml.cli import file_options as opt
+from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +82,8 @@ def fit(
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)
-    model.fit(learned.X, table.candidates)
+    with told_when_stopped("nothing was written"):
+        model.fit(learned.X, table.candidates)
     card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=reading)
     folder = write_model(out, model, learned.features, card)
     console = Console(soft_wrap=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from propml.cli import file_options as opt
+from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
     from propml.tuning.result import SearchResult
@@ -271,18 +272,19 @@ def _run(
 ) -> None:
     from propml.tuning.search import run_search
 
-    result = run_search(
-        task,
-        trials=trials,
-        timeout=timeout,
-        storage=storage or out / "study.db",
-        name=study,
-        workers=workers,
-        ray_address=ray_address,
-        folder=out,
-        seed=seed,
-        show=True,
-    )
+    with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
+        result = run_search(
+            task,
+            trials=trials,
+            timeout=timeout,
+            storage=storage or out / "study.db",
+            name=study,
+            workers=workers,
+            ray_address=ray_address,
+            folder=out,
+            seed=seed,
+            show=True,
+        )
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 

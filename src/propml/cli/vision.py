@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propml.cli.file_options import checked_device, echo_notes
+from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
 
 if TYPE_CHECKING:
@@ -194,18 +195,19 @@ def train(
     }
     recipe = Recipe(**settings | _tuned(tuned, context))
     train_on, report_on = _sources(dataset, split, validation, recipe, data, limit)
-    result = run_training(
-        train_on,
-        report_on,
-        recipe,
-        out,
-        resume=resume,
-        device=checked_device(device),
-        cache="auto" if cache is None else cache,
-        on_error="error" if strict else "skip",
-        tensorboard=tensorboard,
-        tell=_note,
-    )
+    with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
+        result = run_training(
+            train_on,
+            report_on,
+            recipe,
+            out,
+            resume=resume,
+            device=checked_device(device),
+            cache="auto" if cache is None else cache,
+            on_error="error" if strict else "skip",
+            tensorboard=tensorboard,
+            tell=_note,
+        )
     if os.environ.get("RANK", "0") == "0":
         _tell(result, recipe)
 

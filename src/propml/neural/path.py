@@ -113,7 +113,7 @@ def lambda_path(
     if features.shape[0] != len(target):
         raise ValueError(f"X has {features.shape[0]} rows and the candidates {len(target)}; give one row each")
     if not 2 <= cv <= len(target):
-        raise ValueError(f"cv is {cv}; give between 2 and {len(target)} folds")
+        raise ValueError(f"cv is {cv} and there are {len(target)} rows; give between 2 and {len(target)} folds")
     judge = get_criterion(criterion)
     folds = make_folds(len(target), cv, random_state)
     states = target.to_matrix()

@@ -80,7 +80,7 @@ class TableData:
         if not np.isfinite(features.data if sp.issparse(features) else features).all():
             raise ValueError("X has values that are not finite numbers; fill or drop them before the search")
         if not 2 <= cv <= len(target):
-            raise ValueError(f"cv is {cv}; give between 2 and {len(target)} folds")
+            raise ValueError(f"cv is {cv} and there are {len(target)} rows; give between 2 and {len(target)} folds")
         answers = target.to_matrix()
         if objective == "oracle":
             answers = _true_labels(truth, target)
