@@ -253,6 +253,7 @@ def host_costs() -> None:
     for name, call in parts.items():
         print(f"host: {name:32} {1e3 * milliseconds(call):7.1f} µs")
     triton_rows._compiled.clear()
+    triton_rows._plans.clear()
     triton_rows.LAUNCHES_COMPILED = False
     slow = milliseconds(lambda: triton_rows.losses_and_gradient(rows))
     print(f"host: {'the same through the JIT lookup':32} {1e3 * slow:7.1f} µs")

@@ -43,3 +43,14 @@ def test_the_same_state_gives_the_same_crops_and_images_differ():
     assert values.unique().numel() > 20
     assert values.max() <= 100 * (1 + COLOUR) + 30
     assert values.min() >= 100 * (1 - COLOUR) - 30
+
+
+def test_a_smaller_crop_holds_the_same_part():
+    small = do.crop(gradient(16), *amounts(0.5, 0.5, 0, 0.25, 0.75), size=8)  # a pixel for a pixel
+    assert small.shape == (1, 3, 8, 8)
+    assert torch.equal(small, gradient(16)[:, :, 8:, :8])
+
+
+def test_random_crops_have_the_size_that_was_asked_for():
+    images = torch.randint(256, (3, 3, 20, 20), dtype=torch.uint8)
+    assert random_crop(images, step_generator(0, 0, 0), 12).shape == (3, 3, 12, 12)

@@ -26,7 +26,7 @@ from scipy.special import logit
 from propml.benchmark.fold_scores import FoldScores, make_model, plain, score_fold
 from propml.benchmark.folds import Split
 from propml.losses.named import get_loss
-from propml.methods.propml import ORDERS, ProPMLClassifier
+from propml.methods.propml import ORDER, ProPMLClassifier
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion
@@ -192,8 +192,8 @@ def _recipe(model: ProPMLClassifier, n_rows: int) -> Recipe:
 def _settings(model: ProPMLClassifier, lams: Sequence[float]) -> list[dict[str, float]]:
     if model.loss != "power":
         return [{"lam": lam} for lam in lams]
-    orders = ORDERS if model.order == "auto" else (float(model.order),)
-    return [{"lam": lam, "order": order} for order in orders for lam in lams]
+    order = ORDER if model.order == "auto" else float(model.order)
+    return [{"lam": lam, "order": order} for lam in lams]
 
 
 def _cuts(

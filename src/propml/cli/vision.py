@@ -115,6 +115,9 @@ def train(
             "paper (flip, cutout, RandAugment), randaugment (no cutout), crop (from scratch), light (flip), none.",
         ),
     ] = "paper",
+    crop_size: Annotated[
+        int | None, _option(TRAINING, "Of crop: side of the crops in pixels.", min=1, show_default="size")
+    ] = None,
     ema: Annotated[float, _option(TRAINING, "Decay of the averaged weights; 0: none.")] = 0.9997,
     ema_warmup: Annotated[
         bool, _option(TRAINING, "Forget the first weights sooner; the paper does not, and averages them in.")
@@ -185,6 +188,7 @@ def train(
         "weight_decay": weight_decay,
         "schedule_epochs": schedule_epochs,
         "augment": augment,
+        "crop_size": crop_size,
         "ema_decay": ema,
         "ema_warmup": ema_warmup,
         "select": select,

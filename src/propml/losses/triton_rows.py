@@ -45,9 +45,25 @@ SCALE = Tile(1, 4096, 8)
 SCALE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
 SMALL = 1 << 17  # below so many entries a ready-made multiplication is quicker than a kernel that may be spared it
 
+_VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 # A compiled kernel takes its constants among its arguments since Triton 3.4.
-LAUNCHES_COMPILED = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 4)
+LAUNCHES_COMPILED = _VERSION >= (3, 4)
+# What a launch comes down to, without the look at profilers' hooks that takes half of its time; seen to be so here.
+LAUNCHES_BARE = (3, 4) <= _VERSION <= (3, 6)
 _compiled: dict[tuple, Any] = {}
+
+
+class Plan(NamedTuple):
+    """How plain rows of some form are launched: nothing is left to work out but addresses and the number of rows."""
+
+    compiled: Any
+    tile_rows: int
+    strides: tuple[int, int, int]
+    labels: int
+    constants: tuple
+
+
+_plans: dict[tuple, Plan] = {}
 
 
 def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
@@ -64,21 +80,21 @@ def tile_of(n_labels: int, packed: bool) -> Tile:
 
 def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
     """One value per row times ``scale``, and what :func:`gradient` needs to know of ProPML's sets."""
-    n_rows, n_labels = rows.logits.shape
-    values = torch.empty(n_rows, dtype=torch.float32, device=rows.logits.device)
+    n_rows = len(rows.logits)
+    values = rows.logits.new_empty(n_rows, dtype=torch.float32)
     stats = None
     if rows.kind == KINDS[plain.propml]:
-        stats = torch.empty((2, n_rows), dtype=torch.float32, device=rows.logits.device)
-    _forward(rows, scale, values, stats, None, tile or tile_of(n_labels, rows.packed))
+        stats = rows.logits.new_empty((2, n_rows), dtype=torch.float32)
+    _forward(rows, scale, values, stats, None, tile)
     return values, stats
 
 
 def losses_and_gradient(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
-    n_rows, n_labels = rows.logits.shape
-    values = torch.empty(n_rows, dtype=torch.float32, device=rows.logits.device)
-    slopes = torch.empty((n_rows, n_labels), dtype=rows.logits.dtype, device=rows.logits.device)
-    _forward(rows, scale, values, None, slopes, tile or tile_of(n_labels, rows.packed))
+    shape = rows.logits.shape
+    values = rows.logits.new_empty(shape[0], dtype=torch.float32)
+    slopes = rows.logits.new_empty(shape)
+    _forward(rows, scale, values, None, slopes, tile)
     return values, slopes
 
 
@@ -103,10 +119,45 @@ def scale_(buffer: Tensor, factor: Tensor) -> Tensor:
     return buffer
 
 
-def _forward(rows: Rows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile) -> None:
+def _forward(
+    rows: Rows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile | None
+) -> None:
+    """As the last time where rows of this form were seen before: a GPU is done with a small loss before Python is."""
+    form = None if tile else _form(rows, stats, slopes)
+    if form in _plans and _launched_again(_plans[form], rows, scale, (values, stats, slopes)):
+        return
     n_rows, n_labels = rows.logits.shape
+    tile = tile or tile_of(n_labels, rows.packed)
     kernel = kernels.short_rows if n_labels <= tile.block else kernels.long_rows
-    _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, (values, stats, slopes), 1, tile)
+    plan = _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, (values, stats, slopes), 1, tile)
+    if form is not None and plan is not None:
+        _plans[form] = plan
+
+
+def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
+    """What decides how rows are launched, but for their number; ``None`` with weights, masks or a λ per row."""
+    logits, marks, known, mask, label_weight, lam_rows, _, example_weight, focus, kind, packed, _ = rows
+    if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
+        return None
+    types = (logits.dtype, marks.dtype, logits.device, stats is None, slopes is None)
+    return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
+
+
+def _launched_again(plan: Plan, rows: Rows, scale: float, outputs: tuple[Tensor, Tensor | None, Tensor | None]) -> bool:
+    """Launch by a plan, unless the memory lies otherwise than it was made for."""
+    logits, marks = rows.logits, rows.marks
+    if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
+        return False
+    n_rows, kernel = len(logits), plan.compiled
+    n_programs = -(-n_rows // plan.tile_rows)
+    numbers = (*plan.strides, n_rows, plan.labels, rows.lam, scale)
+    arguments = (logits, marks, None, None, None, None, None, *outputs, *numbers, *plan.constants)
+    if LAUNCHES_BARE:
+        stream = torch._C._cuda_getCurrentRawStream(logits.device.index)
+        kernel.run(n_programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments)
+    else:
+        kernel[n_programs, 1, 1](*arguments)
+    return True
 
 
 def _launch(
@@ -117,21 +168,15 @@ def _launch(
     outputs: tuple[Tensor, Tensor | None, Tensor | None],
     value_stride: int,
     tile: Tile,
-) -> None:
-    """Launch a kernel on rows."""
+) -> Plan | None:
+    """Launch a kernel on rows; the same launch can be repeated by the plan, if there is one."""
     logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, _ = rows
     n_rows, n_labels = logits.shape
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)
     align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
     pointers = (logits, marks, known, mask, label_weight, lam_rows, example_weight, *outputs)
-    numbers = (
-        logit_stride // align,
-        mark_stride if packed else mark_stride // align,
-        mask_stride // align,
-        n_rows,
-        n_labels // align,
-    )
+    strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
     constants = (
         kind,
         packed,
@@ -144,7 +189,9 @@ def _launch(
         tile.rows,
         tile.block,
     )
-    _run(kernel, grid, tile.warps, pointers, numbers, (lam, scale), constants)
+    lengths = (*strides, n_rows, n_labels // align)
+    compiled = _run(kernel, grid, tile.warps, pointers, lengths, (lam, scale), constants)
+    return None if compiled is None else Plan(compiled, tile.rows, strides, n_labels // align, constants)
 
 
 def _run(
@@ -155,8 +202,11 @@ def _run(
     lengths: tuple[int, ...],
     numbers: tuple[float, ...],
     constants: tuple,
-) -> None:
-    """Past Triton's own lookup where the kernel was compiled for these types, constants and aligned memory before."""
+) -> Any:
+    """Past Triton's own lookup where the kernel was compiled for these types, constants and aligned memory before.
+
+    Returns the compiled kernel, or ``None`` where it serves no other launch.
+    """
     arguments = (*pointers, *lengths, *numbers, *constants)
     addresses = 0
     types: list[Any] = []
@@ -169,10 +219,12 @@ def _run(
     with _on(device):
         if usual and key in _compiled:
             _compiled[key][grid](*arguments)
-            return
+            return _compiled[key]
         compiled = kernel[grid](*arguments, num_warps=warps)
-    if usual and LAUNCHES_COMPILED and compiled is not None:  # the interpreter compiles nothing
-        _compiled[key] = compiled
+    if not usual or not LAUNCHES_COMPILED or compiled is None:  # the interpreter compiles nothing
+        return None
+    _compiled[key] = compiled
+    return compiled
 
 
 def _alignment(lengths: int, entries: Tensor) -> int:

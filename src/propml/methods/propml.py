@@ -13,8 +13,8 @@ Deviations from the paper, whose tabular network is described in one line (two h
   labels); the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout), each with
-  two orders of the power mean and with a ranking loss, are averaged with a linear partner, with shares found on
-  held-out candidates.
+  the power mean of order 0.5 and with a ranking loss, are averaged with a linear partner, with shares found on held-out
+  candidates.
 * Where rows are many for each feature, first models say how plausible each candidate is and the networks that are
   kept learn from that; see :mod:`propml.neural.refinement`.
 * The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
@@ -48,7 +48,7 @@ from propml.neural.recipe import Recipe
 from propml.neural.saving import ensemble_from_state, ensemble_state
 from propml.targets import Candidates
 
-ORDERS = (0.5, 1.0)
+ORDER = 0.5  # of order="auto": half-way between BCE and ProPML
 
 
 class Kind(NamedTuple):
@@ -83,8 +83,8 @@ class ProPMLClassifier(CandidateClassifier):
     lam : "auto" or float
         Weight of the excluded labels; "auto" chooses it by cross-validation on candidates.
     order : "auto" or float
-        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5 and 1, and networks that
-        only rank candidates above excluded labels (:func:`propml.losses.rank_loss`).
+        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5, and networks that only
+        rank candidates above excluded labels (:func:`propml.losses.rank_loss`).
     hidden : "auto" or tuple of int
         Widths of the hidden layers, ``()`` for a linear model; "auto" averages a deep network (256, 256) and a wide one
         (512,) with input dropout (the deep one only where there are ten rows and more for each feature).
@@ -260,24 +260,22 @@ class ProPMLClassifier(CandidateClassifier):
     def _stages(self, candidates: Candidates, cv: Any) -> tuple[list[Choice], list[Choice]]:
         """The networks that make first opinions (none without refinement), and those that are kept."""
         n = len(candidates)
-        loss, own_order = get_loss(self.loss)
-        orders: tuple[float, ...] = (own_order,)
+        loss, order = get_loss(self.loss)
+        averages = self.loss == "power" and self.order == "auto"
         if self.loss == "power":
-            orders = ORDERS if self.order == "auto" else (float(self.order),)
+            order = ORDER if self.order == "auto" else float(self.order)
         refines = self._refines(candidates, cv)
         first, kept = [], []
         for name, kind in self._kinds(n).items():
             recipe = self._recipe(kind, n)
             if refines:
-                order = kind.first_order if len(orders) > 1 else orders[0]
-                first.append(Choice(name, recipe, loss, self._settings(candidates, order, cv, (1.0,))))
+                first_order = kind.first_order if averages else order
+                first.append(Choice(name, recipe, loss, self._settings(candidates, first_order, cv, (1.0,))))
                 lams = self._lams(candidates, 0.0, cv)
                 kept.append(Choice(f"{name}, refined", recipe, refined_loss, [{"lam": lam} for lam in lams]))
                 continue
-            for order in orders:
-                title = f"{name}, order {order:g}" if len(orders) > 1 else name
-                kept.append(Choice(title, recipe, loss, self._settings(candidates, order, cv)))
-            if self.loss == "power" and self.order == "auto" and self.lam == "auto":
+            kept.append(Choice(name, recipe, loss, self._settings(candidates, order, cv)))
+            if averages and self.lam == "auto":
                 kept.append(Choice(f"{name}, rank", recipe, rank_loss, [{"lam": 1.0}]))
         if self._goes_on():
             kept = [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]

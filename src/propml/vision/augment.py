@@ -44,6 +44,8 @@ class Augment:
     randaugment : bool
     crop : bool
         Crop at random and change colours: see :mod:`propml.vision.random_crop`.
+    crop_size : int, optional
+        Side of the crops in pixels; by default the image's.
     dtype : torch.dtype
         Of what comes out.
 
@@ -63,6 +65,7 @@ class Augment:
         cutout: float = 0.5,
         randaugment: bool = True,
         crop: bool = False,
+        crop_size: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
@@ -70,7 +73,7 @@ class Augment:
         if not 0 <= cutout <= 1:
             raise ValueError(f"cutout is {cutout}; it is a share of the image's side, between 0 and 1")
         self.mean, self.std, self.cutout, self.dtype = mean, std, cutout, dtype
-        self.randaugment, self.crop = randaugment, crop
+        self.randaugment, self.crop, self.crop_size = randaugment, crop, crop_size
         # (v / 255 − mean) / std as one product and one sum.
         self._scale = 1 / (255 * torch.tensor(std, dtype=torch.float32)).view(1, 3, 1, 1)
         self._shift = -(torch.tensor(mean) / torch.tensor(std)).float().view(1, 3, 1, 1)
@@ -90,11 +93,11 @@ class Augment:
 
         Returns
         -------
-        Tensor, shape (n_images, 3, height, width)
+        Tensor, shape (n_images, 3, height, width), or of the crops' size
         """
         images = self._flipped(images, generator)
         if self.crop:
-            images = random_crop(images, generator)
+            images = random_crop(images, generator, self.crop_size)
         if self.cutout:
             images = self._cut(images, generator)
         if self.randaugment:

@@ -38,11 +38,12 @@ class AlignedConv2d(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         n_out, n_in = self.weight.shape[:2]
         more_in, more_out = -n_in % UNIT, -n_out % UNIT
-        images = pad(images, (0, 0, 0, 0, 0, more_in))
+        images = pad(images, (0, 0, 0, 0, 0, more_in)) if more_in else images
         weight = pad(self.weight, (0, 0, 0, 0, 0, more_in, 0, more_out))
         bias = None if self.bias is None else pad(self.bias, (0, more_out))
         found = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
-        return found[:, :n_out]
+        # Not a slice: its gradient would come with channels first, and be copied before the convolution's own.
+        return pad(found, (0, 0, 0, 0, 0, -more_out)) if more_out else found
 
 
 class SlicedBlur(nn.Module):

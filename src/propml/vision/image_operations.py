@@ -69,25 +69,32 @@ def rotate(images: Tensor, amount: Tensor) -> Tensor:
     return _warped(images, [[cosine, -sine, x - cosine * x + sine * y], [sine, cosine, y - sine * x - cosine * y]])
 
 
-def crop(images: Tensor, width: Tensor, height: Tensor, degrees: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The part with centre (x, y), all as shares of the image's sides, at the image's size, turned about its centre."""
+def crop(
+    images: Tensor, width: Tensor, height: Tensor, degrees: Tensor, x: Tensor, y: Tensor, size: int | None = None
+) -> Tensor:
+    """The part with centre (x, y), all as shares of the image's sides, turned about its centre.
+
+    It comes out ``size × size`` pixels large, or as large as the image.
+    """
     rows, columns = images.shape[2:]
+    shape = (rows, columns) if size is None else (size, size)
+    across, down = width * (columns / shape[1]), height * (rows / shape[0])  # pixels there for each pixel here
     sine, cosine = torch.sin(torch.deg2rad(degrees)), torch.cos(torch.deg2rad(degrees))
-    across, down = [width * cosine, -height * sine], [width * sine, height * cosine]
-    return _warped(
-        images,
-        [
-            [*across, x * columns - across[0] * (columns / 2) - across[1] * (rows / 2)],
-            [*down, y * rows - down[0] * (columns / 2) - down[1] * (rows / 2)],
-        ],
-    )
+    a, b, d, e = across * cosine, -down * sine, across * sine, down * cosine
+    middle_x, middle_y = shape[1] / 2, shape[0] / 2
+    matrix = [
+        [a, b, x * columns - a * middle_x - b * middle_y],
+        [d, e, y * rows - d * middle_x - e * middle_y],
+    ]
+    return _warped(images, matrix, shape)
 
 
-def _warped(images: Tensor, matrix: list[list[Tensor]]) -> Tensor:
+def _warped(images: Tensor, matrix: list[list[Tensor]], shape: tuple[int, int] | None = None) -> Tensor:
     """Pixel (x, y) becomes what lay at ``matrix @ (x, y, 1)``, in pixels whose centres are at halves."""
     height, width = images.shape[2:]
-    x = torch.arange(width, device=images.device) + 0.5
-    y = (torch.arange(height, device=images.device) + 0.5)[:, None]
+    rows, columns = shape or (height, width)
+    x = torch.arange(columns, device=images.device) + 0.5
+    y = (torch.arange(rows, device=images.device) + 0.5)[:, None]
     (a, b, c), (d, e, f) = [[entry[:, None, None] for entry in row] for row in matrix]
     grid = torch.stack([2 * (a * x + b * y + c) / width - 1, 2 * (d * x + e * y + f) / height - 1], dim=-1)
     # Outside of the image grid_sample finds zeros: what it is given is the difference to grey.

@@ -21,8 +21,8 @@ DEGREES = 10.0
 COLOUR = 0.4  # by how much brightness, contrast and saturation may go up and down
 
 
-def random_crop(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A crop of each image at the image's own size, slightly turned, in slightly other colours.
+def random_crop(images: Tensor, generator: torch.Generator, size: int | None = None) -> Tensor:
+    """A crop of each image, slightly turned, in slightly other colours.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ def random_crop(images: Tensor, generator: torch.Generator) -> Tensor:
         On any device.
     generator : torch.Generator
         On the CPU; the same state gives the same result.
+    size : int, optional
+        Side of the crops in pixels; by default the image's.
     """
     n = len(images)
     draws = torch.rand(n, 8, generator=generator)
@@ -43,7 +45,7 @@ def random_crop(images: Tensor, generator: torch.Generator) -> Tensor:
         torch.cat([torch.stack([width, height, degrees], dim=1), centre, amounts], dim=1), images.device
     )
     width, height, degrees, x, y, *colours = packed.unbind(dim=1)
-    images = do.crop(images, width, height, degrees, x, y)
+    images = do.crop(images, width, height, degrees, x, y, size)
     for change, amount in zip((do.brightness, do.contrast, do.color), colours, strict=True):
         images = change(images, amount)
     return images

@@ -106,6 +106,7 @@ def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Aug
         cutout=0.5 if recipe.augment == "paper" else 0.0,
         randaugment=recipe.augment in ("paper", "randaugment"),
         crop=recipe.augment == "crop",
+        crop_size=recipe.crop_size,
         dtype=dtype,
     )
 
