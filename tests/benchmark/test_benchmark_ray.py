@@ -97,7 +97,7 @@ def test_killed_workers_cost_nothing(cluster, log, tmp_path):
     killer.start()
     toy = fake_cells.experiment(("Waits", "Plain", "Fails"), datasets=("birds",))
     deadly = fake_cells.experiment(("Killed",), datasets=("scene",), noise=(50.0,))
-    both = SimpleNamespace(cells=lambda: [*toy.cells(), *deadly.cells()])
+    both = SimpleNamespace(name="toy", title="A toy", note="", cells=lambda: [*toy.cells(), *deadly.cells()])
     summary = run_experiment(
         both, tmp_path / "r", ray_address=cluster.address, retries=1, compute=fake_cells.compute, show=False
     )

@@ -55,6 +55,19 @@ def test_bare_results_are_enough():
     assert report.lead == ("1 cell measured (dataset × noise × method × seed), none failed. Everything is in percent.")
 
 
+def test_title_and_note_of_a_users_own_experiment_are_those_of_its_last_run():
+    rows = fold_results("mine", "birds", 50, "Ridge", "one_error", [10])
+    runs = [
+        run_provenance(["propml"], experiment="mine", title="First", note=""),
+        run_provenance(["propml"], experiment="mine", title="Second", note="Mind the step."),
+        run_provenance(["propml"], experiment="yours", title="Third", note="No."),
+    ]
+    (section,) = build_report(Measured(rows, provenance=runs)).sections
+    assert (section.title, section.note) == ("Second", "Mind the step.")
+    (bare,) = build_report(Measured(rows, provenance=[run_provenance(["propml"])])).sections
+    assert (bare.title, bare.note) == ("mine", "")
+
+
 def test_published_cells_that_were_not_run_are_listed():
     (section,) = build_report(
         fold_results("real-world", "yeastcc", None, "ProPML (oracle)", "coverage", [28.0])
@@ -189,6 +202,6 @@ def test_commands_of_a_users_own_experiment_and_of_methods_that_only_the_paper_h
     assert mine.command(Setting("birds", 50), "Ridge").startswith("propml benchmark run mine.toml --datasets birds")
     rows = fold_results("vision", "voc2007", 0.1, "ProPML", "mAP", [80.0])
     (vision,) = build_report(rows).sections
-    assert "CDCR" in vision.tables[0].methods
-    assert vision.command(Setting("voc2007", 0.1), "CDCR") == ""
+    assert "PML-LRS" in vision.tables[0].methods
+    assert vision.command(Setting("voc2007", 0.1), "PML-LRS") == ""
     assert "--noise 0.1 --methods ProPML" in vision.command(Setting("voc2007", 0.1), "ProPML")

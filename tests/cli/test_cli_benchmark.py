@@ -79,7 +79,7 @@ def test_experiments_are_listed_with_titles_and_cells():
     lines = run("list").stdout.splitlines()
     assert lines[0].split() == ["name", "cells", "title"]
     rows = {line.split()[0]: line.strip().split(maxsplit=2)[1:] for line in lines[1:]}
-    assert {"quick", "real-world", "artificial"} <= rows.keys()
+    assert {"quick", "real-world", "artificial", "vision"} <= rows.keys()
     cells, title = rows["artificial"]
     assert int(cells) % (5 * 3) == 0
     assert title == "Artificial candidate labels"

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from propml.vision.compiled_layers import AlignedConv2d, SlicedBlur, rewrite_for_compile
+from propml.vision.compiled_layers import AlignedConv2d, AlignedNorm, SlicedBlur, rewrite_for_compile
 
 timm = pytest.importorskip("timm")
 
@@ -37,10 +37,39 @@ def test_a_rewritten_tresnet_keeps_its_state_and_its_outputs():
         found = network(images)
     kinds = [type(layer) for layer in network.modules()]
     assert kinds.count(SlicedBlur) == 3
-    assert kinds.count(AlignedConv2d) > 8  # the stem, eight convolutions of 76 channels, and what leads out of them
+    assert kinds.count(AlignedNorm) == 9  # behind the stem and the eight convolutions of 76 channels
+    assert kinds.count(AlignedConv2d) == 9 + 8 + 2  # these, the gates of four blocks, and the two that lead out
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert list(before) == list(network.state_dict())
     assert all(value.shape == before[name].shape for name, value in network.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["tresnet_l", "tresnet_xl"])
+def test_a_rewritten_tresnet_learns_the_same(name):
+    def stem() -> nn.Module:
+        torch.manual_seed(0)
+        network = timm.create_model(name, num_classes=4).double().train()
+        for block in network.body.layer1:
+            nn.init.ones_(block.conv2.bn.weight)  # starts at zero, which would hide the blocks
+        return network
+
+    plain, rewritten = stem(), stem()
+    rewrite_for_compile(rewritten)
+    images = torch.rand(2, 3, 32, 32, dtype=torch.float64)
+    for network in (plain, rewritten):
+        network(images).square().sum().backward()
+    torch.testing.assert_close(rewritten.state_dict(), plain.state_dict())  # the running statistics among it
+    expected = {key: parameter.grad for key, parameter in plain.named_parameters()}
+    torch.testing.assert_close({key: p.grad for key, p in rewritten.named_parameters()}, expected)
+
+
+def test_elsewhere_the_zeros_are_cut_off():
+    network = nn.Sequential(nn.Conv2d(36, 44, 3), nn.BatchNorm2d(44))
+    images = torch.randn(2, 36, 5, 5)
+    expected = network(images)
+    rewrite_for_compile(network)
+    assert isinstance(network[0], AlignedConv2d)
+    torch.testing.assert_close(network(images), expected)
 
 
 def test_other_layers_stay_as_they_are():

@@ -60,6 +60,10 @@ def test_new_values_are_pillows_to_the_byte(ours, pillows, amounts):
         assert torch.equal(ours(images, torch.tensor(amounts)), with_pillow(images, pillows, amounts))
 
 
+def moved_by(move):
+    return lambda images, amount: do.moved(images, move(amount, *images.shape[2:]))
+
+
 def affine(matrix_of):
     return lambda image, amount: image.transform(
         image.size,
@@ -73,11 +77,15 @@ def affine(matrix_of):
 @pytest.mark.parametrize(
     ("ours", "pillows", "scale"),
     [
-        (do.shear_x, affine(lambda a, size: (1, a, 0, 0, 1, 0)), 0.15),
-        (do.shear_y, affine(lambda a, size: (1, 0, 0, a, 1, 0)), 0.15),
-        (do.translate_x, affine(lambda a, size: (1, 0, a * size[0], 0, 1, 0)), 0.25),
-        (do.translate_y, affine(lambda a, size: (1, 0, 0, 0, 1, a * size[1])), 0.25),
-        (do.rotate, lambda image, angle: image.rotate(angle, Image.Resampling.BILINEAR, fillcolor=(128,) * 3), 30),
+        (moved_by(do.shear_x), affine(lambda a, size: (1, a, 0, 0, 1, 0)), 0.15),
+        (moved_by(do.shear_y), affine(lambda a, size: (1, 0, 0, a, 1, 0)), 0.15),
+        (moved_by(do.translate_x), affine(lambda a, size: (1, 0, a * size[0], 0, 1, 0)), 0.25),
+        (moved_by(do.translate_y), affine(lambda a, size: (1, 0, 0, 0, 1, a * size[1])), 0.25),
+        (
+            moved_by(do.rotate),
+            lambda image, angle: image.rotate(angle, Image.Resampling.BILINEAR, fillcolor=(128,) * 3),
+            30,
+        ),
     ],
     ids=["shear_x", "shear_y", "translate_x", "translate_y", "rotate"],
 )
@@ -100,14 +108,14 @@ def test_pixels_move_where_pillow_moves_them(ours, pillows, scale):
 
 def test_a_whole_pixel_to_the_left():
     image = torch.arange(3 * 4 * 4, dtype=torch.uint8).view(1, 3, 4, 4)
-    moved = do.translate_x(image, torch.tensor([0.25]))
+    moved = moved_by(do.translate_x)(image, torch.tensor([0.25]))
     assert torch.equal(moved[..., :3], image[..., 1:])
     assert (moved[..., 3] == do.GREY).all()
 
 
 def test_a_quarter_turn_is_counter_clockwise():
     image = pictures(seed=4)[3:4]
-    assert torch.equal(do.rotate(image, torch.tensor([90.0])), image.rot90(1, (2, 3)))
+    assert torch.equal(moved_by(do.rotate)(image, torch.tensor([90.0])), image.rot90(1, (2, 3)))
 
 
 def test_each_image_has_its_own_square():

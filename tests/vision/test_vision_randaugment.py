@@ -60,6 +60,7 @@ def test_memory_format_does_not_matter():
 def test_a_quarter_of_the_images_stays_as_it_is(monkeypatch):
     # With inversion alone an image is left alone, or inverted once, or twice (which is to leave it alone).
     monkeypatch.setattr(randaugment, "_applied", lambda name, images, amount, place: 255 - images)
+    monkeypatch.setattr(randaugment.do, "moved", lambda images, sources: 255 - images)
     images = noisy(4000, side=2)
     changed = (rand_augment(images, seeded()) != images).flatten(1).any(dim=1)
     assert changed.float().mean().item() == pytest.approx(0.5, abs=0.03)  # one of two rounds
@@ -70,24 +71,35 @@ def test_a_quarter_of_the_images_stays_as_it_is(monkeypatch):
 
 
 def test_every_image_gets_the_operation_it_drew(monkeypatch):
-    drawn = {}
+    drawn, moved = {}, {}
 
     def note(name, images, amount, place):
-        for image, own in zip(images, amount, strict=True):
-            drawn[int(image[0, 0, 0])] = (name, float(own))
+        drawn.update({int(image[0, 0, 0]): (name, float(own)) for image, own in zip(images, amount, strict=True)})
+        return images
+
+    def note_sources(images, sources):
+        moved.update({int(image[0, 0, 0]): own for image, own in zip(images, sources, strict=True)})
         return images
 
     monkeypatch.setattr(randaugment, "_applied", note)
+    monkeypatch.setattr(randaugment.do, "moved", note_sources)
     images = torch.arange(200, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 3, 2, 2)
     result = rand_augment(images, seeded(3), rounds=1, probability=1.0)
     assert torch.equal(result, images)
     draws = seeded(3)
     operation = torch.randint(15, (200,), generator=draws)
     level = torch.randint(1, 10, (200,), generator=draws)
-    assert [drawn[i][0] for i in range(200)] == [list(OPERATIONS)[k] for k in operation]
-    rotated = [i for i in range(200) if drawn[i][0] == "rotate"]
-    assert [drawn[i][1] for i in rotated] == pytest.approx([30 * level[i].item() / 9 for i in rotated])
-    assert len({name for name, _ in drawn.values()}) == 15
+    sign = 2 * torch.randint(2, (200,), generator=draws) - 1
+    amounts = randaugment._amounts(operation, level, sign)
+    for i in range(200):
+        name = list(OPERATIONS)[operation[i]]
+        if name in randaugment.MOVES:
+            expected = OPERATIONS[name].apply(amounts[i : i + 1], 2, 2)[0]
+            torch.testing.assert_close(moved[i], expected.float())
+        else:
+            assert drawn[i] == (name, pytest.approx(amounts[i].item(), rel=1e-6))
+    assert len(moved) + len(drawn) == 200
+    assert len({name for name, _ in drawn.values()}) == 10
 
 
 def test_all_operations_run_and_stay_bytes():

@@ -41,7 +41,7 @@ def test_every_method_of_the_tables_is_a_recipe():
         ({"loss": "hinge"}, "loss is 'hinge'; choose one of propml"),
         ({"compile": "fast"}, "compile is 'fast'"),
         ({"epochs": 0}, "epochs is 0; give at least 1"),
-        ({"crop_size": 8}, "crop_size is 8; give at least 1, and augment=\"crop\" with it"),
+        ({"crop_size": 8}, 'crop_size is 8; give at least 1, and augment="crop" with it'),
         ({"noise": 1.0}, "noise is 1.0"),
         ({"ema_decay": 1.0}, "ema_decay is 1.0"),
         ({"lam": -1.0}, "lam is -1.0"),

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 __all__ = ["CellFailure", "Compute", "Executor", "InProcess", "LocalProcesses", "attempt"]
 
@@ -36,7 +36,7 @@ class CellFailure(NamedTuple):
     trace: str = ""
 
 
-Compute = Callable[["Cell"], "CellOutcome"]
+Compute = Callable[["AnyCell"], "CellOutcome"]
 
 
 class Executor(Protocol):
@@ -45,9 +45,9 @@ class Executor(Protocol):
     @property
     def slots(self) -> int: ...
 
-    def submit(self, cell: Cell) -> None: ...
+    def submit(self, cell: AnyCell) -> None: ...
 
-    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
         """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
         ...
 
@@ -56,14 +56,18 @@ class Executor(Protocol):
         ...
 
 
-def compute_cell(cell: Cell) -> CellOutcome:
+def compute_cell(cell: AnyCell) -> CellOutcome:
     """What executors do by default."""
-    from propml.benchmark.cell import compute
+    from propml.benchmark.cell import Cell, compute
+    from propml.benchmark.image_cell import ImageCell, compute_images
 
+    if isinstance(cell, ImageCell):
+        return compute_images(cell)
+    assert isinstance(cell, Cell)
     return compute(cell)
 
 
-def attempt(cell: Cell, compute: Compute) -> CellOutcome | CellFailure:
+def attempt(cell: AnyCell, compute: Compute) -> CellOutcome | CellFailure:
     """Compute a cell; what it raises becomes a failure that can be sent, stored and read."""
     try:
         return compute(cell)
@@ -93,12 +97,12 @@ class InProcess:
 
     def __init__(self, compute: Compute = compute_cell) -> None:
         self._compute = compute
-        self._waiting: list[Cell] = []
+        self._waiting: list[AnyCell] = []
 
-    def submit(self, cell: Cell) -> None:
+    def submit(self, cell: AnyCell) -> None:
         self._waiting.append(cell)
 
-    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
         cell = self._waiting.pop(0)
         return [(cell, attempt(cell, self._compute))]
 
@@ -110,7 +114,7 @@ class InProcess:
 class _Worker:
     process: multiprocessing.process.BaseProcess
     channel: connection.Connection
-    cell: Cell | None = None
+    cell: AnyCell | None = None
 
 
 class LocalProcesses:
@@ -126,7 +130,7 @@ class LocalProcesses:
     environment : mapping, optional
         Environment variables of the workers.
     compute : callable
-        By default :func:`propml.benchmark.cell.compute`.
+        By default :func:`compute_cell`.
     """
 
     def __init__(
@@ -144,7 +148,7 @@ class LocalProcesses:
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
 
-    def submit(self, cell: Cell) -> None:
+    def submit(self, cell: AnyCell) -> None:
         for worker in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
             self._bury(worker)
         worker = next((worker for worker in self._workers if worker.cell is None), None) or self._start()
@@ -152,7 +156,7 @@ class LocalProcesses:
         with suppress(OSError):  # it died this very moment: `finished` sees that, and tries the cell again
             worker.channel.send(cell)
 
-    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
         busy = [worker for worker in self._workers if worker.cell is not None]
         connection.wait([end for worker in busy for end in (worker.channel, worker.process.sentinel)], timeout)
         ended = []

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from propml.benchmark.any_cell import AnyCell
 from propml.benchmark.cell import Cell, MethodEntry
-from propml.benchmark.experiment_file import hint, read_settings
+from propml.benchmark.experiment_file import read_settings
+from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.metric_names import TABULAR_METRICS
 from propml.benchmark.problem import has_real_candidates
+from propml.benchmark.toml_table import hint
 from propml.datasets.catalogue import lookup
 
-__all__ = ["Experiment", "MethodEntry", "experiment_names", "load_experiment"]
+__all__ = ["Experiment", "ImageMethod", "MethodEntry", "experiment_names", "load_experiment"]
 
 # In a wheel the files are inside the package; in a checkout they are the paper's.
 INSTALLED = Path(__file__).parent / "experiments"
@@ -22,7 +25,7 @@ CHECKOUT = Path(__file__).parents[3] / "paper"
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a TOML file says; see ``paper/quick.toml`` for one.
+    """What a TOML file says; see ``paper/quick.toml`` for one on tables, ``paper/vision.toml`` for one on images.
 
     Attributes
     ----------
@@ -31,10 +34,14 @@ class Experiment:
     title : str
     datasets : tuple of str
         Names of :func:`propml.datasets.names`.
-    methods : tuple of MethodEntry
+    methods : tuple of MethodEntry, or of ImageMethod
     noise : tuple of float
         The level as the paper prints it: percent of false labels per true label for the corruption ``"svm"``, the rate
-        for ``"flips"``. Datasets that bring their own candidates run once, without it.
+        for ``"flips"`` and for images. Datasets of tables that bring their own candidates run once, without it.
+    kind : {"tables", "images"}
+        On images ``corruption``, ``rows``, ``folds`` and ``stratified`` mean nothing.
+    note : str
+        What a reader of the report must know first, such as how the setting differs from the paper's.
     corruption : str
         A name of :data:`propml.corruption.CORRUPTIONS`.
     corruption_settings : mapping
@@ -44,7 +51,9 @@ class Experiment:
     folds : int
     stratified : bool
     seeds : tuple of int
-        Each repeats everything: subset, corruption, folds and method.
+        Each repeats everything: subset, corruption, folds and method; on images noise, held-out part and network.
+    images : mapping of "train" and "test" to int
+        Of images: use so many of a part.
     selection : str
         ``"candidates"``: methods choose on candidates; ``"oracle"``: on the truth of the test rows, as the paper did.
     metrics : tuple of str
@@ -54,23 +63,29 @@ class Experiment:
     name: str
     title: str
     datasets: tuple[str, ...]
-    methods: tuple[MethodEntry, ...]
+    methods: tuple[MethodEntry | ImageMethod, ...]
     noise: tuple[float, ...] = ()
+    kind: str = "tables"
+    note: str = ""
     corruption: str = "svm"
     corruption_settings: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
     folds: int = 5
     stratified: bool = False
     seeds: tuple[int, ...] = (0,)
+    images: Mapping[str, int] = field(default_factory=dict)
     selection: str = "candidates"
     metrics: tuple[str, ...] = TABULAR_METRICS
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> Sequence[AnyCell]:
         """Everything there is to compute; cells of one problem stand together.
 
         >>> len(load_experiment("quick").narrowed(methods=["Ridge"]).cells())  # two noise levels
         2
         """
+        return self._image_cells() if self.kind == "images" else self._table_cells()
+
+    def _table_cells(self) -> list[Cell]:
         return [
             Cell(
                 experiment=self.name,
@@ -90,6 +105,27 @@ class Experiment:
             for noise in ((None,) if has_real_candidates(dataset) else self.noise)
             for seed in self.seeds
             for method in self.methods
+            if isinstance(method, MethodEntry)
+        ]
+
+    def _image_cells(self) -> list[ImageCell]:
+        """Seeds one after the other: networks are slow, and a run that is cut off leaves whole tables of a seed."""
+        return [
+            ImageCell(
+                experiment=self.name,
+                dataset=dataset,
+                noise=noise,
+                method=method,
+                seed=seed,
+                images=self.images,
+                selection=method.selection or self.selection,
+                metrics=self.metrics,
+            )
+            for dataset in self.datasets
+            for seed in self.seeds
+            for noise in self.noise
+            for method in self.methods
+            if isinstance(method, ImageMethod)
         ]
 
     def narrowed(

@@ -13,7 +13,7 @@ from propml.benchmark.executors import CellFailure, Compute, attempt, compute_ce
 from propml.extras import require
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 __all__ = ["RayCluster", "connect"]
 
@@ -38,7 +38,7 @@ class RayCluster:
     environment : mapping, optional
         Environment variables of the workers.
     compute : callable
-        By default :func:`propml.benchmark.cell.compute`.
+        By default :func:`~propml.benchmark.executors.compute_cell`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RayCluster:
         self._ray = ray = require("ray", "cluster")
         self._ours = not ray.is_initialized()
         self._gpus = gpus
-        self._running: dict[Any, Cell] = {}
+        self._running: dict[Any, AnyCell] = {}
         if self._ours:
             connect(ray, address, workers)
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
@@ -78,10 +78,10 @@ class RayCluster:
         by_gpu = [resources.get("GPU", 0) / self._gpus] if self._gpus else []
         return max(1, int(min(resources.get("CPU", 1), *by_gpu, float("inf"))))
 
-    def submit(self, cell: Cell) -> None:
+    def submit(self, cell: AnyCell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
 
-    def finished(self, timeout: float) -> list[tuple[Cell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
         return [(self._running.pop(reference), self._result(reference)) for reference in ready]
 

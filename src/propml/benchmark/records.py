@@ -14,7 +14,7 @@ from propml.benchmark.durable import Row
 from propml.benchmark.results import Noise, Result
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 IDENTITY = ("experiment", "dataset", "noise", "method", "seed")
 
@@ -113,7 +113,7 @@ def setting_title(dataset: str, noise: Noise) -> str:
     return f"{dataset} {noise:g} %" if noise >= 1 else f"{dataset} {noise:g}"
 
 
-def identity_of(cell: Cell) -> Row:
+def identity_of(cell: AnyCell) -> Row:
     """What every row of a cell says; the key ends in the hash of its configuration."""
     return {
         "key": cell.key,

@@ -11,7 +11,7 @@ from propml.benchmark.records import setting_title
 from propml.progress import Bar, progress_bar
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 # The paper's abbreviations, where a line must be short.
 SHORT = {"average_precision": "AP", "average_precision:paper": "AP"}
@@ -50,7 +50,7 @@ class RunProgress:
         self._running += 1
         self._bar.advance(0, self._note())
 
-    def ended(self, cell: Cell, told: str, *, failed: bool = False, mine: bool = True) -> None:
+    def ended(self, cell: AnyCell, told: str, *, failed: bool = False, mine: bool = True) -> None:
         """A cell has ended here or, with ``mine=False``, in another process on the same folder."""
         self._settled += 1
         self._running -= mine
@@ -64,7 +64,7 @@ class RunProgress:
         return f"{self._running} running, {self._failed} failed"
 
 
-def cell_title(cell: Cell) -> str:
+def cell_title(cell: AnyCell) -> str:
     """A cell in few words, such as ``"birds 50 % PML-NI"``."""
     seed = f", seed {cell.seed}" if cell.seed else ""
     return f"{setting_title(cell.dataset, cell.noise)} {cell.method.name}{seed}"

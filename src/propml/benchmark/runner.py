@@ -23,7 +23,7 @@ from propml.benchmark.run_progress import RunProgress, cell_title, outcome_text
 from propml.benchmark.store import ResultStore
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
     from propml.benchmark.experiment import Experiment
 
 __all__ = ["OnDevice", "RunSummary", "run_experiment"]
@@ -37,15 +37,15 @@ class RunSummary(NamedTuple):
 
     Attributes
     ----------
-    done : list of Cell
+    done : list of AnyCell
         Computed by this run.
-    skipped : list of Cell
+    skipped : list of AnyCell
         Done before, or by another run meanwhile.
     failed : list of Failure
     """
 
-    done: list[Cell]
-    skipped: list[Cell]
+    done: list[AnyCell]
+    skipped: list[AnyCell]
     failed: list[Failure]
 
 
@@ -82,7 +82,8 @@ def run_experiment(
     keep_failures : bool
         Leave cells that have failed before as they are; by default they are tried again.
     device : str, optional
-        For the methods that can use a GPU: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default what the experiment says.
+        For the methods that can use a GPU: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default what the experiment says,
+        and for images a GPU where there is one.
     show : bool
         Show progress on standard error.
     command : sequence of str, optional
@@ -103,7 +104,14 @@ def run_experiment(
         experiment = load_experiment(experiment)
     store = ResultStore(folder)
     use_ray = use_ray or ray_address is not None
-    provenance = run_provenance(command, workers=workers, executor="ray" if use_ray else "local")
+    provenance = run_provenance(
+        command,
+        workers=workers,
+        executor="ray" if use_ray else "local",
+        experiment=experiment.name,
+        title=experiment.title,
+        note=experiment.note,
+    )
     run = _Run(experiment.cells(), store, provenance, keep_failures)
     if device is not None:
         _check_device(device, here=not use_ray)
@@ -138,14 +146,8 @@ class OnDevice:
     device: str
     compute: Compute = compute_cell
 
-    def __call__(self, cell: Cell) -> CellOutcome:
-        from propml.methods import method_class
-
-        entry = cell.method
-        if "device" not in method_class(entry.method)().get_params():
-            return self.compute(cell)
-        moved = replace(entry, params={**entry.params, "device": self.device})
-        return replace(self.compute(replace(cell, method=moved)), cell=cell)
+    def __call__(self, cell: AnyCell) -> CellOutcome:
+        return replace(self.compute(cell.on_device(self.device)), cell=cell)
 
 
 def _check_device(device: str, *, here: bool) -> None:
@@ -177,11 +179,11 @@ class _Run:
     """The cells of a run: which of them wait, and what became of the others."""
 
     def __init__(
-        self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool
+        self, cells: Sequence[AnyCell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
-        self.waiting: deque[Cell] = deque()
+        self.waiting: deque[AnyCell] = deque()
         self._store, self._provenance = store, provenance
         self._running = 0
         done = store.done()
@@ -213,7 +215,7 @@ class _Run:
             elif self.waiting:  # other processes are on all that is left
                 time.sleep(LOOK_AGAIN)
 
-    def _next(self, progress: RunProgress) -> Cell | None:
+    def _next(self, progress: RunProgress) -> AnyCell | None:
         """Claim a cell that nobody has settled and nobody works on; the others wait on."""
         for _ in range(len(self.waiting)):
             cell = self.waiting.popleft()
@@ -227,7 +229,7 @@ class _Run:
                 return cell
         return None
 
-    def _settled_elsewhere(self, cell: Cell, progress: RunProgress) -> bool:
+    def _settled_elsewhere(self, cell: AnyCell, progress: RunProgress) -> bool:
         if cell.key in self._store.done():
             self.summary.skipped.append(cell)
             progress.ended(cell, "done by another run", mine=False)
@@ -249,7 +251,7 @@ class _Run:
                 except FileNotFoundError as error:
                     warnings.warn(f"{cell_title(cell)} lacks metrics that were asked for: {error}", stacklevel=2)
 
-    def _keep(self, cell: Cell, computed: CellOutcome | CellFailure, progress: RunProgress) -> None:
+    def _keep(self, cell: AnyCell, computed: CellOutcome | CellFailure, progress: RunProgress) -> None:
         with _told_how_to_go_on(self._store):
             if isinstance(computed, CellFailure):
                 error, message, trace = computed

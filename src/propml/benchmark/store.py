@@ -39,7 +39,7 @@ from propml.benchmark.records import (
 from propml.benchmark.results import Result
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import Cell, CellOutcome
+    from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 __all__ = ["Chosen", "Failure", "KeptFold", "ResultStore", "Timing"]
 
@@ -81,7 +81,7 @@ class ResultStore:
                 append([{**row, "run": provenance["run"]} for row in outcome_rows(outcome)])
 
     def add_failure(
-        self, cell: Cell, message: str, provenance: Mapping[str, Any], *, error: str = "", trace: str = ""
+        self, cell: AnyCell, message: str, provenance: Mapping[str, Any], *, error: str = "", trace: str = ""
     ) -> Failure:
         """Keep how a cell failed, unless it was done meanwhile."""
         self._add_run(provenance)
@@ -92,7 +92,7 @@ class ResultStore:
                 append([{"row": "failure", **row}])
         return Failure(**row)
 
-    def add_metrics(self, cell: Cell, provenance: Mapping[str, Any]) -> None:
+    def add_metrics(self, cell: AnyCell, provenance: Mapping[str, Any]) -> None:
         """Measure what a cell that is done was not asked for when it was computed, by its kept scores."""
         self._add_run(provenance)
         with self._cells.locked() as append:
@@ -173,11 +173,8 @@ class ResultStore:
     def _judged(self, cell: Row, metrics: Sequence[str] | Mapping[str, Measure]) -> dict[int, dict[str, float]]:
         """Metrics by fold, from the kept scores of a cell and the true labels of its dataset."""
         from propml.benchmark.metric_names import evaluate_metrics
-        from propml.benchmark.problem import load_truth
 
-        kept = self.scores(cell["key"])
-        truth = load_truth(cell["dataset"], cell["seed"], cell["settings"]["rows"]).truth
-        assert truth is not None
+        kept, truth = self.scores(cell["key"]), _truth(cell)
         if isinstance(metrics, Mapping):
             return {
                 fold: {name: float(measure(truth[test], scores, predicted)) for name, measure in metrics.items()}
@@ -215,3 +212,18 @@ class ResultStore:
 
     def _scores_path(self, key: str) -> Path:
         return self.folder / "scores" / f"{key}.npz"
+
+
+def _truth(cell: Row) -> np.ndarray:
+    """The true labels that the rows of kept scores count in; no image is read for them."""
+    settings = cell["settings"]
+    if settings.get("kind") == "images":
+        from propml.benchmark.image_cell import open_part
+
+        truth = open_part(cell["dataset"], "test", settings["images"]).truth
+    else:
+        from propml.benchmark.problem import load_truth
+
+        truth = load_truth(cell["dataset"], cell["seed"], settings["rows"]).truth
+    assert truth is not None
+    return truth

@@ -70,6 +70,8 @@ def run(
     A cell that fails stops no other one; the exit code is then 1.
 
     Example: [bold]propml benchmark run artificial --datasets birds,scene --noise 50 --workers 2[/bold]
+
+    The paper's images, several networks at a time on one GPU: [bold]propml benchmark run vision --workers 7[/bold]
     """
     from propml.benchmark.runner import run_experiment
     from propml.benchmark.store import ResultStore

@@ -33,6 +33,8 @@ METRICS: dict[str, Metric] = {
     "CF1@3": Metric("CF1 (top 3)", True),
     "OF1@3": Metric("OF1 (top 3)", True),
 }
+# Those that are usual for images.
+VISION_METRICS = ("mAP", "CF1", "OF1", "CF1@3", "OF1@3")
 
 
 @dataclass(frozen=True)

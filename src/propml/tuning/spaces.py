@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from propml.benchmark.experiment_file import GIVEN, hint
+from propml.benchmark.experiment_file import GIVEN
+from propml.benchmark.toml_table import hint
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates

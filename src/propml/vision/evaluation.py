@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from propml.metrics import evaluate
+from propml.metrics import VISION_METRICS, evaluate
 from propml.neural.criteria import average_precision_loss
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
@@ -19,9 +19,7 @@ from propml.vision.precision import Precision
 from propml.vision.recipe import Recipe
 from propml.vision.training_data import TrainingData
 
-__all__ = ["VISION_METRICS", "Judge", "judge_by_candidates", "judge_by_truth", "score_images"]
-
-VISION_METRICS = ("mAP", "CF1", "OF1", "CF1@3", "OF1@3")
+__all__ = ["Judge", "judge_by_candidates", "judge_by_truth", "score_images"]
 
 View = Callable[[Tensor, int], Tensor]
 

@@ -1,8 +1,8 @@
 """What Pillow does to one image, done to a batch on its device, each image with an amount of its own.
 
-All functions take and return uint8 ``(n_images, 3, height, width)``, and ``amount`` of shape ``(n_images,)``. Those
-that work on values and colours give Pillow's bytes, its rounding included; those that move pixels interpolate
-bilinearly.
+Images are uint8 ``(n_images, 3, height, width)``, and ``amount`` has the shape ``(n_images,)``. What works on values
+and colours gives Pillow's bytes, its rounding included. What moves pixels says where each comes from, so that images
+that are moved in different ways can be moved at once; it interpolates bilinearly.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = [
     "equalize",
     "erase",
     "invert",
+    "moved",
     "posterize",
     "rotate",
     "sent_to",
@@ -37,36 +38,60 @@ GREY = 128  # what comes into view from outside of the image
 # -- moving pixels -------------------------------------------------------------------------------------------------
 
 
-def shear_x(images: Tensor, amount: Tensor) -> Tensor:
+def moved(images: Tensor, places: Tensor, shape: tuple[int, int] | None = None) -> Tensor:
+    """Pixel (x, y) becomes what lay at ``places @ (x, y, 1)``, in pixels whose centres are at halves.
+
+    Parameters
+    ----------
+    places : Tensor, shape (n_images, 2, 3)
+        What the functions below give, on the images' device.
+    shape : (int, int), optional
+        Rows and columns of what comes out; by default the images'.
+    """
+    height, width = images.shape[2:]
+    rows, columns = shape or (height, width)
+    x = torch.arange(columns, device=images.device) + 0.5
+    y = (torch.arange(rows, device=images.device) + 0.5)[:, None]
+    a, b, c, d, e, f = places.reshape(-1, 6)[..., None, None].unbind(dim=1)
+    grid = torch.stack([2 * (a * x + b * y + c) / width - 1, 2 * (d * x + e * y + f) / height - 1], dim=-1)
+    # Outside of the image grid_sample finds zeros: what it is given is the difference to grey.
+    found = F.grid_sample(images.float() - GREY, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return (found + (GREY + 0.5)).to(torch.uint8)
+
+
+def _places(rows: list[list[Tensor]]) -> Tensor:
+    return torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
+
+
+def shear_x(amount: Tensor, height: int, width: int) -> Tensor:
     """Move row y by ``-amount · y``; the upper left corner stays."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
-    return _warped(images, [[one, amount, zero], [zero, one, zero]])
+    return _places([[one, amount, zero], [zero, one, zero]])
 
 
-def shear_y(images: Tensor, amount: Tensor) -> Tensor:
+def shear_y(amount: Tensor, height: int, width: int) -> Tensor:
     """Move column x by ``-amount · x``; the upper left corner stays."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
-    return _warped(images, [[one, zero, zero], [amount, one, zero]])
+    return _places([[one, zero, zero], [amount, one, zero]])
 
 
-def translate_x(images: Tensor, amount: Tensor) -> Tensor:
+def translate_x(amount: Tensor, height: int, width: int) -> Tensor:
     """Move to the left by a share of the width."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
-    return _warped(images, [[one, zero, amount * images.shape[3]], [zero, one, zero]])
+    return _places([[one, zero, amount * width], [zero, one, zero]])
 
 
-def translate_y(images: Tensor, amount: Tensor) -> Tensor:
+def translate_y(amount: Tensor, height: int, width: int) -> Tensor:
     """Move up by a share of the height."""
     one, zero = torch.ones_like(amount), torch.zeros_like(amount)
-    return _warped(images, [[one, zero, zero], [zero, one, amount * images.shape[2]]])
+    return _places([[one, zero, zero], [zero, one, amount * height]])
 
 
-def rotate(images: Tensor, amount: Tensor) -> Tensor:
+def rotate(amount: Tensor, height: int, width: int) -> Tensor:
     """Turn counter-clockwise about the centre, by degrees."""
-    height, width = images.shape[2:]
     sine, cosine = torch.sin(torch.deg2rad(amount)), torch.cos(torch.deg2rad(amount))
     x, y = width / 2, height / 2
-    return _warped(images, [[cosine, -sine, x - cosine * x + sine * y], [sine, cosine, y - sine * x - cosine * y]])
+    return _places([[cosine, -sine, x - cosine * x + sine * y], [sine, cosine, y - sine * x - cosine * y]])
 
 
 def crop(
@@ -82,24 +107,8 @@ def crop(
     sine, cosine = torch.sin(torch.deg2rad(degrees)), torch.cos(torch.deg2rad(degrees))
     a, b, d, e = across * cosine, -down * sine, across * sine, down * cosine
     middle_x, middle_y = shape[1] / 2, shape[0] / 2
-    matrix = [
-        [a, b, x * columns - a * middle_x - b * middle_y],
-        [d, e, y * rows - d * middle_x - e * middle_y],
-    ]
-    return _warped(images, matrix, shape)
-
-
-def _warped(images: Tensor, matrix: list[list[Tensor]], shape: tuple[int, int] | None = None) -> Tensor:
-    """Pixel (x, y) becomes what lay at ``matrix @ (x, y, 1)``, in pixels whose centres are at halves."""
-    height, width = images.shape[2:]
-    rows, columns = shape or (height, width)
-    x = torch.arange(columns, device=images.device) + 0.5
-    y = (torch.arange(rows, device=images.device) + 0.5)[:, None]
-    (a, b, c), (d, e, f) = [[entry[:, None, None] for entry in row] for row in matrix]
-    grid = torch.stack([2 * (a * x + b * y + c) / width - 1, 2 * (d * x + e * y + f) / height - 1], dim=-1)
-    # Outside of the image grid_sample finds zeros: what it is given is the difference to grey.
-    found = F.grid_sample(images.float() - GREY, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-    return (found + (GREY + 0.5)).to(torch.uint8)
+    across_x, across_y = x * columns - a * middle_x - b * middle_y, y * rows - d * middle_x - e * middle_y
+    return moved(images, _places([[a, b, across_x], [d, e, across_y]]), shape)
 
 
 # -- colours -------------------------------------------------------------------------------------------------------

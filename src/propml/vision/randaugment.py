@@ -34,9 +34,13 @@ LEVELS = 10  # of which the first changes nothing and is not drawn
 
 
 class Operation(NamedTuple):
-    """What is done, with which amount at the lowest and the highest level, and whether it has two directions."""
+    """What is done, with which amount at the lowest and the highest level, and whether it has two directions.
 
-    apply: Callable[[Tensor, Tensor], Tensor]
+    ``apply`` takes images and amounts; of the operations that move pixels it takes amounts, height and width, and says
+    where each pixel comes from.
+    """
+
+    apply: Callable[..., Tensor]
     lowest: float = 0.0
     highest: float = 0.0
     signed: bool = False
@@ -61,6 +65,7 @@ OPERATIONS: dict[str, Operation] = {
     "cutout": Operation(do.invert, 0, 20 / 224),  # needs a place too: see _applied
 }
 _NAMES = tuple(OPERATIONS)
+MOVES = _NAMES[: _NAMES.index("color")]
 
 
 def rand_augment(images: Tensor, generator: torch.Generator, *, rounds: int = 2, probability: float = 0.5) -> Tensor:
@@ -92,18 +97,37 @@ def _one_round(images: Tensor, generator: torch.Generator, probability: float) -
 
     # Images of one operation side by side, those left alone last; one transfer brings all of it to the device.
     order = torch.argsort(torch.where(done, operation, len(_NAMES)), stable=True)
-    packed = torch.cat([order[:, None].double(), amount[order, None], place[order]], dim=1)
+    counts = torch.bincount(operation[done], minlength=len(_NAMES)).tolist()
+    sources = _sources(amount[order], counts, *images.shape[2:])
+    packed = torch.cat([order[:, None].double(), amount[order, None], place[order], sources.view(n, 6)], dim=1)
     packed = do.sent_to(packed, images.device)
-    rows, amount, place = packed[:, 0].long(), packed[:, 1].float(), packed[:, 2:].float()
+    rows = packed[:, 0].long()
+    amount, place, sources = packed[:, 1:].float().split([1, 2, 6], dim=1)
 
     result, start = images.clone(), 0
-    for name, count in zip(_NAMES, torch.bincount(operation[done], minlength=len(_NAMES)).tolist(), strict=True):
+    n_moved = sum(counts[: len(MOVES)])
+    parts = [("moved", n_moved), *zip(_NAMES[len(MOVES) :], counts[len(MOVES) :], strict=True)]
+    for name, count in parts:
         if count:
             own = slice(start, start + count)
-            changed = _applied(name, images.index_select(0, rows[own]), amount[own], place[own])
+            chosen = images.index_select(0, rows[own])
+            if name == "moved":
+                changed = do.moved(chosen, sources[own].view(-1, 2, 3))
+            else:
+                changed = _applied(name, chosen, amount[own, 0], place[own])
             result.index_copy_(0, rows[own], changed)
             start += count
     return result
+
+
+def _sources(amount: Tensor, counts: list[int], height: int, width: int) -> Tensor:
+    """Where pixels come from in the images that are moved, which are the first ones, as float64 ``(n, 2, 3)``."""
+    sources, start = torch.zeros(len(amount), 2, 3, dtype=torch.float64), 0
+    for name, count in zip(MOVES, counts, strict=False):
+        own = slice(start, start + count)
+        sources[own] = OPERATIONS[name].apply(amount[own], height, width)
+        start += count
+    return sources
 
 
 def _amounts(operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:

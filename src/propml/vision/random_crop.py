@@ -15,7 +15,7 @@ from propml.vision import image_operations as do
 
 __all__ = ["random_crop"]
 
-SIDES = (0.5, 1.0)  # of the crop, as shares of the image's
+SIDES = (0.35, 1.0)  # of the crop, as shares of the image's
 ASPECT = 1.25  # how much wider than high it may be, or higher than wide
 DEGREES = 10.0
 COLOUR = 0.4  # by how much brightness, contrast and saturation may go up and down

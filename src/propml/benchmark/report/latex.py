@@ -58,7 +58,8 @@ def render_document(report: Report, tables: str = "tables") -> str:
         sentences = "\n".join(
             rf"  \item \textbf{{{escaped(topic)}.}} {escaped(text)}" for topic, text in section.summary
         )
-        parts += [rf"\subsection*{{{escaped(section.title)}}}", f"\\begin{{itemize}}\n{sentences}\n\\end{{itemize}}"]
+        parts += [rf"\subsection*{{{escaped(section.title)}}}", *([escaped(section.note)] if section.note else [])]
+        parts.append(f"\\begin{{itemize}}\n{sentences}\n\\end{{itemize}}")
         parts += [escaped(note) for note in section.notes]
     return "\n\n".join([*parts, rf"\input{{{tables}}}", r"\end{document}"]) + "\n"
 

@@ -99,6 +99,7 @@ def _marked(text: str, mark: Mark) -> str:
 
 def _section(section: Section, *, nested: bool) -> list[str]:
     parts = [f"## {escaped(section.title)}" if nested else "## Summary"]
+    parts += [escaped(section.note)] if section.note else []
     parts.append("\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary))
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")

@@ -71,6 +71,11 @@ class Measured:
         by_name = {row.method for row in self.results if row.method.endswith(ORACLE_SUFFIX)}
         return frozenset(by_name | {cell["name"] for cell in self._configurations() if cell["selection"] == "oracle"})
 
+    def title_and_note(self, experiment: str) -> tuple[str, str]:
+        """What the file of an experiment said of it when it was last run; the name itself where that is not known."""
+        runs = [run for run in self.provenance if run.get("experiment") == experiment]
+        return (runs[-1]["title"], runs[-1]["note"]) if runs else (experiment, "")
+
     def _configurations(self) -> list[Mapping[str, Any]]:
         return [cell for cells in self.settings.values() for cell in cells]
 

@@ -31,6 +31,8 @@ class Section:
     Attributes
     ----------
     name, title : str
+    note : str
+        What the experiment's file says that a reader must know first; may be empty.
     argument : str
         What ``propml benchmark run`` is given for it: its name, or a file that a user has.
     summary : tuple of Finding
@@ -57,6 +59,7 @@ class Section:
 
     name: str
     title: str
+    note: str
     argument: str
     summary: tuple[Finding, ...]
     notes: tuple[str, ...]
@@ -185,9 +188,11 @@ def _section(name: str, measured: Measured, published: Sequence[Published]) -> S
     ranks = rank_comparisons(measured.results, published, tuned)
     not_run = _not_run(measured, published)
     chosen = [row for row in measured.chosen if row.method not in measured.fixed_lams()]
+    title, note = (experiment.title, experiment.note) if experiment else measured.title_and_note(name)
     return Section(
         name=name,
-        title=experiment.title if experiment else name,
+        title=title,
+        note=note,
         argument=name if experiment else f"{name}.toml",
         summary=tuple(summary(tables, ranks, len(measured.failures), not_run)),
         notes=tuple(notes(tables, tuned)),

@@ -1,0 +1,209 @@
+"""A cell on images, (dataset, noise, method, seed): one network, trained on the training part, tested on the test part.
+
+True labels of test images enter in the metric alone, and, with ``selection = "oracle"``, in the choice of λ, epoch and
+weights, as in the paper.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from propml.benchmark.any_cell import PROTOCOL, AnyCell, CellOutcome, FoldOutcome
+from propml.benchmark.fold_scores import FoldScores, plain
+from propml.benchmark.machine import watch_machine
+from propml.benchmark.metric_names import evaluate_metrics
+from propml.datasets.locations import cache_dir
+from propml.metrics import VISION_METRICS
+from propml.vision.recipe import Recipe
+from propml.vision.sources import ImageSource, open_source
+
+__all__ = ["ImageCell", "ImageMethod", "compute_images", "open_part"]
+
+# What `flip_rate` may say instead of a number: the noise of the cell, which is known.
+KNOWN_RATE = "noise"
+# Settings of a recipe that change nothing in the scores.
+NOT_CONFIGURATION = ("look_every", "checkpoint_seconds")
+# A run in a temporary folder is never resumed.
+NO_CHECKPOINTS = 1e9
+
+
+@dataclass(frozen=True)
+class ImageMethod:
+    """A method as an experiment on images runs it.
+
+    Attributes
+    ----------
+    name : str
+        What the tables call it; the published name where there is one.
+    recipe : mapping
+        Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
+        ``flip_rate = "noise"`` is the noise of the cell.
+    selection : str or None
+        ``"candidates"`` or ``"oracle"``; ``None`` takes the experiment's.
+    """
+
+    name: str
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    selection: str | None = None
+
+
+@dataclass(frozen=True)
+class ImageCell(AnyCell):
+    """One training of a method on a dataset of images at a noise level with a seed.
+
+    Attributes
+    ----------
+    experiment, dataset, noise, seed, metrics
+        See :class:`~propml.benchmark.any_cell.AnyCell`; the noise is the rate at which labels that are not true become
+        candidates, and the seed that of the noise, the held-out images and the network.
+    method : ImageMethod
+    images : mapping of "train" and "test" to int
+        Use so many; a part that is not named is used as a whole.
+    selection : str
+        ``"candidates"``: the recipe's ``select``; ``"oracle"``: by the true labels of test images.
+    device : str
+        Where to train, ``"auto"``: on a GPU where there is one. Not part of :attr:`key`.
+
+    Examples
+    --------
+    >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})
+    >>> cell = ImageCell("vision", "voc2007", 0.4, unbiased, 1)
+    >>> cell.key.rpartition("-")[0], cell.recipe().flip_rate
+    ('vision-voc2007-0.4-Unbiased-1', 0.4)
+    """
+
+    method: ImageMethod
+    metrics: tuple[str, ...] = VISION_METRICS
+    images: Mapping[str, int] = field(default_factory=dict)
+    selection: str = "candidates"
+    device: str = "auto"
+
+    def recipe(self) -> Recipe:
+        """How the network is trained."""
+        settings = {**self.method.recipe, "noise": self.noise, "seed": self.seed, "checkpoint_seconds": NO_CHECKPOINTS}
+        if settings.get("flip_rate") == KNOWN_RATE:
+            settings["flip_rate"] = self.noise
+        if self.selection == "oracle":
+            settings["select"] = "oracle"
+        return Recipe(**settings)
+
+    def configuration(self) -> dict[str, Any]:
+        """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
+        settings = {name: value for name, value in asdict(self.recipe()).items() if name not in NOT_CONFIGURATION}
+        return plain(
+            {
+                "protocol": PROTOCOL,
+                "kind": "images",
+                "dataset": self.dataset,
+                "images": self.images,
+                "seed": self.seed,
+                "name": self.method.name,
+                "params": settings,
+                "selection": self.selection,
+            }
+        )
+
+    def on_device(self, device: str) -> Self:
+        """The same cell, trained on that device."""
+        return replace(self, device=device)
+
+
+def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource:
+    """The training or the test part of a dataset, whose images are not read yet.
+
+    Parameters
+    ----------
+    dataset : str
+        ``"voc2007"``, ``"coco2014"`` or ``"digits-mosaic"``.
+    part : {"train", "test"}
+    images : mapping of "train" and "test" to int
+        So many mosaics, or so many images at random; the same ones for every seed, so that they are decoded once.
+
+    Examples
+    --------
+    >>> open_part("digits-mosaic", "test", {"train": 9, "test": 5}).truth.shape
+    (5, 10)
+    """
+    wanted = images.get(part)
+    if wanted is not None and dataset == "digits-mosaic":
+        return open_source(dataset, part, n_samples=wanted)
+    whole = open_source(dataset, part)
+    if wanted is None or wanted >= len(whole):
+        return whole
+    return whole.take(np.sort(np.random.default_rng(0).choice(len(whole), wanted, replace=False)))
+
+
+def compute_images(cell: ImageCell, *, show: bool = False) -> CellOutcome:
+    """Train a network in a temporary folder, and test it.
+
+    Parameters
+    ----------
+    cell : ImageCell
+    show : bool
+        Show progress bars.
+    """
+    learned, judged = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
+    device = _device(cell.device)
+    with watch_machine(device.startswith("cuda")) as machine:
+        found, test = _scores(cell, learned, judged, device, show)
+    assert judged.truth is not None
+    values = evaluate_metrics(judged.truth[test], found.scores, found.predicted, cell.metrics, cell.method.name)
+    fold = FoldOutcome(
+        0, test, found.scores, found.predicted, values, found.seconds_fit, found.seconds_predict, found.chosen
+    )
+    return CellOutcome(cell, (fold,), machine.peak_bytes, machine.device)
+
+
+def _scores(
+    cell: ImageCell, learned: ImageSource, judged: ImageSource, device: str, show: bool
+) -> tuple[FoldScores, np.ndarray]:
+    """Probabilities of the test images that can be read, and which these are."""
+    from propml.vision.checkpoint import load_network
+    from propml.vision.image_cache import build_cache
+    from propml.vision.predict import probabilities
+    from propml.vision.training import train
+
+    recipe, cache = cell.recipe(), cache_dir() / "images"
+    # Before the clock starts: whoever comes first decodes for all.
+    _, decoded = (build_cache(source, recipe.size, cache, show=show) for source in (learned, judged))
+    with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
+        run = Path(folder) / "run"
+        start = time.perf_counter()
+        seen = judged if recipe.select == "oracle" else None  # nobody else is shown a test label
+        result = train(learned, seen, recipe, run, device=device, cache=cache, show=show)
+        fitted = time.perf_counter()
+        scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
+        scored = time.perf_counter()
+        chosen = {"epoch": result.epoch, "weights": result.weights, **_chosen_lam(recipe, run)}
+    predicted = (scores > 0.5).astype(np.uint8)
+    return FoldScores(scores, predicted, fitted - start, scored - fitted, plain(chosen)), decoded.kept
+
+
+def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
+    """λ and what the others that were tried were worth; nothing where λ was given."""
+    if not recipe.chooses_lam:
+        return {}
+    found = json.loads((run / "lam.json").read_text(encoding="utf-8"))
+    tried = [{"lam": each["lam"], "worth": each["worth"], **each["held_out"]} for each in found["tried"]]
+    return {"lam": found["lam"], "tried": tried}
+
+
+def _device(name: str) -> str:
+    """A device by its full name, "auto" being a GPU where there is one; its memory is the one that is watched."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        name = f"cuda:{torch.cuda.current_device()}"
+    if name.startswith("cuda"):
+        torch.cuda.set_device(name)
+    return name
