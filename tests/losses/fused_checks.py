@@ -358,10 +358,14 @@ def check_autocast(device):
     assert torch.isfinite(layer.weight.grad).all()
 
 
-def check_changed_candidates_are_noticed(device):
-    logits, candidates, _ = random_problem((20, 24), device)
-    loss = propml_loss(logits.requires_grad_(), candidates, reduction="mean")
+def check_changed_candidates_do_no_harm(device):
+    """A backward pass gives the gradient at what the forward pass saw, or says that it cannot."""
+    logits, candidates, marks = random_problem((20, 24), device)
+    loss = propml_loss(logits.requires_grad_(), candidates, lam=0.3, reduction="mean")
     candidates.zero_()
+    loss.backward(retain_graph=True)
+    expected = judge("propml", logits, marks, lam=0.3)[1] / 20
+    assert_close(logits.grad, expected, torch.float32, "candidates that change between the passes")
     told = ""
     try:
         loss.backward()

@@ -54,7 +54,7 @@ def fused_or_plain(
         values = engine.losses(problem.rows(logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
     if engine.gradient_at_once(logits, logits.shape[label_dim], reduction != "none"):
-        return _GradientAtOnce.apply(logits, problem, engine, reduction)
+        return _at_once(logits, problem, engine, reduction)
     return reduced(_GradientLater.apply(logits, problem, engine), reduction)
 
 
@@ -92,7 +92,10 @@ def reduced(values: Tensor, reduction: Reduction) -> Tensor:
 
 
 class _GradientAtOnce(torch.autograd.Function):
-    """The forward pass writes the gradient. It is given away by the first backward pass, later ones compute it anew."""
+    """The forward pass writes the gradient. It is given away by the first backward pass, later ones compute it anew.
+
+    So the first one does not look at logits and candidates again: it gives the gradient at what they were.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any, reduction: Reduction) -> Tensor:
@@ -100,20 +103,27 @@ class _GradientAtOnce(torch.autograd.Function):
         scale = 1.0 / len(rows.logits) if reduction == "mean" else 1.0
         values, ctx.gradient = engine.losses_and_gradient(rows, scale)
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
+        ctx.in_rows = rows.logits is logits
         ctx.save_for_backward(logits, rows.marks)
         return values.view(problem.lead(logits)) if reduction == "none" else values.sum()
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, _ = ctx.saved_tensors  # fails, as it should, where they were changed in between
         if ctx.gradient is None or torch.is_grad_enabled():
+            logits, _ = ctx.saved_tensors  # fails, as it should, where they were changed in between
             return _plain_gradient(ctx.problem, ctx.reduction, logits, grad_output), None, None, None
         gradient, ctx.gradient = ctx.gradient, None
         if ctx.reduction == "none":
             gradient.mul_(grad_output.reshape(-1, 1))
         else:
             ctx.engine.scale_(gradient, grad_output)
-        return ctx.problem.shaped_like(gradient, logits), None, None, None
+        if not ctx.in_rows:
+            gradient = ctx.problem.shaped_like(gradient, ctx.saved_tensors[0])
+        return gradient, None, None, None
+
+
+# Past the part of `apply` that serves functional transforms, with which nobody comes here.
+_at_once = super(torch.autograd.Function, _GradientAtOnce).apply
 
 
 class _GradientLater(torch.autograd.Function):

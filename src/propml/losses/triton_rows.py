@@ -148,15 +148,10 @@ def _launched_again(plan: Plan, rows: Rows, scale: float, outputs: tuple[Tensor,
     logits, marks = rows.logits, rows.marks
     if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
         return False
-    n_rows, kernel = len(logits), plan.compiled
-    n_programs = -(-n_rows // plan.tile_rows)
+    n_rows = len(logits)
     numbers = (*plan.strides, n_rows, plan.labels, rows.lam, scale)
     arguments = (logits, marks, None, None, None, None, None, *outputs, *numbers, *plan.constants)
-    if LAUNCHES_BARE:
-        stream = torch._C._cuda_getCurrentRawStream(logits.device.index)
-        kernel.run(n_programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments)
-    else:
-        kernel[n_programs, 1, 1](*arguments)
+    _start(plan.compiled, (-(-n_rows // plan.tile_rows), 1, 1), arguments, logits.device)
     return True
 
 
@@ -218,13 +213,22 @@ def _run(
     usual = addresses % 16 == 0 and max(lengths) < 2**31
     with _on(device):
         if usual and key in _compiled:
-            _compiled[key][grid](*arguments)
+            _start(_compiled[key], grid, arguments, device)
             return _compiled[key]
         compiled = kernel[grid](*arguments, num_warps=warps)
     if not usual or not LAUNCHES_COMPILED or compiled is None:  # the interpreter compiles nothing
         return None
     _compiled[key] = compiled
     return compiled
+
+
+def _start(compiled: Any, grid: tuple[int, int, int], arguments: tuple, device: torch.device) -> None:
+    """Launch a compiled kernel on the current stream of its device."""
+    if not LAUNCHES_BARE:
+        compiled[grid](*arguments)
+        return
+    stream = torch._C._cuda_getCurrentRawStream(device.index)
+    compiled.run(*grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *arguments)
 
 
 def _alignment(lengths: int, entries: Tensor) -> int:
