@@ -41,8 +41,8 @@ def gradient(rows: Rows, stats: object, grad_output: Tensor) -> Tensor:
     return slopes
 
 
-def scale_(buffer: Tensor, factor: Tensor) -> Tensor:
-    """Multiply in place by one number; nothing is touched when that is 1."""
+def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A buffer, which is used up, times one number; nothing is touched when that is 1."""
     return buffer if factor.item() == 1 else buffer.mul_(factor)
 
 

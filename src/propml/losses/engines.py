@@ -1,5 +1,5 @@
 """Which engine computes rows on which device: both have `gradient_at_once`, `losses`,
-`losses_and_gradient`, `gradient` and `scale_`."""
+`losses_and_gradient`, `gradient` and `scaled`."""
 
 import functools
 import importlib

@@ -103,7 +103,7 @@ class _GradientAtOnce(torch.autograd.Function):
         scale = 1.0 / len(rows.logits) if reduction == "mean" else 1.0
         values, ctx.gradient = engine.losses_and_gradient(rows, scale)
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
-        ctx.in_rows = rows.logits is logits
+        ctx.in_rows, ctx.dtype = rows.logits is logits, logits.dtype
         ctx.save_for_backward(logits, rows.marks)
         return values.view(problem.lead(logits)) if reduction == "none" else values.sum()
 
@@ -116,7 +116,7 @@ class _GradientAtOnce(torch.autograd.Function):
         if ctx.reduction == "none":
             gradient.mul_(grad_output.reshape(-1, 1))
         else:
-            ctx.engine.scale_(gradient, grad_output)
+            gradient = ctx.engine.scaled(gradient, grad_output, ctx.dtype)
         if not ctx.in_rows:
             gradient = ctx.problem.shaped_like(gradient, ctx.saved_tensors[0])
         return gradient, None, None, None

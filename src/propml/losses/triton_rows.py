@@ -38,12 +38,15 @@ SHORT: dict[int, Tile] = {
     4096: Tile(1, 4096, 8),
     8192: Tile(1, 8192, 16),
 }
+LONGEST_SHORT = max(SHORT)
 PACKED: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 4)}  # taking bits apart is work for more threads
 LONG = Tile(1, 4096, 8)
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
 SCALE = Tile(1, 4096, 8)
 SCALE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
-SMALL = 1 << 17  # below so many entries a ready-made multiplication is quicker than a kernel that may be spared it
+# Up to so many entries the host's work rules: a ready-made multiplication is quicker than a kernel that may be spared
+# it, and gradients wait for it in float32, whatever their type will be.
+SMALL = 1 << 17
 
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 # A compiled kernel takes its constants among its arguments since Triton 3.4.
@@ -68,9 +71,11 @@ _plans: dict[tuple, Plan] = {}
 
 def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
     """Whether the forward pass writes the gradient: to read the logits again can be cheaper than to write twice."""
-    few_long_rows = n_labels > max(SHORT) and logits.numel() < FEW_ROWS * n_labels
+    n_entries = logits.numel()
+    few_long_rows = n_labels > LONGEST_SHORT and n_entries < FEW_ROWS * n_labels
     # In float16 a gradient that is written too early could vanish before a loss scaler multiplies it.
-    return reduced and logits.dtype != torch.float16 and not few_long_rows
+    may_vanish = logits.dtype == torch.float16 and n_entries > SMALL
+    return reduced and not may_vanish and not few_long_rows
 
 
 def tile_of(n_labels: int, packed: bool) -> Tile:
@@ -90,10 +95,11 @@ def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple
 
 
 def losses_and_gradient(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
-    """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
+    """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, for :func:`scaled`."""
     shape = rows.logits.shape
     values = rows.logits.new_empty(shape[0], dtype=torch.float32)
-    slopes = rows.logits.new_empty(shape)
+    small = rows.logits.numel() <= SMALL
+    slopes = rows.logits.new_empty(shape, dtype=torch.float32 if small else rows.logits.dtype)
     _forward(rows, scale, values, None, slopes, tile)
     return values, slopes
 
@@ -108,11 +114,11 @@ def gradient(rows: Rows, stats: Tensor | None, grad_output: Tensor, *, tile: Til
     return slopes
 
 
-def scale_(buffer: Tensor, factor: Tensor) -> Tensor:
-    """Multiply a contiguous buffer in place by a number on the device; it is not touched when that is 1."""
+def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A contiguous buffer, which is used up, times a number on the device; it is not touched when that is 1."""
     n_entries = buffer.numel()
-    if n_entries <= SMALL and buffer.dtype == factor.dtype:  # with another type the factor would be rounded to it
-        return buffer.mul_(factor)
+    if n_entries <= SMALL:
+        return buffer.mul_(factor) if dtype == torch.float32 else torch.mul(buffer, factor).to(dtype)
     align = _alignment(n_entries, buffer)
     grid = (min(SCALE_PROGRAMS, triton.cdiv(n_entries, SCALE.block)), 1, 1)
     _run(kernels.scale_unless_one, grid, SCALE.warps, (buffer, factor), (n_entries // align,), (), (align, SCALE.block))
@@ -139,7 +145,7 @@ def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | No
     logits, marks, known, mask, label_weight, lam_rows, _, example_weight, focus, kind, packed, _ = rows
     if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
         return None
-    types = (logits.dtype, marks.dtype, logits.device, stats is None, slopes is None)
+    types = (logits.dtype, marks.dtype, logits.device, stats is None, None if slopes is None else slopes.dtype)
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
