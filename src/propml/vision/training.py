@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from propml.datasets.locations import cache_dir
 from propml.progress import progress_bar
-from propml.vision.augment import step_generator
+from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, save_network
@@ -36,6 +37,7 @@ from propml.vision.precision import choose_precision
 from propml.vision.recipe import Recipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import TrainingData, make_augment, prepare_data
+from propml.vision.views import augmented
 from propml.vision.watch import Watch
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
@@ -184,24 +186,21 @@ def fit(
                 state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
             network.train()
             watch.start()
-            for images, targets, index in batches.epoch(epoch, state.step):
+            view_of = partial(_view, recipe, augment, epoch, here.rank)
+            for view, targets, index in augmented(
+                batches.epoch(epoch, state.step), view_of, here.device, first_step=state.step
+            ):
                 # All randomness of a step comes from its number, so that nothing random needs to be saved.
-                generator = step_generator(recipe.seed, epoch, state.step, here.rank)
-                torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
+                torch.manual_seed(step_generator(recipe.seed, epoch, state.step, here.rank).initial_seed())  # dropout
                 passed = (epoch - stage.first) * len(batches) + state.step
                 total = stage.schedule_epochs * len(batches)
                 set_rate(state.optimiser, one_cycle(passed, total, recipe.lr, recipe.pct_start))
 
-                if recipe.augment == "none":
-                    view = augment.plain(images)
-                else:
-                    view = (augment.weak if recipe.augment == "light" else augment.strong)(images, generator)
                 with precision.autocast():
                     # A smaller last batch would be compiled anew; eagerly it costs less.
-                    run = compiled if len(images) == full else model
-                    logits = run(view.contiguous(memory_format=torch.channels_last))
+                    logits = (compiled if len(view) == full else model)(view)
                 left = n_learned - state.step * full * here.world
-                weight, factor = _true_images(len(images), left, here)
+                weight, factor = _true_images(len(view), left, here)
                 mask = None if state.selected is None else state.selected[index]
                 loss = objective(logits.float(), targets, mask=mask, example_weight=weight) * factor
 
@@ -228,6 +227,14 @@ def fit(
             _save(state, checkpoint, here, after=0.0 if last else recipe.checkpoint_seconds)
     here.wait()
     return _result(state, lam, out)
+
+
+def _view(recipe: Recipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
+    """What the network learns from in a step, in the place of the images as they are."""
+    if recipe.augment == "none":
+        return augment.plain(images)
+    generator = step_generator(recipe.seed, epoch, step, rank)
+    return (augment.weak if recipe.augment == "light" else augment.strong)(images, generator)
 
 
 def _record(
