@@ -66,7 +66,7 @@ def types_on(device):
 
 def losses_on(device):
     if torch.device(device).type == "cuda" or INTERPRETED:
-        return "propml", "bce", "asl"
+        return "propml", "bce", "asl", "power"
     return ("propml", "bce") if compiled_rows.library() is None else ("propml", "bce", "power")
 
 

@@ -25,7 +25,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 CPU_TYPES = (torch.float32, torch.bfloat16)
-GPU_LOSSES = (plain.propml, plain.bce, plain.asl)
+GPU_LOSSES = (plain.propml, plain.bce, plain.asl, plain.power)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
 

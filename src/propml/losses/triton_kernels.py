@@ -20,6 +20,8 @@ NUMBERS = ["logit_stride", "candidate_stride", "mask_stride", "n_rows", "n_label
 PROPML = tl.constexpr(0)
 BCE = tl.constexpr(1)
 ASL = tl.constexpr(2)
+POWER = tl.constexpr(3)
+TINY_ORDER = tl.constexpr(1e-3)  # below it the power mean is the geometric one to float precision
 # Below this a set's sum of probabilities is taken relative to its largest one: float32 ends at 1e-38.
 TINY = tl.constexpr(1e-20)
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -71,7 +73,7 @@ def read_entries(
     weight = 1.0
     if label_weight is not None:
         weight = tl.load(label_weight + column, mask=inside, other=0.0).to(tl.float32)
-        if KIND == PROPML:
+        if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
             positive = positive & (weight > 0)
     read = inside
     if ONLY_SET:
@@ -169,6 +171,38 @@ def candidate_terms(z, p, q, small, KIND: tl.constexpr, GAMMA: tl.constexpr, DET
 
 
 @triton.jit
+def row_orders(order_rows, order, row, present, ORDER_STRIDE: tl.constexpr):
+    """The order of the power mean of a row; 0 where it is the geometric one."""
+    orders = tl.zeros_like(row).to(tl.float32) + order
+    if order_rows is not None:
+        orders = tl.load(order_rows + row * ORDER_STRIDE, mask=present, other=0.0).to(tl.float32)
+    return tl.where(orders < TINY_ORDER, 0.0, orders)
+
+
+@triton.jit
+def share_of_set(z, p, q, small, shift, order, KIND: tl.constexpr):
+    """What an entry adds to its set's sum: p, or its power, relative to exp(shift)."""
+    if KIND == POWER:
+        share = exp(order * (tl.minimum(z, 0.0) - small - shift))
+    else:
+        share = exp(tl.minimum(z, 0.0) - shift) * tl.maximum(p, q)
+    return share
+
+
+@triton.jit
+def power_term(found, shift, size, geometric, order):
+    """The power mean's log by its strength, and the factor of its slopes; 0 where the set is empty."""
+    empty = found == 0
+    safe = tl.where(empty, 1.0, found)
+    log_size = tl.log(tl.where(size > 0, size, 1.0))
+    strength = exp((1.0 - order) * log_size)
+    relative = order * shift + tl.log(safe) - log_size
+    value = tl.where(order == 0, geometric, strength * relative / tl.where(order == 0, 1.0, order))
+    factor = tl.where(order == 0, 1.0, strength / safe)
+    return tl.where(empty, 0.0, value), tl.where(empty, 0.0, factor)
+
+
+@triton.jit
 def set_term(found, shift, heaviest):
     """The weighted log of the set's sum, and the factor of its slopes; 0 where the set is empty."""
     empty = found == 0
@@ -180,10 +214,10 @@ def set_term(found, shift, heaviest):
 
 @triton.jit(do_not_specialize=NUMBERS)
 def short_rows(
-    logits, candidates, known, mask, label_weight, lam_rows, example_weight, values, stats, gradient,
-    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, scale,
+    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
+    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
-    WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
+    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
     GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Values, and where asked for statistics and gradient, of ROWS rows of at most BLOCK labels."""
@@ -202,7 +236,16 @@ def short_rows(
     total = excluded_factor * tl.sum(tl.where(positive, 0.0, value * weight), axis=1)
     share = tl.where(positive, slope * weight, 0.0)
     push = slope * weight - share  # rather than select once more: masks do not stay in registers
-    if KIND == PROPML:
+    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
+        orders = tl.full([ROWS], 1.0, tl.float32)
+        size = tl.full([ROWS], 1.0, tl.float32)
+        geometric = tl.zeros([ROWS], tl.float32)
+        if KIND == POWER:
+            orders = row_orders(order_rows, order, rows, present, ORDER_STRIDE)
+            log_p = tl.minimum(z, 0.0) - small
+            size = tl.sum(tl.where(positive, weight, 0.0), axis=1)
+            geometric = tl.sum(tl.where(positive, log_p * weight, 0.0), axis=1)
+            share = tl.where(positive, exp(orders[:, None] * log_p) * weight, 0.0)
         found = tl.sum(share, axis=1)
         pull = share * q
         shift = tl.zeros([ROWS], tl.float32)
@@ -212,13 +255,17 @@ def short_rows(
             p, q, small = logistic(z)
             top = tl.max(tl.where(positive, tl.minimum(z, 0.0), LOWEST), axis=1)
             shift = tl.where(top > LOWEST, top, 0.0)
-            share = tl.where(positive, exp(tl.minimum(z, 0.0) - shift[:, None]) * tl.maximum(p, q) * weight, 0.0)
+            share = share_of_set(z, p, q, small, shift[:, None], orders[:, None], KIND)
+            share = tl.where(positive, share * weight, 0.0)
             found = tl.sum(share, axis=1)
             pull = share * q
-        heaviest = tl.full([ROWS], 1.0, tl.float32)
-        if label_weight is not None:
-            heaviest = tl.max(tl.where(positive, weight, 0.0), axis=1)
-        found_value, set_factor = set_term(found, shift, heaviest)
+        if KIND == POWER:
+            found_value, set_factor = power_term(found, shift, size, geometric, orders)
+        else:
+            heaviest = tl.full([ROWS], 1.0, tl.float32)
+            if label_weight is not None:
+                heaviest = tl.max(tl.where(positive, weight, 0.0), axis=1)
+            found_value, set_factor = set_term(found, shift, heaviest)
         total -= factor * found_value
         if stats is not None:
             tl.store(stats + rows, shift, mask=present)
@@ -236,10 +283,10 @@ def short_rows(
 
 @triton.jit(do_not_specialize=NUMBERS)
 def long_rows(
-    logits, candidates, known, mask, label_weight, lam_rows, example_weight, values, stats, gradient,
-    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, scale,
+    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
+    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
-    WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
+    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
     GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The same for one row of any length (ROWS is 1), BLOCK labels at a time."""
@@ -252,7 +299,11 @@ def long_rows(
     # One sum per lane: the lanes are added up once, after the walk.
     excluded = tl.zeros([BLOCK], tl.float32)
     found_lanes = tl.zeros([BLOCK], tl.float32)
-    heaviest_lanes = tl.zeros([BLOCK], tl.float32)
+    heaviest_lanes = tl.zeros([BLOCK], tl.float32)  # of the power mean: the size of the set
+    geometric_lanes = tl.zeros([BLOCK], tl.float32)
+    orders = 1.0
+    if KIND == POWER:
+        orders = row_orders(order_rows, order, row, row < n_rows, ORDER_STRIDE)
     for start in range(0, end, BLOCK):
         column = start + tl.arange(0, BLOCK)
         inside = column < end
@@ -265,6 +316,11 @@ def long_rows(
             found_lanes += tl.where(positive, p * weight, 0.0)
             if label_weight is not None:
                 heaviest_lanes = tl.maximum(heaviest_lanes, tl.where(positive, weight, 0.0))
+        elif KIND == POWER:
+            log_p = tl.minimum(z, 0.0) - small
+            found_lanes += tl.where(positive, exp(orders * log_p) * weight, 0.0)
+            heaviest_lanes += tl.where(positive, weight, 0.0)
+            geometric_lanes += tl.where(positive, log_p * weight, 0.0)
         else:
             value, pull = candidate_terms(z, p, q, small, KIND, GAMMA_POSITIVE, DETACHED)
             found_lanes += tl.where(positive, value * weight, 0.0)
@@ -273,7 +329,7 @@ def long_rows(
             tl.store(gradient + row * end + column, slope, mask=inside)
     total = excluded_factor * tl.sum(excluded)
     found = tl.sum(found_lanes)
-    if KIND == PROPML:
+    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
         shift = 0.0
         if found < TINY:  # the set is empty, or all of its probabilities are tiny: a running maximum per lane
             top_lanes = tl.full([BLOCK], LOWEST, tl.float32)
@@ -284,16 +340,19 @@ def long_rows(
                 z, positive, weight = read_entries(source, row, column, inside, KIND, PACKED, UNKNOWN, ALIGN, True)
                 p, q, small = logistic(z)
                 higher = tl.maximum(top_lanes, tl.where(positive, tl.minimum(z, 0.0), LOWEST))
-                share = tl.where(positive, exp(tl.minimum(z, 0.0) - higher) * tl.maximum(p, q) * weight, 0.0)
-                found_lanes = found_lanes * exp(top_lanes - higher) + share
+                share = share_of_set(z, p, q, small, higher, orders, KIND)
+                found_lanes = found_lanes * exp(orders * (top_lanes - higher)) + tl.where(positive, share * weight, 0.0)
                 top_lanes = higher
             top = tl.max(top_lanes)
             shift = tl.where(top > LOWEST, top, 0.0)
-            found = tl.sum(found_lanes * exp(top_lanes - top))
-        heaviest = 1.0
-        if label_weight is not None:
-            heaviest = tl.max(heaviest_lanes)
-        found_value, pull = set_term(found, shift, heaviest)
+            found = tl.sum(found_lanes * exp(orders * (top_lanes - top)))
+        if KIND == POWER:
+            found_value, pull = power_term(found, shift, tl.sum(heaviest_lanes), tl.sum(geometric_lanes), orders)
+        else:
+            heaviest = 1.0
+            if label_weight is not None:
+                heaviest = tl.max(heaviest_lanes)
+            found_value, pull = set_term(found, shift, heaviest)
         total -= factor * found_value
         if stats is not None:
             tl.store(stats + row, shift)
@@ -305,7 +364,7 @@ def long_rows(
                 inside = column < end
                 z, positive, weight = read_entries(source, row, column, inside, KIND, PACKED, UNKNOWN, ALIGN, True)
                 p, q, small = logistic(z)
-                share = exp(tl.minimum(z, 0.0) - shift) * tl.maximum(p, q) * weight
+                share = share_of_set(z, p, q, small, shift, orders, KIND) * weight
                 tl.store(gradient + row * end + column, -(factor * pull) * (share * q), mask=positive)
     else:
         total += factor * found
@@ -314,10 +373,10 @@ def long_rows(
 
 @triton.jit(do_not_specialize=NUMBERS)
 def slopes(
-    logits, candidates, known, mask, label_weight, lam_rows, example_weight, grad_output, stats, gradient,
-    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, scale,
+    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, grad_output, stats, gradient,
+    logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
-    WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
+    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
     GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The gradient of ROWS rows and BLOCK labels, from the statistics of the rows and the gradient on their values."""
@@ -335,7 +394,13 @@ def slopes(
     p, q, small = logistic(z)
     _, slope = excluded_terms(z, p, q, small, KIND, GAMMA_NEGATIVE, CLIP, DETACHED)
     push = tl.where(positive, 0.0, slope * weight)
-    if KIND == PROPML:
+    if KIND == POWER:
+        orders = row_orders(order_rows, order, rows, present, ORDER_STRIDE)
+        shift = tl.load(stats + rows, mask=present, other=0.0)
+        factor *= tl.load(stats + n_rows + rows, mask=present, other=0.0)
+        above = tl.where(positive, tl.minimum(z, 0.0) - small - shift[:, None], 0.0)
+        pull = tl.where(positive, exp(orders[:, None] * above) * q * weight, 0.0)
+    elif KIND == PROPML:
         shift = tl.load(stats + rows, mask=present, other=0.0)
         factor *= tl.load(stats + n_rows + rows, mask=present, other=0.0)
         share = p

@@ -13,6 +13,8 @@ from propml.losses import plain
 from propml.losses import triton_kernels as kernels
 from propml.losses.rows import KINDS, Rows
 
+ASL, POWER = KINDS[plain.asl], KINDS[plain.power]
+SETS = (KINDS[plain.propml], POWER)  # losses of which a row's candidates share one term
 FEW_ROWS = 4096  # fewer programs than these, each walking along a row, leave much of a GPU idle
 
 
@@ -88,7 +90,7 @@ def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple
     n_rows = len(rows.logits)
     values = rows.logits.new_empty(n_rows, dtype=torch.float32)
     stats = None
-    if rows.kind == KINDS[plain.propml]:
+    if rows.kind in SETS:
         stats = rows.logits.new_empty((2, n_rows), dtype=torch.float32)
     _forward(rows, scale, values, stats, None, tile)
     return values, stats
@@ -142,9 +144,13 @@ def _forward(
 
 def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
     """What decides how rows are launched, but for their number; ``None`` with weights, masks or a λ per row."""
-    logits, marks, known, mask, label_weight, lam_rows, _, example_weight, focus, kind, packed, _ = rows
+    logits, marks, known, mask, label_weight, lam_rows, _, example_weight, focus, kind, packed, order_rows = rows
     if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
         return None
+    if kind == POWER:
+        if order_rows is not None:
+            return None
+        focus = []  # the order is no constant of the kernel
     types = (logits.dtype, marks.dtype, logits.device, stats is None, None if slopes is None else slopes.dtype)
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
@@ -155,8 +161,8 @@ def _launched_again(plan: Plan, rows: Rows, scale: float, outputs: tuple[Tensor,
     if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
         return False
     n_rows = len(logits)
-    numbers = (*plan.strides, n_rows, plan.labels, rows.lam, scale)
-    arguments = (logits, marks, None, None, None, None, None, *outputs, *numbers, *plan.constants)
+    numbers = (*plan.strides, n_rows, plan.labels, rows.lam, _order(rows), scale)
+    arguments = (logits, marks, None, None, None, None, None, None, *outputs, *numbers, *plan.constants)
     _start(plan.compiled, (-(-n_rows // plan.tile_rows), 1, 1), arguments, logits.device)
     return True
 
@@ -171,12 +177,12 @@ def _launch(
     tile: Tile,
 ) -> Plan | None:
     """Launch a kernel on rows; the same launch can be repeated by the plan, if there is one."""
-    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, _ = rows
+    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, order_rows = rows
     n_rows, n_labels = logits.shape
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)
     align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
-    pointers = (logits, marks, known, mask, label_weight, lam_rows, example_weight, *outputs)
+    pointers = (logits, marks, known, mask, label_weight, lam_rows, order_rows, example_weight, *outputs)
     strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
     constants = (
         kind,
@@ -184,15 +190,21 @@ def _launch(
         known is not None or mask is not None or not (packed or marks.dtype == torch.uint8),
         align,
         0 if lam_rows is None else lam_rows.stride(0),
+        0 if order_rows is None else order_rows.stride(0),
         0 if example_weight is None else example_weight.stride(0),
         value_stride,
-        *(focus or (0.0, 0.0, 0.0, 0.0)),
+        *(focus if kind == ASL else (0.0, 0.0, 0.0, 0.0)),
         tile.rows,
         tile.block,
     )
     lengths = (*strides, n_rows, n_labels // align)
-    compiled = _run(kernel, grid, tile.warps, pointers, lengths, (lam, scale), constants)
+    compiled = _run(kernel, grid, tile.warps, pointers, lengths, (lam, _order(rows), scale), constants)
     return None if compiled is None else Plan(compiled, tile.rows, strides, n_labels // align, constants)
+
+
+def _order(rows: Rows) -> float:
+    """Of the power mean, where it is one for all rows."""
+    return rows.focus[0] if rows.kind == POWER and rows.order_rows is None else 1.0
 
 
 def _run(
