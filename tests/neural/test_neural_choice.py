@@ -212,14 +212,43 @@ def test_an_expert_that_knows_is_heard_more_than_one_that_guesses():
     rng = np.random.default_rng(0)
     states = (rng.random((200, 5)) < 0.4).astype(np.int8)
     knows, guesses = states + 0.3 * rng.normal(size=states.shape), rng.normal(size=states.shape)
-    shares = choose_shares([expert(guesses), expert(knows)], states, average_precision_loss)
+    shares = choose_shares([expert(guesses), expert(knows)], None, states, average_precision_loss)
     assert shares[1] > 0.8
     assert sum(shares) == pytest.approx(1)
 
 
+def opinions(*errors, n=400):
+    """Opinions with so much noise each, all of it their own, and the candidates that they are about."""
+    rng = np.random.default_rng(1)
+    states = (rng.random((n, 6)) < 0.4).astype(np.int8)
+    return states, [expert(states + error * rng.normal(size=states.shape)) for error in errors]
+
+
+def test_networks_that_are_no_better_than_the_linear_model_are_not_heard():
+    states, (network, other, linear) = opinions(0.5, 0.6, 0.5)
+    assert choose_shares([network, other], linear, states, average_precision_loss) == [0.0, 0.0, 1.0]
+    together = choose_shares([network, other, linear], None, states, average_precision_loss)
+    assert min(together) > 0  # though an average would predict candidates better: their errors differ
+
+
+def test_one_network_that_wins_alone_brings_the_others_in():
+    states, (network, other, linear) = opinions(0.3, 0.5, 0.5)
+    shares = choose_shares([network, other], linear, states, average_precision_loss)
+    assert shares[0] > 0.4
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_rows_that_do_not_count_do_not_speak_for_networks():
+    states, (network, linear) = opinions(0.3, 0.5)
+    network.held[:200] = opinions(2.0)[1][0].held[:200]  # good on the second half only
+    first, second = np.repeat([1.0, 0.0], 200), np.repeat([0.0, 1.0], 200)
+    assert choose_shares([network], linear, states, average_precision_loss, first) == [0.0, 1.0]
+    assert choose_shares([network], linear, states, average_precision_loss, second)[0] > 0.5
+
+
 def test_without_held_out_rows_everyone_is_heard_alike():
     nothing = np.full((4, 2), np.nan)
-    shares = choose_shares([expert(nothing), expert(nothing)], np.ones((4, 2), np.int8), average_precision_loss)
+    shares = choose_shares([expert(nothing), expert(nothing)], None, np.ones((4, 2), np.int8), average_precision_loss)
     assert shares == [0.5, 0.5]
 
 

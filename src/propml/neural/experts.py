@@ -22,6 +22,8 @@ from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
 from propml.neural.training import Fold, Loss
 
+SURE = 2.0  # standard errors of a difference that is taken for one
+
 
 @dataclass(frozen=True)
 class Expert:
@@ -154,7 +156,8 @@ def linear_held(X: Any, states: np.ndarray, fold: Fold, weight: np.ndarray | Non
 
 
 def choose_shares(
-    experts: Sequence[Expert],
+    networks: Sequence[Expert],
+    linear: Expert | None,
     states: np.ndarray,
     criterion: Criterion,
     weight: np.ndarray | None = None,
@@ -162,11 +165,15 @@ def choose_shares(
     rounds: int = 20,
     most_rows: int = 5000,
 ) -> list[float]:
-    """How much each expert is heard: the shares, summing to one, with which held-out candidates are predicted best.
+    """How much each expert is heard, the linear one last: shares that sum to one.
 
-    Greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose opinion,
-    added to the sum so far, does best.
+    An average predicts candidates better than each of its parts, and the false ones among them too. So what speaks for
+    networks is one that wins alone: where none is better than the linear model on held-out candidates, by two standard
+    errors, the linear model stays alone. Otherwise the shares are those with which held-out candidates are predicted
+    best, found by greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose
+    opinion, added to the sum so far, does best.
     """
+    experts = [*networks, *([] if linear is None else [linear])]
     seen = np.flatnonzero(np.isfinite(experts[0].held[:, 0]))
     if len(experts) == 1 or len(seen) == 0:
         return [1 / len(experts)] * len(experts)
@@ -175,6 +182,9 @@ def choose_shares(
     candidates = torch.from_numpy(states[rows])
     counted = torch.ones(len(rows)) if weight is None else torch.from_numpy(weight[rows]).float()
     counted = counted / counted.sum().clamp(min=1e-12)
+    alone = [criterion(opinion, candidates).float() for opinion in opinions]
+    if linear is not None and not any(_is_surely_less(values, alone[-1], counted) for values in alone[:-1]):
+        return [0.0] * len(networks) + [1.0]
     picked = np.zeros(len(experts))
     total = torch.zeros_like(opinions[0])
     for _ in range(rounds):
@@ -183,6 +193,14 @@ def choose_shares(
         picked[best] += 1
         total = total + opinions[best]
     return [float(share) for share in picked / rounds]
+
+
+def _is_surely_less(values: Tensor, others: Tensor, counted: Tensor) -> bool:
+    """Whether the mean of the first is less than that of the others, row by row, by more than chance explains."""
+    gain = others - values
+    mean = gain @ counted
+    error = ((gain - mean) ** 2 @ counted**2).sqrt()
+    return bool(mean > SURE * error)
 
 
 def _standard(held: np.ndarray) -> Standard:

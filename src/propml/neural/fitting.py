@@ -119,7 +119,7 @@ def fit_ensemble(
     scaled = scaler.transform(X)
     features = sp.csr_array(scaled) if sp.issparse(scaled) else scaled
     has_partner = plan.linear and min(X.shape) <= LARGEST_SYSTEM
-    linear = [linear_expert(features, states, folds, weight)] if has_partner else []
+    linear = linear_expert(features, states, folds, weight) if has_partner else None
     rows, candidates = make_rows(scaled, plan.device), torch.as_tensor(states, device=plan.device)
     training: dict[str, Any] = {
         "seeds": plan.seeds,
@@ -142,8 +142,8 @@ def fit_ensemble(
     networks, fleets = train_networks(
         plan.choices, rows, candidates, folds, targets=targets, start=plan.start, **training
     )
-    experts = [*networks, *linear]
-    shares = choose_shares(experts, states, plan.criterion, weight)
+    shares = choose_shares(networks, linear, states, plan.criterion, weight)
+    experts = networks if linear is None else [*networks, linear]
     heard = [(expert, share) for expert, share in zip(experts, shares, strict=True) if share > 0]
     opinion = sum(share * expert.held for expert, share in heard)
     assert isinstance(opinion, np.ndarray)
