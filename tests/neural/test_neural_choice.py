@@ -227,7 +227,7 @@ def opinions(*errors, n=400):
 def test_networks_that_are_no_better_than_the_linear_model_are_not_heard():
     states, (network, other, linear) = opinions(0.5, 0.6, 0.5)
     assert choose_shares([network, other], linear, states, average_precision_loss) == [0.0, 0.0, 1.0]
-    together = choose_shares([network, other, linear], None, states, average_precision_loss)
+    together = choose_shares([network, other], linear, states, average_precision_loss, may_stay_linear=False)
     assert min(together) > 0  # though an average would predict candidates better: their errors differ
 
 

@@ -36,7 +36,7 @@ def default_auditor(n_rows: int, random_state: int, verbose: bool) -> Any:
 
     epochs: Any = 30 if n_rows < FEW_ROWS else "auto"
     return ProPMLClassifier(
-        hidden=(256,), order=0.5, refine=False, epochs=epochs, random_state=random_state, verbose=verbose
+        hidden=(256,), order=0.5, linear=True, refine=False, epochs=epochs, random_state=random_state, verbose=verbose
     )
 
 

@@ -14,7 +14,7 @@ Deviations from the paper, whose tabular network is described in one line (two h
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout), each with
   the power mean of order 0.5 and with a ranking loss, are averaged with a linear partner, with shares found on held-out
-  candidates.
+  candidates; or the linear partner is heard alone, where no network beats it there.
 * Where rows are many for each feature, first models say how plausible each candidate is and the networks that are
   kept learn from that; see :mod:`propml.neural.refinement`.
 * The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
@@ -91,7 +91,8 @@ class ProPMLClassifier(CandidateClassifier):
     dropout, input_dropout : float
         ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
     linear : "auto" or bool
-        Whether a ridge regression on candidates is averaged in; "auto" means only with ``loss="power"``.
+        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"``; and where no
+        network by itself predicts held-out candidates better, beyond doubt, it is heard alone.
     refine : "auto" or bool
         Whether first models are trained to say how plausible each candidate is, and the networks that are kept learn
         from that (:func:`propml.losses.refined_loss`); "auto" means with ``loss="power"`` and ``lam="auto"`` where
@@ -245,6 +246,7 @@ class ProPMLClassifier(CandidateClassifier):
             get_criterion(self.criterion),
             [1 + seed * 97 + i for i in range(self._positive_int("n_models", self.n_models))],
             self.loss == "power" if self.linear == "auto" else bool(self.linear),
+            self.linear == "auto",
             self._device(),
             self._networks if self._goes_on() else None,
             first,

@@ -162,6 +162,7 @@ def choose_shares(
     criterion: Criterion,
     weight: np.ndarray | None = None,
     *,
+    may_stay_linear: bool = True,
     rounds: int = 20,
     most_rows: int = 5000,
 ) -> list[float]:
@@ -169,9 +170,9 @@ def choose_shares(
 
     An average predicts candidates better than each of its parts, and the false ones among them too. So what speaks for
     networks is one that wins alone: where none is better than the linear model on held-out candidates, by two standard
-    errors, the linear model stays alone. Otherwise the shares are those with which held-out candidates are predicted
-    best, found by greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert joins whose
-    opinion, added to the sum so far, does best.
+    errors, that stays alone (with ``may_stay_linear``). Otherwise the shares are those with which held-out candidates
+    are predicted best, found by greedy selection with replacement (Caruana et al., ICML 2004): in each round the expert
+    joins whose opinion, added to the sum so far, does best.
     """
     experts = [*networks, *([] if linear is None else [linear])]
     seen = np.flatnonzero(np.isfinite(experts[0].held[:, 0]))
@@ -182,9 +183,10 @@ def choose_shares(
     candidates = torch.from_numpy(states[rows])
     counted = torch.ones(len(rows)) if weight is None else torch.from_numpy(weight[rows]).float()
     counted = counted / counted.sum().clamp(min=1e-12)
-    alone = [criterion(opinion, candidates).float() for opinion in opinions]
-    if linear is not None and not any(_is_surely_less(values, alone[-1], counted) for values in alone[:-1]):
-        return [0.0] * len(networks) + [1.0]
+    if linear is not None and may_stay_linear:
+        *alone, by_linear = [criterion(opinion, candidates).float() for opinion in opinions]
+        if not any(_is_surely_less(values, by_linear, counted) for values in alone):
+            return [0.0] * len(networks) + [1.0]
     picked = np.zeros(len(experts))
     total = torch.zeros_like(opinions[0])
     for _ in range(rounds):

@@ -40,6 +40,8 @@ class Plan:
         the candidates.
     linear : bool
         Whether a linear partner is heard too.
+    may_stay_linear : bool
+        Whether it is heard alone where no network beats it.
     start : mapping, optional
         Networks to go on from, by the name of their choice.
     """
@@ -48,6 +50,7 @@ class Plan:
     criterion: Criterion
     seeds: Sequence[int]
     linear: bool
+    may_stay_linear: bool
     device: torch.device
     start: Mapping[str, nn.Module] | None = None
     first: Sequence[Choice] = ()
@@ -142,7 +145,7 @@ def fit_ensemble(
     networks, fleets = train_networks(
         plan.choices, rows, candidates, folds, targets=targets, start=plan.start, **training
     )
-    shares = choose_shares(networks, linear, states, plan.criterion, weight)
+    shares = choose_shares(networks, linear, states, plan.criterion, weight, may_stay_linear=plan.may_stay_linear)
     experts = networks if linear is None else [*networks, linear]
     heard = [(expert, share) for expert, share in zip(experts, shares, strict=True) if share > 0]
     opinion = sum(share * expert.held for expert, share in heard)
