@@ -1,7 +1,8 @@
-"""What all tests share: one torch thread per worker, the folder of real datasets and a browser where there is one."""
+"""What all tests share: one torch thread per worker, the folder of real datasets, a browser and a Ray cluster."""
 
 import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -38,3 +39,26 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def ray_nodes():
+    """``with ray_nodes(folder, NAME="value") as cluster``: two nodes of one CPU; workers import from the folder."""
+
+    @contextmanager
+    def started(folder: Path, **environment: str):
+        import ray
+        from ray.cluster_utils import Cluster
+
+        before = dict(os.environ)
+        os.environ.update(PYTHONPATH=str(folder), RAY_USAGE_STATS_ENABLED="0", **environment)
+        arguments = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+        nodes = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
+        nodes.add_node(**arguments)
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+
+    return started

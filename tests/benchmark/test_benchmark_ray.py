@@ -14,14 +14,12 @@ import fake_cells
 import pytest
 import ray
 from fake_cells import cell
-from ray.cluster_utils import Cluster
 
 from propml.benchmark.ray_executor import RayCluster
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 
 HERE = Path(__file__).parent
-STORE = 80 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +28,10 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cluster(log):
-    """Two nodes with one CPU each; workers find the fake cells."""
-    before = dict(os.environ)
-    os.environ.update(PYTHONPATH=str(HERE), RAY_USAGE_STATS_ENABLED="0", FAKE_CELLS=str(log))
-    arguments = {"num_cpus": 1, "object_store_memory": STORE}
-    nodes = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
-    nodes.add_node(**arguments)
-    yield nodes
-    ray.shutdown()
-    nodes.shutdown()
-    os.environ.clear()
-    os.environ.update(before)
+def cluster(ray_nodes, log):
+    """Two nodes, whose workers find the fake cells."""
+    with ray_nodes(HERE, FAKE_CELLS=str(log)) as nodes:
+        yield nodes
 
 
 def where(cell):

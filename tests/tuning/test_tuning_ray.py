@@ -1,6 +1,5 @@
 """The search on a real Ray cluster of two nodes on this machine, whose workers are killed."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 import ray
 import ray.tune
 from fake_tasks import Cliff, Hill, KilledOnce, Thirsty
-from ray.cluster_utils import Cluster
 
 from propml.datasets import digits_mosaic
 from propml.tuning import ray_search
@@ -17,22 +15,13 @@ from propml.tuning.search import Limits, run_search, search, study_of
 from propml.tuning.trials import Desk
 
 HERE = Path(__file__).parent
-STORE = 80 * 2**20
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Two nodes with one CPU each; workers find the fake tasks."""
-    before = dict(os.environ)
-    os.environ.update(PYTHONPATH=str(HERE), RAY_USAGE_STATS_ENABLED="0")
-    arguments = {"num_cpus": 1, "object_store_memory": STORE}
-    nodes = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
-    nodes.add_node(**arguments)
-    yield nodes
-    ray.shutdown()
-    nodes.shutdown()
-    os.environ.clear()
-    os.environ.update(before)
+def cluster(ray_nodes):
+    """Two nodes, whose workers find the fake tasks."""
+    with ray_nodes(HERE) as nodes:
+        yield nodes
 
 
 def test_a_killed_worker_s_trial_goes_on_from_its_checkpoint_and_networks_run(cluster, tmp_path):
