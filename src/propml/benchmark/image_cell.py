@@ -192,7 +192,8 @@ def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
     if not recipe.chooses_lam:
         return {}
     found = json.loads((run / "lam.json").read_text(encoding="utf-8"))
-    tried = [{"lam": each["lam"], "worth": each["worth"], **each["held_out"]} for each in found["tried"]]
+    told = ("lam", "worth", "behind", "error")
+    tried = [{name: each[name] for name in told if name in each} | each["held_out"] for each in found["tried"]]
     return {"lam": found["lam"], "tried": tried}
 
 

@@ -19,7 +19,7 @@ from propml.vision.precision import Precision
 from propml.vision.recipe import Recipe
 from propml.vision.training_data import TrainingData
 
-__all__ = ["Judge", "judge_by_candidates", "judge_by_truth", "score_images"]
+__all__ = ["Judge", "candidate_precisions", "judge_by_candidates", "judge_by_truth", "score_images"]
 
 View = Callable[[Tensor, int], Tensor]
 
@@ -65,27 +65,40 @@ def judge_by_truth(truth: Any, logits: Tensor) -> dict[str, float]:
 
 
 def judge_by_candidates(candidates: Tensor, logits: Tensor) -> dict[str, float]:
-    """Two average precisions with candidates in the place of true labels; fractions.
+    """Both means of :func:`candidate_precisions`; fractions, 0 where nothing can be ranked."""
+    found = {name: candidate_precisions(candidates, logits, name) for name in ("mAP", "average_precision")}
+    return {name: float(own.mean()) if len(own) else 0.0 for name, own in found.items()}
 
-    ``mAP`` is the mean over classes of how well each ranks the images, ``average_precision`` the mean over images of
-    how well each ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a
-    candidate with probability ρ + (1 − ρ) P(true), which rises with P(true).
+
+def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> Tensor:
+    """Average precisions with candidates in the place of true labels, which a criterion is the mean of.
+
+    For ``"mAP"`` there is one per class: how well it ranks the images; for ``"average_precision"`` one per image: how
+    well it ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a candidate
+    with probability ρ + (1 − ρ) P(true), which rises with P(true).
 
     Parameters
     ----------
     candidates : Tensor, shape (n_images, n_labels)
         1 candidate, 0 excluded, -1 unknown.
     logits : Tensor, same shape
+    criterion : {"mAP", "average_precision"}
+
+    Returns
+    -------
+    Tensor
+        Of the classes or images that have both a candidate and an excluded entry.
+
+    Examples
+    --------
+    >>> candidates, logits = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([[3.0, 2.0, 1.0]] * 2)
+    >>> candidate_precisions(candidates, logits, "average_precision")  # (1/1 + 2/3) / 2; the second ranks nothing
+    tensor([0.8333])
     """
-    return {"mAP": _mean_precision(logits.T, candidates.T), "average_precision": _mean_precision(logits, candidates)}
-
-
-def _mean_precision(logits: Tensor, candidates: Tensor) -> float:
-    """Over the rows that have both a candidate and an excluded entry; 0 where there is none."""
+    if criterion == "mAP":
+        candidates, logits = candidates.T, logits.T
     ranked = (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
-    if not ranked.any():
-        return 0.0
-    return float((1 - average_precision_loss(logits[ranked], candidates[ranked])).mean())
+    return 1 - average_precision_loss(logits[ranked], candidates[ranked])
 
 
 class Judge:

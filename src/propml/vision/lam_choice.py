@@ -3,14 +3,20 @@
 The values lie around the balanced λ, at which an average image's excluded labels are pushed as hard as its candidates
 are pulled (:func:`propml.neural.balance.balanced_lam`). They reach further up than those for tables: flips that do not
 depend on the image make candidate sets large and mostly false, and the excluded labels are what is sure.
+
+Short runs favour small λ, at which all candidates are learned, the false ones by heart: that takes time and harms late.
+So where held-out candidates cannot tell some λ apart, the one that long runs on photographs do best with is taken.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from propml.benchmark.durable import write_whole
 from propml.neural.balance import balanced_lam
@@ -21,6 +27,7 @@ __all__ = ["choose_lam", "lams_to_try"]
 
 # Multiples of the balanced λ.
 FACTORS = (1 / 3, 1.0, 3.0, 9.0)
+TYPICAL = 3.0  # the one to take where nothing speaks against it
 
 
 def lams_to_try(candidates: Candidates, recipe: Recipe) -> list[float]:
@@ -43,12 +50,14 @@ def choose_lam(
     *,
     writes: bool = True,
 ) -> float:
-    """The λ of the highest worth; what was tried is kept in a JSON file, from which a later start reads it.
+    """Try all λ and take one; what was tried is kept in a JSON file, from which a later start reads it.
 
     Parameters
     ----------
     try_lam : callable
-        ``try_lam(lam)`` trains for a while and returns at least ``"worth"``.
+        ``try_lam(lam)`` trains for a while and returns at least ``"worth"``, and ``"precisions"`` where the worth is
+        the mean of these. With them all λ are equals that are not behind the best one by more than the standard error
+        of that difference, and the equal that is nearest to the typical one is taken; without them, the best one.
     path : Path
         Of the JSON file.
     writes : bool
@@ -58,7 +67,29 @@ def choose_lam(
         return float(json.loads(path.read_text(encoding="utf-8"))["lam"])
     tried = [{"lam": lam, **try_lam(lam)} for lam in lams_to_try(candidates, recipe)]
     best = max(tried, key=lambda entry: entry["worth"])
+    chosen = _nearest_equal(tried, best) if "precisions" in best else best
     if writes:
-        kept = {"lam": best["lam"], "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
+        shown = [{name: value for name, value in entry.items() if name != "precisions"} for entry in tried]
+        kept = {"lam": chosen["lam"], "select": recipe.select, "criterion": recipe.criterion, "tried": shown}
         write_whole(path, (json.dumps(kept, indent=1) + "\n").encode())
-    return float(best["lam"])
+    return float(chosen["lam"])
+
+
+def _nearest_equal(tried: list[dict[str, Any]], best: dict[str, Any]) -> dict[str, Any]:
+    """Of those that are as good as the best one, the nearest to the typical λ; notes how far each is behind."""
+    for entry in tried:
+        entry["behind"], entry["error"] = _behind(best["precisions"], entry["precisions"])
+    equals = [
+        (abs(math.log(factor / TYPICAL)), entry["behind"], entry)
+        for factor, entry in zip(FACTORS, tried, strict=True)
+        if entry["behind"] <= entry["error"]
+    ]
+    return min(equals, key=lambda equal: equal[:2])[2]
+
+
+def _behind(best: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """Mean and standard error of the differences; one class, or none, tells nothing of the error."""
+    gap = np.asarray(best, dtype=np.float64) - other
+    if len(gap) < 2:
+        return float(gap.sum()), 0.0
+    return float(gap.mean()), float(gap.std(ddof=1) / len(gap) ** 0.5)

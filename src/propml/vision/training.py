@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,12 +24,12 @@ from propml.progress import progress_bar
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
-from propml.vision.checkpoint import TrainingState, save_network
+from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_layers import rewrite_for_compile
 from propml.vision.curves import TensorBoard, write_curves
 from propml.vision.distributed import Process, join_processes
 from propml.vision.ema import WeightAverage
-from propml.vision.evaluation import Judge
+from propml.vision.evaluation import Judge, candidate_precisions, score_images
 from propml.vision.image_cache import OnError
 from propml.vision.lam_choice import choose_lam
 from propml.vision.objective import make_objective
@@ -301,7 +302,7 @@ def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
 
 
 def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
-    """The recipe's λ; where that is "auto", the one whose short run is best on held-out candidates."""
+    """The recipe's λ; where that is "auto", the one that short runs and held-out candidates speak for."""
     if not recipe.chooses_lam:
         return 1.0 if recipe.lam == "auto" else float(recipe.lam)
     epochs = recipe.lam_epochs or max(1, round(recipe.epochs / 3))
@@ -316,7 +317,11 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
             folder.mkdir(parents=True, exist_ok=True)
         here.wait()
         found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
-        return {"worth": _worth(found, short), "held_out": found.held_out, "validation": found.metrics}
+        told = {"held_out": found.held_out, "validation": found.metrics}
+        if short.select == "oracle":
+            return {"worth": found.metrics["mAP"], **told}
+        precisions = _held_out_precisions(folder, split, short, here)
+        return {"worth": float(precisions.mean()) if len(precisions) else 0.0, "precisions": precisions, **told}
 
     lam = choose_lam(data.candidates, recipe, out / "lam.json", try_lam, writes=here.is_first)
     here.wait()
@@ -325,8 +330,15 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
     return lam
 
 
-def _worth(result: TrainingResult, recipe: Recipe) -> float:
-    return result.metrics["mAP"] if recipe.select == "oracle" else result.held_out[recipe.criterion]
+def _held_out_precisions(folder: Path, data: TrainingData, recipe: Recipe, here: Process) -> np.ndarray:
+    """What the criterion is the mean of, for the network that was selected in a folder; the same in every process."""
+    batches = data.held_out_batches(recipe, here)
+    assert batches is not None  # a recipe that chooses λ holds images out
+    precision = choose_precision(recipe.precision, here.device)
+    augment = make_augment(recipe, *normalisation(recipe.backbone), precision.dtype)
+    network = load_network(folder, here.device).network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    logits = score_images(network, batches, lambda images, step: augment.plain(images), precision, here)
+    return candidate_precisions(data.targets()[data.held_out], logits, recipe.criterion).numpy()
 
 
 def _save(state: TrainingState, path: Path, here: Process, *, after: float) -> None:
