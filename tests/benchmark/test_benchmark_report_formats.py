@@ -257,11 +257,21 @@ def test_files(report, tmp_path):
         tmp_path / "results-long.csv",
         tmp_path / "results-wide.csv",
     ]
-    with pytest.raises(ValueError, match="there is no format 'pdf'; choose from html, md, tex, csv"):
-        write_report(report, tmp_path, formats=["pdf"])
+    with pytest.raises(ValueError, match="there is no format 'doc'; choose from html, md, tex, csv, svg, png, pdf"):
+        write_report(report, tmp_path, formats=["doc"])
     with pytest.raises(ValueError, match="no format is given"):
         write_report(report, tmp_path, formats=[])
     assert FORMATS == ("html", "md", "tex", "csv")
+
+
+def test_every_figure_of_the_page_is_written_as_a_file(report, page, tmp_path):
+    files = write_report(report, tmp_path, formats=["png", "svg"])
+    assert len(files) == 2 * page.count("<figure")
+    assert len({path.name for path in files}) == len(files)
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files if path.suffix == ".png")
+    curves = [path for path in files if path.name == f"{report.sections[0].name}-noise-ours.svg"]
+    assert "<svg" in curves[0].read_text()
+    assert all(method in curves[0].read_text() for method in ("PML-NI", "ProPML"))
 
 
 def test_the_same_results_make_the_same_files(report, page):

@@ -64,7 +64,7 @@ def test_choices(results, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--formats", "pdf"), "there is no format 'pdf'; choose from html, md, tex, csv"),
+        (("--formats", "doc"), "there is no format 'doc'; choose from html, md, tex, csv, svg, png, pdf"),
         (("--formats", ","), "no format is given"),
         (("--experiment", "vision"), "there are no results of 'vision': the folder holds results of artificial, toy"),
         (("--paper", "imaginary"), "the paper has no experiment 'imaginary'"),

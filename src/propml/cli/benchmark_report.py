@@ -16,7 +16,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report, made if it is not there. Default: FOLDER/report.")
     ] = None,
-    formats: Annotated[str, typer.Option(help="What to write, separated by commas.")] = "html,md,tex,csv",
+    formats: Annotated[
+        str, typer.Option(help="What to write, separated by commas; svg, png or pdf: each figure.")
+    ] = "html,md,tex,csv",
     paper: Annotated[
         str | None,
         typer.Option(
