@@ -23,7 +23,7 @@ from propml.losses.rows import Problem
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 GPU_SHAPES = [(1024, 80), (65536, 1000), (16384, 10_000), (1024, 100_000)]
-CPU_SHAPES = [(256, 80), (1024, 80), (4096, 80), (1024, 1000), (8192, 1000), (512, 10_000), (64, 100_000)]
+CPU_SHAPES = [(16, 80), (256, 80), (1024, 80), (4096, 80), (1024, 1000), (8192, 1000), (512, 10_000), (64, 100_000)]
 LAM = 0.3
 QUEUED = 10
 SLEEP_CYCLES = 60_000_000  # some 30 ms

@@ -4,9 +4,12 @@ import ctypes
 import importlib.util
 import math
 import os
+import platform
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -202,6 +205,59 @@ def test_the_library_is_compiled_once(fresh_library, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
     assert compiled_rows.library() is not None
     assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+
+
+@has_compiler
+@pytest.mark.parametrize("build", range(len(compiled_rows.BUILDS)))
+def test_every_build_gives_the_same_on_any_number_of_threads(fresh_library, monkeypatch, build):
+    logits, candidates = torch.randn(100, 37), torch.rand(100, 37) < 0.2
+    candidates[:, 0] = True
+    expected = plain.propml(
+        logits.double(), candidates, lam=0.3, label_dim=-1, label_weight=None, example_weight=None, mask=None
+    )
+    monkeypatch.setattr(compiled_rows, "BUILDS", compiled_rows.BUILDS[build:])
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        for name in ("THREADED_ENTRIES", "POOL_ENTRIES"):
+            monkeypatch.setattr(compiled_rows, name, 100)
+        torch.testing.assert_close(propml_loss(logits, candidates, lam=0.3), expected.float(), rtol=1e-6, atol=1e-6)
+    assert compiled_rows.library() is not None
+
+
+@has_compiler
+def test_pytorchs_own_threads_are_used_where_it_has_them():
+    if "USE_OPENMP=ON" not in torch.__config__.show() or platform.system() != "Linux":
+        pytest.skip("this PyTorch has no OpenMP that a library finds")
+    # In a process of its own: other packages bring OpenMP too.
+    program = """
+from pathlib import Path
+from propml.losses import compiled_rows
+assert compiled_rows.library().has_threads
+print(len({line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libgomp" in line}))
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "1\n"
+
+
+@has_compiler
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_does_not_wait_for_threads_that_are_gone(monkeypatch):
+    logits, candidates = torch.randn(300, 200), torch.rand(300, 200) < 0.2
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    before = propml_loss(logits, candidates)  # starts the threads
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.equal(propml_loss(logits, candidates), before) else 1)
+    for _ in range(200):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child never came back")
+    assert status == 0
 
 
 @pytest.mark.parametrize("compiler", ["none", "false"])

@@ -13,6 +13,7 @@ import hashlib
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +27,15 @@ from propml.losses.rows import Rows
 
 SOURCE = Path(__file__).with_name("rows.c")
 # Sums may be taken in any order, as a vector of partial sums; NaN and infinity keep their meaning.
-FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-fPIC", "-shared")
+FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-fPIC")
+# The best first. With OpenMP the threads are PyTorch's own: nothing is linked, its library is in the process already.
+BUILDS = (("-march=native", "-fopenmp"), ("-march=native",), ())
 LOSSES = (plain.propml, plain.bce, plain.power)
 MARK_TYPES = {torch.uint8: 0, torch.int8: 1, torch.float32: 2}
 PACKED_MARKS = 3
-THREADED_ENTRIES = 1 << 17  # what one thread does before another is worth waking
+# What one thread does before another is worth waking: PyTorch's wake at once, a pool of Python's needs a while.
+THREADED_ENTRIES, POOL_ENTRIES = 1 << 13, 1 << 17
+JOB = struct.Struct("22q3d")  # struct job in rows.c
 
 
 @functools.cache
@@ -43,17 +48,8 @@ def library() -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(str(_built(compiler)))
     except (OSError, subprocess.SubprocessError):
         return None
-    pointer, whole, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-    kind = ctypes.c_int
-    loaded.propml_rows.argtypes = [
-        *(kind, whole, whole, whole),  # kind, first and last row, labels
-        *(pointer, whole, kind),  # logits
-        *(pointer, whole, kind, pointer, pointer, whole, pointer),  # marks, known, mask, label weights
-        *(pointer, whole, number, pointer, whole, number),  # λ, order
-        *(pointer, whole, pointer, whole, number),  # example weights, incoming, scale
-        *(pointer, pointer, pointer),  # values, gradient, scratch
-    ]
-    loaded.propml_rows.restype = None
+    loaded.propml_rows.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int]
+    loaded.has_threads = bool(loaded.propml_has_threads())  # type: ignore[attr-defined]  # asked once
     return loaded
 
 
@@ -63,46 +59,52 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     n_rows, n_labels = logits.shape
     if not packed and marks.dtype not in MARK_TYPES:
         marks = _states(marks)
-    label_weight, lam_rows, order_rows, example_weight, incoming = map(
-        _float, (label_weight, lam_rows, order_rows, example_weight, incoming)
-    )
-    order = numbers[0] if numbers else 1.0
+    label_weight = None if label_weight is None else label_weight.float()
+    lam_rows = None if lam_rows is None else lam_rows.float()
+    order_rows = None if order_rows is None else order_rows.float()
+    example_weight = None if example_weight is None else example_weight.float()
+    incoming = None if incoming is None else incoming.float()
     values = torch.empty(n_rows)
     library_ = library()
     assert library_ is not None
-    call = library_.propml_rows
-
-    def part(first: int, last: int) -> None:  # ctypes lets other Python threads run meanwhile
-        scratch = torch.empty(3 * n_labels)
-        call(
-            *(kind, first, last, n_labels),
-            *(logits.data_ptr(), logits.stride(0), logits.dtype == torch.bfloat16),
-            *(marks.data_ptr(), marks.stride(0), PACKED_MARKS if packed else MARK_TYPES[marks.dtype]),
-            *(_address(known), _address(mask), _stride(mask), _address(label_weight)),
-            *(_address(lam_rows), _stride(lam_rows), lam, _address(order_rows), _stride(order_rows), order),
-            *(_address(example_weight), _stride(example_weight), _address(incoming), _stride(incoming), scale),
-            *(values.data_ptr(), _address(gradient), scratch.data_ptr()),
-        )
-
-    threads = 1 if n_rows * n_labels < 2 * THREADED_ENTRIES else min(torch.get_num_threads(), n_rows)
-    if threads == 1:
-        part(0, n_rows)
-    else:
+    job = JOB.pack(
+        kind,
+        n_labels,
+        logits.data_ptr(),
+        logits.stride(0),
+        logits.dtype == torch.bfloat16,
+        marks.data_ptr(),
+        marks.stride(0),
+        PACKED_MARKS if packed else MARK_TYPES[marks.dtype],
+        0 if known is None else known.data_ptr(),
+        0 if mask is None else mask.data_ptr(),
+        0 if mask is None else mask.stride(0),
+        0 if label_weight is None else label_weight.data_ptr(),
+        0 if lam_rows is None else lam_rows.data_ptr(),
+        0 if lam_rows is None else lam_rows.stride(0),
+        0 if order_rows is None else order_rows.data_ptr(),
+        0 if order_rows is None else order_rows.stride(0),
+        0 if example_weight is None else example_weight.data_ptr(),
+        0 if example_weight is None else example_weight.stride(0),
+        0 if incoming is None else incoming.data_ptr(),
+        0 if incoming is None else incoming.stride(0),
+        values.data_ptr(),
+        0 if gradient is None else gradient.data_ptr(),
+        lam,
+        numbers[0] if numbers else 1.0,
+        scale,
+    )
+    own = library_.has_threads and not _is_forked
+    enough = n_rows * n_labels // (THREADED_ENTRIES if own else POOL_ENTRIES)
+    threads = 1 if enough < 2 else min(torch.get_num_threads(), n_rows, enough)
+    if threads == 1 or own:
+        failed = library_.propml_rows(job, 0, n_rows, threads)
+    else:  # ctypes lets other Python threads run meanwhile
         ends = [n_rows * count // threads for count in range(threads + 1)]
-        list(_pool(threads).map(part, ends[:-1], ends[1:]))
+        failed = any(_pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:]))
+    if failed:
+        raise MemoryError(f"no memory for three rows of {n_labels} labels in each of {threads} threads")
     return values
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _float(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.float()
-
-
-def _stride(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.stride(0)
 
 
 def _states(marks: Tensor) -> Tensor:
@@ -115,29 +117,53 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="propml")
 
 
+_is_forked = False
+
+
+def _forget_threads() -> None:
+    """They do not live on in a forked process, and OpenMP would wait for them for ever."""
+    global _is_forked
+    _is_forked = True
+    _pool.cache_clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a forked process
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _built(compiler: str) -> Path:
     """The path of the library, compiled where it is not there yet."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "propml" / "compiled"
-    what = "\n".join((SOURCE.read_text(encoding="utf-8"), compiler, *FLAGS, _processor()))
+    what = "\n".join(
+        (SOURCE.read_text(encoding="utf-8"), compiler, str(BUILDS), *FLAGS, torch.__version__, _processor())
+    )
     path = folder / f"rows-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
     if path.exists():
         return path
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        made = Path(scratch) / "rows.so"
-        for native in (("-march=native",), ()):  # not every compiler knows the first
-            done = subprocess.run(
-                [compiler, *native, *FLAGS, str(SOURCE), "-o", str(made), "-lm"], capture_output=True, timeout=60
-            )
-            if done.returncode == 0:
-                break
-        done.check_returncode()
+        made = _build(compiler, Path(scratch))
         made.replace(path)  # at once: another process may be looking
     return path
+
+
+def _build(compiler: str, folder: Path) -> Path:
+    """Compile as well as can be: not every compiler knows the processor, and not every PyTorch comes with OpenMP."""
+    failure: Exception = OSError("nothing was tried")
+    for number, flags in enumerate(BUILDS):
+        middle, made = folder / f"{number}.o", folder / f"{number}.so"
+        try:
+            for step in (
+                ["-c", *flags, *FLAGS, str(SOURCE), "-o", str(middle)],
+                ["-shared", str(middle), "-o", str(made)],
+            ):
+                subprocess.run([compiler, *step, "-lm"], capture_output=True, timeout=60, check=True)
+            ctypes.CDLL(str(made))
+        except (OSError, subprocess.SubprocessError) as error:
+            failure = error
+        else:
+            return made
+    raise failure
 
 
 def _processor() -> str:

@@ -30,13 +30,13 @@ def losses(rows: Rows, scale: float = 1.0) -> tuple[Tensor, None]:
 
 def losses_and_gradient(rows: Rows, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
-    slopes = torch.empty(rows.logits.shape, dtype=rows.logits.dtype)
+    slopes = torch.empty_like(rows.logits, memory_format=torch.contiguous_format)
     return _compute(rows, scale, None, slopes), slopes
 
 
 def gradient(rows: Rows, stats: object, grad_output: Tensor) -> Tensor:
     """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)``."""
-    slopes = torch.empty(rows.logits.shape, dtype=rows.logits.dtype)
+    slopes = torch.empty_like(rows.logits, memory_format=torch.contiguous_format)
     _compute(rows, 1.0, grad_output, slopes)
     return slopes
 

@@ -34,6 +34,7 @@ from torch.nn.functional import logsigmoid
 from propml.losses import plain
 from propml.losses.fused import Reduction, fused_or_plain
 from propml.losses.plain import Lam, Marks, entries_of, excluded_term, log_sum_exp, sum_over_labels, weighted
+from propml.losses.rows import Problem
 
 
 def propml_loss(
@@ -73,17 +74,8 @@ def propml_loss(
     >>> propml_loss(logits, candidates, lam=0.5)  # -log(0.5 + 0.5) - 0.5 log(0.5)
     tensor([0.3466])
     """
-    return fused_or_plain(
-        plain.propml,
-        logits,
-        candidates,
-        lam=lam,
-        label_dim=label_dim,
-        label_weight=label_weight,
-        example_weight=example_weight,
-        mask=mask,
-        reduction=reduction,
-    )
+    problem = Problem(plain.propml, candidates, lam, label_dim, label_weight, example_weight, mask, {})
+    return fused_or_plain(logits, problem, reduction)
 
 
 def bce_loss(
@@ -104,17 +96,8 @@ def bce_loss(
     >>> bce_loss(torch.zeros(1, 2), torch.tensor([[1, 0]]))  # 2 log 2
     tensor([1.3863])
     """
-    return fused_or_plain(
-        plain.bce,
-        logits,
-        candidates,
-        lam=lam,
-        label_dim=label_dim,
-        label_weight=label_weight,
-        example_weight=example_weight,
-        mask=mask,
-        reduction=reduction,
-    )
+    problem = Problem(plain.bce, candidates, lam, label_dim, label_weight, example_weight, mask, {})
+    return fused_or_plain(logits, problem, reduction)
 
 
 def asl_loss(
@@ -148,21 +131,14 @@ def asl_loss(
     ----------
     Ridnik et al.: Asymmetric Loss for Multi-Label Classification. ICCV 2021.
     """
-    return fused_or_plain(
-        plain.asl,
-        logits,
-        candidates,
-        lam=lam,
-        label_dim=label_dim,
-        label_weight=label_weight,
-        example_weight=example_weight,
-        mask=mask,
-        reduction=reduction,
-        gamma_positive=gamma_positive,
-        gamma_negative=gamma_negative,
-        clip=clip,
-        detach_focus=detach_focus,
-    )
+    options: dict[str, Lam] = {
+        "gamma_positive": gamma_positive,
+        "gamma_negative": gamma_negative,
+        "clip": clip,
+        "detach_focus": detach_focus,
+    }
+    problem = Problem(plain.asl, candidates, lam, label_dim, label_weight, example_weight, mask, options)
+    return fused_or_plain(logits, problem, reduction)
 
 
 def propall_loss(
@@ -231,18 +207,8 @@ def power_loss(
     BCE gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when
     one candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
     """
-    return fused_or_plain(
-        plain.power,
-        logits,
-        candidates,
-        lam=lam,
-        label_dim=label_dim,
-        label_weight=label_weight,
-        example_weight=example_weight,
-        mask=mask,
-        reduction=reduction,
-        order=order,
-    )
+    problem = Problem(plain.power, candidates, lam, label_dim, label_weight, example_weight, mask, {"order": order})
+    return fused_or_plain(logits, problem, reduction)
 
 
 def unbiased_loss(

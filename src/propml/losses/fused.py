@@ -9,7 +9,6 @@ arithmetic costs more than memory, the gradient is always written at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -18,7 +17,6 @@ from torch import Tensor
 from propml.losses import cpu_rows, custom_ops, plain  # noqa: F401  the first registers torch.ops.propml
 from propml.losses.candidate_bits import CandidateBits
 from propml.losses.engines import HAS_TRITON, INTERPRETED, engine_of
-from propml.losses.plain import Lam, Marks
 from propml.losses.rows import Problem
 
 Reduction = Literal["mean", "sum", "none"]
@@ -29,21 +27,8 @@ GPU_LOSSES = (plain.propml, plain.bce, plain.asl, plain.power)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
 
-def fused_or_plain(
-    plain: Callable[..., Tensor],
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    lam: Lam,
-    label_dim: int,
-    label_weight: Tensor | None,
-    example_weight: Tensor | None,
-    mask: Tensor | None,
-    reduction: Reduction,
-    **options: Lam,
-) -> Tensor:
-    """The loss ``plain`` of :mod:`propml.losses.plain` by its kernel, or as it is where the kernel does not apply."""
-    problem = Problem(plain, candidates, lam, label_dim, label_weight, example_weight, mask, options)
+def fused_or_plain(logits: Tensor, problem: Problem, reduction: Reduction) -> Tensor:
+    """The loss by its kernel, or by the plain formula where the kernel does not apply."""
     if not is_fusable(logits, problem):
         return reduced(problem.plain_values(logits), reduction)
     if torch.compiler.is_compiling():
@@ -53,7 +38,7 @@ def fused_or_plain(
     if not (torch.is_grad_enabled() and logits.requires_grad):
         values = engine.losses(problem.rows(logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
-    if engine.gradient_at_once(logits, logits.shape[label_dim], reduction != "none"):
+    if engine.gradient_at_once(logits, logits.shape[problem.label_dim], reduction != "none"):
         return _at_once(logits, problem, engine, reduction)
     return reduced(_GradientLater.apply(logits, problem, engine), reduction)
 
@@ -70,17 +55,16 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
         return False
     if torch._C._are_functorch_transforms_active() or not (compiling or type(logits) in TENSORS):
         return False
-    lead, n_labels = problem.lead(logits), logits.shape[problem.label_dim]
-    candidates, mask, lam, order = problem.candidates, problem.mask, problem.lam, problem.options.get("order", 1.0)
-    label_weight, example_weight = problem.label_weight, problem.example_weight
+    shape, candidates, mask = logits.shape, problem.candidates, problem.mask
+    packed = isinstance(candidates, CandidateBits)
     return (
-        candidates.shape == ((*lead, n_labels) if isinstance(candidates, CandidateBits) else logits.shape)
+        candidates.shape == ((*problem.lead(logits), shape[problem.label_dim]) if packed else shape)
         and candidates.device == logits.device
-        and (mask is None or (mask.dtype == torch.bool and mask.shape == logits.shape))
-        and (isinstance(lam, float | int) or (_is_per_row(lam, lead, logits) and _keeps_type(lam)))
-        and (isinstance(order, float | int) or (_is_per_row(order, lead, logits) and _keeps_type(order)))
-        and (example_weight is None or _is_per_row(example_weight, lead, logits))
-        and (label_weight is None or (label_weight.shape == (n_labels,) and not label_weight.requires_grad))
+        and (mask is None or (mask.dtype == torch.bool and mask.shape == shape))
+        and _is_simple(problem.lam, problem, logits)
+        and ("order" not in problem.options or _is_simple(problem.options["order"], problem, logits))
+        and (problem.example_weight is None or _is_per_row(problem.example_weight, problem.lead(logits), logits))
+        and (problem.label_weight is None or _is_per_label(problem.label_weight, shape[problem.label_dim]))
     )
 
 
@@ -157,12 +141,23 @@ def _plain_gradient(problem: Problem, reduction: Reduction, logits: Tensor, grad
         return torch.autograd.grad(value, z, grad_output, create_graph=again)[0]
 
 
+def _is_simple(value: Any, problem: Problem, logits: Tensor) -> bool:
+    """Whether a λ or an order is one number, or one for each row, and the loss stays in float32 with it."""
+    if isinstance(value, float | int):
+        return True
+    return _is_per_row(value, problem.lead(logits), logits) and _keeps_type(value)
+
+
 def _is_per_row(values: Any, lead: torch.Size, logits: Tensor) -> bool:
     """Whether the values say something to each row of the logits, and need no gradient themselves."""
     if not isinstance(values, Tensor) or values.requires_grad or values.device != logits.device:
         return False
     spare = len(lead) - values.ndim
     return spare >= 0 and all(own in (1, length) for own, length in zip(values.shape, lead[spare:], strict=True))
+
+
+def _is_per_label(weight: Tensor, n_labels: int) -> bool:
+    return weight.shape == (n_labels,) and not weight.requires_grad
 
 
 def _keeps_type(lam: Tensor) -> bool:

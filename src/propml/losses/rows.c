@@ -1,12 +1,16 @@
 /* The losses on rows for the CPU: one pass over a row gives its value and all but one factor of its gradient.
 
-   Compiled when it is first needed (compiled_rows.py). The loops are written so that a compiler turns each into vector
+   Compiled when it is first needed (compiled_rows.py), with OpenMP where PyTorch brings it. The loops are written so that a compiler turns each into vector
    instructions without being allowed to ignore NaN: no branches, no calls, what is selected is multiplied by 0 or 1.
    The formulas are those of triton_kernels.py. */
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum { PROPML = 0, BCE = 1, POWER = 3 };
 enum { MARKS_UINT8 = 0, MARKS_INT8 = 1, MARKS_FLOAT = 2, MARKS_BITS = 3 };
@@ -117,7 +121,7 @@ static inline void walk(int kind, const float *restrict z, int64_t n, float orde
 }
 
 /* A set that is empty (the result is 0), or whose probabilities are all tiny: relative to the largest of them. */
-static float tiny_set(const float *z, int64_t n, float order, float *restrict in, double *log_found)
+static float tiny_set(const float *z, int64_t n, float order, float *restrict in, float *log_found)
 {
     float top = -INFINITY;
     double found = 0;
@@ -133,7 +137,7 @@ static float tiny_set(const float *z, int64_t n, float order, float *restrict in
             found += in[j];
             in[j] *= q;
         }
-    *log_found = found > 0 ? order * top + log(found) : 0;
+    *log_found = found > 0 ? order * top + (float)log(found) : 0;
     return (float)found;
 }
 
@@ -154,82 +158,135 @@ static void read_bfloat16(const uint16_t *from, float *to, int64_t n)
     }
 }
 
-/* Rows first to last. Strides count entries; lam_rows, orders, weights and incoming may be NULL, and so may gradient.
-   scratch holds 3 * n_labels numbers. */
-void propml_rows(int kind, int64_t first, int64_t last, int64_t n_labels, const void *logits, int64_t logit_stride,
-                 int is_bfloat16, const void *marks, int64_t mark_stride, int mark_type, const uint8_t *known,
-                 const uint8_t *mask, int64_t mask_stride, const float *label_weight, const float *lam_rows,
-                 int64_t lam_stride, float lam, const float *orders, int64_t order_stride, float order,
-                 const float *weights, int64_t weight_stride, const float *incoming,
-                 int64_t incoming_stride, float scale, float *values, void *gradient, float *scratch)
+/* What compiled_rows.py packs: 8 bytes for each. Strides count entries; what may be missing is NULL where it is. */
+struct job {
+    int64_t kind, n_labels;
+    const void *logits;
+    int64_t logit_stride, is_bfloat16;
+    const void *marks;
+    int64_t mark_stride, mark_type;
+    const uint8_t *known, *mask;
+    int64_t mask_stride;
+    const float *label_weight, *lam_rows;
+    int64_t lam_stride;
+    const float *orders;
+    int64_t order_stride;
+    const float *weights;
+    int64_t weight_stride;
+    const float *incoming;
+    int64_t incoming_stride;
+    float *values;
+    void *gradient;
+    double lam, order, scale;
+};
+
+/* A number of row i, or the one for all rows. */
+static inline float of_row(const float *numbers, int64_t stride, int64_t i, float otherwise)
 {
-    float *restrict in = scratch, *restrict out = scratch + n_labels;
-    int64_t mark_size = mark_type == MARKS_FLOAT ? 4 : 1;
-    for (int64_t i = first; i < last; i++) {
-        const float *z = (const float *)logits + i * logit_stride;
-        if (is_bfloat16) {
-            read_bfloat16((const uint16_t *)logits + i * logit_stride, scratch + 2 * n_labels, n_labels);
-            z = scratch + 2 * n_labels;
-        }
-        const void *row_marks = (const char *)marks + i * mark_stride * mark_size;
-        const uint8_t *row_known = known ? known + i * mark_stride : 0, *row_mask = mask ? mask + i * mask_stride : 0;
-        read_marks(row_marks, mark_type, row_known, row_mask, label_weight, kind != BCE, n_labels, in, out);
-        float a = kind == POWER ? (orders ? orders[i * order_stride] : order) : 1.0f;
-        int row_kind = kind == POWER && a < TINY_ORDER ? BCE : kind;
-        float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
-        if (row_kind == POWER) {
-            whole = 0.0f;
-            for (int64_t j = 0; j < n_labels; j++)
-                whole += in[j];
-            strength = whole > 0 ? powf(whole, 1.0f - a) : 0.0f;
-        } else if (row_kind == PROPML && label_weight) {
-            whole = 0.0f;
-            for (int64_t j = 0; j < n_labels; j++)
-                whole = in[j] > whole ? in[j] : whole;
-            strength = whole;
-        }
-        float excluded, found;
-        if (row_kind == PROPML) /* spelled out, so that each becomes a loop of its own */
-            walk(PROPML, z, n_labels, a, in, out, &excluded, &found);
-        else if (row_kind == POWER)
-            walk(POWER, z, n_labels, a, in, out, &excluded, &found);
-        else
-            walk(BCE, z, n_labels, a, in, out, &excluded, &found);
-        float factor = scale * (weights ? weights[i * weight_stride] : 1.0f);
-        factor *= incoming ? incoming[i * incoming_stride] : 1.0f;
-        float push = factor * (lam_rows ? lam_rows[i * lam_stride] : lam), pull = factor;
-        float value = push * excluded;
-        if (row_kind == BCE) {
-            value += factor * found;
-        } else {
-            double log_found;
-            if (found < TINY) {
-                read_marks(row_marks, mark_type, row_known, row_mask, label_weight, 1, n_labels, in, out);
-                found = tiny_set(z, n_labels, a, in, &log_found);
-                if (gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
-                    for (int64_t j = 0; j < n_labels; j++) {
-                        float p, q, small;
-                        logistic(z[j], &p, &q, &small);
-                        out[j] *= p;
-                    }
-            } else {
-                log_found = log(found);
-            }
-            int empty = found == 0;
-            value -= empty ? 0 : factor * strength / a * (log_found - log(whole));
-            pull = empty ? 0 : factor * strength / found;
-        }
-        values[i] = value;
-        if (!gradient)
-            continue;
-        if (is_bfloat16) {
-            for (int64_t j = 0; j < n_labels; j++)
-                out[j] = push * out[j] - pull * in[j];
-            write_bfloat16(out, (uint16_t *)gradient + i * n_labels, n_labels);
-        } else {
-            float *restrict slopes = (float *)gradient + i * n_labels;
-            for (int64_t j = 0; j < n_labels; j++)
-                slopes[j] = push * out[j] - pull * in[j];
-        }
+    return numbers ? numbers[i * stride] : otherwise;
+}
+
+/* One row; scratch holds 3 * n_labels numbers. */
+static void row(const struct job *job, int64_t i, float *scratch)
+{
+    const int64_t n = job->n_labels, kind = job->kind;
+    float *restrict in = scratch, *restrict out = scratch + n;
+    const float *z = (const float *)job->logits + i * job->logit_stride;
+    if (job->is_bfloat16) {
+        read_bfloat16((const uint16_t *)job->logits + i * job->logit_stride, scratch + 2 * n, n);
+        z = scratch + 2 * n;
     }
+    const void *marks = (const char *)job->marks + i * job->mark_stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
+    const uint8_t *known = job->known ? job->known + i * job->mark_stride : 0;
+    const uint8_t *mask = job->mask ? job->mask + i * job->mask_stride : 0;
+    read_marks(marks, job->mark_type, known, mask, job->label_weight, kind != BCE, n, in, out);
+    float order = kind == POWER ? of_row(job->orders, job->order_stride, i, job->order) : 1.0f;
+    int row_kind = kind == POWER && order < TINY_ORDER ? BCE : kind;
+    float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
+    if (row_kind == POWER) {
+        whole = 0.0f;
+        for (int64_t j = 0; j < n; j++)
+            whole += in[j];
+        strength = whole > 0 ? powf(whole, 1.0f - order) : 0.0f;
+    } else if (row_kind == PROPML && job->label_weight) {
+        whole = 0.0f;
+        for (int64_t j = 0; j < n; j++)
+            whole = in[j] > whole ? in[j] : whole;
+        strength = whole;
+    }
+    float excluded, found;
+    if (row_kind == PROPML) /* spelled out, so that each becomes a loop of its own */
+        walk(PROPML, z, n, order, in, out, &excluded, &found);
+    else if (row_kind == POWER)
+        walk(POWER, z, n, order, in, out, &excluded, &found);
+    else
+        walk(BCE, z, n, order, in, out, &excluded, &found);
+    float factor = job->scale * of_row(job->weights, job->weight_stride, i, 1.0f);
+    factor *= of_row(job->incoming, job->incoming_stride, i, 1.0f);
+    float push = factor * of_row(job->lam_rows, job->lam_stride, i, job->lam), pull = factor;
+    float value = push * excluded;
+    if (row_kind == BCE) {
+        value += factor * found;
+    } else {
+        float log_found;
+        if (found < TINY) {
+            read_marks(marks, job->mark_type, known, mask, job->label_weight, 1, n, in, out);
+            found = tiny_set(z, n, order, in, &log_found);
+            if (job->gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
+                for (int64_t j = 0; j < n; j++) {
+                    float p, q, small;
+                    logistic(z[j], &p, &q, &small);
+                    out[j] *= p;
+                }
+        } else {
+            log_found = logf(found);
+        }
+        int empty = found == 0;
+        value -= empty ? 0 : factor * strength / order * (log_found - (whole == 1 ? 0 : logf(whole)));
+        pull = empty ? 0 : factor * strength / found;
+    }
+    job->values[i] = value;
+    if (!job->gradient)
+        return;
+    if (job->is_bfloat16) {
+        for (int64_t j = 0; j < n; j++)
+            out[j] = push * out[j] - pull * in[j];
+        write_bfloat16(out, (uint16_t *)job->gradient + i * n, n);
+    } else {
+        float *restrict slopes = (float *)job->gradient + i * n;
+        for (int64_t j = 0; j < n; j++)
+            slopes[j] = push * out[j] - pull * in[j];
+    }
+}
+
+/* Rows first to last on one thread, or in parts on so many; 1 where memory is short, and then not all are computed. */
+int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
+{
+    int failed = 0;
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads) reduction(| : failed) if (threads > 1)
+#endif
+    {
+        int part = 0, parts = 1;
+#ifdef _OPENMP
+        part = omp_get_thread_num();
+        parts = omp_get_num_threads();
+#endif
+        float *scratch = malloc(3 * job->n_labels * sizeof *scratch);
+        failed = scratch == 0;
+        int64_t end = first + (last - first) * (part + 1) / parts;
+        for (int64_t i = first + (last - first) * part / parts; scratch && i < end; i++)
+            row(job, i, scratch);
+        free(scratch);
+    }
+    return failed;
+}
+
+int propml_has_threads(void)
+{
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
 }
