@@ -96,6 +96,31 @@ def test_the_stack_computes_what_each_network_would(skip, hidden):
         torch.testing.assert_close(logits[k], hidden_state)
 
 
+@pytest.mark.parametrize("dropout", [0.3, 0.5])
+def test_dropout_in_place_is_dropout_with_its_gradient(dropout):
+    shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3)
+    generators = [torch.Generator().manual_seed(i) for i in range(4)]
+    stack = StackedMLP(shape, Recipe((6, 4), dropout=dropout), generators)
+    X = torch.randn(2, 9, 5)
+    masks = [keep_mask((4, 9, width), dropout, torch.Generator().manual_seed(width)) for width in (6, 4)]
+    assert {0.0} < set(masks[0].unique().tolist())
+    stack(torch.bmm(X, stack.first), masks).square().sum().backward()
+    found = [parameter.grad.clone() for parameter in stack.parameters()]
+    stack.zero_grad()
+    total = torch.zeros(())
+    for k in range(shape.members):
+        state = X[k // shape.per_fold]
+        layers = stack.member(k)
+        for i, (weight, bias) in enumerate(layers):
+            state = state @ weight + bias
+            if i < len(layers) - 1:
+                state = torch.relu(state) * masks[i][k // shape.settings]
+        total = total + state.square().sum()
+    total.backward()
+    for parameter, gradient in zip(stack.parameters(), found, strict=True):
+        torch.testing.assert_close(gradient, parameter.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_settings_of_one_seed_start_alike_and_seeds_differ():
     X, candidates, folds = problem()
     trainer = StackTrainer(make_rows(X, CPU), candidates, folds, RECIPE, SETTINGS, (0, 1), power_loss)

@@ -43,11 +43,15 @@ def make_rows(X: Any, device: torch.device) -> Rows:
     return SparseRows(matrix) if device.type == "cpu" else PaddedRows(matrix, device)
 
 
+def keep_scale(rate: float) -> float:
+    """What :func:`keep_mask` multiplies by what it keeps: 1 / (1 - rate), the rate rounded to 1/256."""
+    return 256 / (256 - round(rate * 256))
+
+
 def keep_mask(shape: tuple[int, ...], rate: float, generator: torch.Generator) -> Tensor:
     """A scaled dropout mask of one byte of chance per entry: 0 with probability ``rate``, else 1 / (1 - rate)."""
-    silent = round(rate * 256)
     chance = torch.randint(256, shape, dtype=torch.uint8, device=generator.device, generator=generator)
-    return (chance >= silent).float().mul_(256 / (256 - silent))
+    return (chance >= round(rate * 256)).float().mul_(keep_scale(rate))
 
 
 def gathered(table: Tensor, index: Tensor) -> Tensor:
