@@ -128,6 +128,14 @@ def test_this_process_computes_what_a_worker_did(small, store):
     assert here.peak_bytes > 0
 
 
+def test_another_way_to_choose_lam_makes_other_cells_of_those_that_choose_it(monkeypatch):
+    recipes = {"auto": {"loss": "propml"}, "given": {"loss": "propml", "lam": 0.3}, "without": {"loss": "bce"}}
+    cells = {name: ImageCell("toy", "voc2007", 0.1, ImageMethod("it", recipe), 0) for name, recipe in recipes.items()}
+    before = {name: cell.key for name, cell in cells.items()}
+    monkeypatch.setattr(image_cell, "RULE", image_cell.RULE + 1)
+    assert {name for name, cell in cells.items() if cell.key != before[name]} == {"auto"}
+
+
 def test_what_was_chosen_is_kept(store):
     chosen = {(row.method, row.noise): row.chosen for row in store.chosen()}
     assert chosen["BCE", 0.2] == {"epoch": 2, "weights": "raw"}  # nothing to choose: to the last epoch, no λ

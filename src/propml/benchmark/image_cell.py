@@ -22,6 +22,7 @@ from propml.benchmark.machine import watch_machine
 from propml.benchmark.metric_names import evaluate_metrics
 from propml.datasets.locations import cache_dir
 from propml.metrics import VISION_METRICS
+from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source
 
@@ -97,7 +98,10 @@ class ImageCell(AnyCell):
 
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
-        settings = {name: value for name, value in asdict(self.recipe()).items() if name not in NOT_CONFIGURATION}
+        recipe = self.recipe()
+        settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
+        if recipe.chooses_lam:
+            settings["lam_rule"] = RULE
         return plain(
             {
                 "protocol": PROTOCOL,

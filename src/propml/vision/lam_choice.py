@@ -23,7 +23,10 @@ from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
 from propml.vision.recipe import Recipe
 
-__all__ = ["choose_lam", "lams_to_try"]
+__all__ = ["RULE", "choose_lam", "lams_to_try"]
+
+# How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
+RULE = 2
 
 # Multiples of the balanced λ.
 FACTORS = (1 / 3, 1.0, 3.0, 9.0)

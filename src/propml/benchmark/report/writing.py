@@ -62,9 +62,7 @@ def write_report(
     else:
         report = build_report(source, experiments=experiments, paper=paper, title=title, command=command)
     written = []
-    for name in dict.fromkeys(formats):
-        if name in PICTURES:
-            continue
+    for name in dict.fromkeys(name for name in formats if name in FORMATS):
         for file, text in _files(report, name).items():
             path = Path(folder) / file
             write_whole(path, text.encode())
