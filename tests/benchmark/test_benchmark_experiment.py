@@ -293,7 +293,9 @@ def test_what_is_no_toml_is_told(write, tmp_path):
 
 
 def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(ValueError, match="experiment 'realworld' is not known; did you mean 'real-world'"):
+    with pytest.raises(
+        ValueError, match=r"experiment 'realworld' is not known \(.*\.toml file\); did you mean 'real-world'\?$"
+    ):
         load_experiment("realworld")
 
 
