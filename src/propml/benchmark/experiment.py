@@ -195,8 +195,8 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
         known = experiment_names()
         if str(name_or_path) not in known:
             raise ValueError(
-                f"experiment {str(name_or_path)!r} is not known (for one of your own, give the path of its .toml file); "
-                f"{hint(str(name_or_path), known)}"
+                f"experiment {str(name_or_path)!r} is not known (for one of your own, give the path of its .toml "
+                f"file); {hint(str(name_or_path), known)}"
             )
         path = _folder() / f"{name_or_path}.toml"
     return Experiment(name=path.stem, **read_settings(path))
