@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import optuna
@@ -21,6 +23,7 @@ HERE = Path(__file__).parent
 STATE = optuna.trial.TrialState
 WORK = """
 import sys
+import threading
 sys.path.insert(0, {here!r})
 from fake_tasks import Hill
 from propml.tuning.search import run_search
@@ -174,3 +177,35 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"optuna"):
         open_study(None, "propml", {})
+
+
+def at_once(number, act):
+    """Let so many threads do the same at the same moment; what each gave back."""
+    barrier = threading.Barrier(number)
+
+    def one(place):
+        barrier.wait()
+        return act(place)
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(one, range(number)))
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+def test_who_works_on_one_file_does_not_take_or_give_back_a_trial_twice(tmp_path):
+    """SQLite locks no rows: without whole transactions two would both see it waiting, or both see it abandoned."""
+    studies = [open_study(tmp_path / "s.db", "s", {}, seed=seed) for seed in range(4)]
+    for round_ in range(12):
+        studies[0].enqueue_trial({"x": float(round_)})
+        (queued,) = studies[0].get_trials(states=(STATE.WAITING,))
+        asked = at_once(4, lambda place: studies[place].ask())
+        assert len({trial.number for trial in asked}) == 4
+        (taken,) = [trial for trial in asked if trial.number == queued.number]
+        for trial in asked:
+            if trial is not taken:
+                studies[0].tell(trial.number, state=STATE.PRUNED)
+        frozen = studies[0]._storage.get_trial(taken._trial_id)
+        assert sum(at_once(4, lambda place, frozen=frozen: storage.give_back(studies[place], frozen))) == 1
+        (waiting,) = studies[0].get_trials(states=(STATE.WAITING,))
+        assert waiting.user_attrs["tries"] == 2
+        studies[0].tell(studies[0].ask().number, state=STATE.PRUNED)
