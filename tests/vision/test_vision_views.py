@@ -11,7 +11,8 @@ DEVICES = [
 
 def batches(n, device):
     for step in range(n):
-        yield torch.full((2, 3, 4, 4), step, device=device), torch.tensor([step] * 2), torch.tensor([step] * 2)
+        number = torch.tensor([step] * 2, device=device)
+        yield torch.full((2, 3, 4, 4), step, device=device), number, number.clone()
 
 
 @pytest.mark.parametrize("device", DEVICES)

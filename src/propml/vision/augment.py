@@ -76,6 +76,7 @@ class Augment:
         self.randaugment, self.crop, self.crop_size = randaugment, crop, crop_size
         # (v / 255 − mean) / std as one product and one sum.
         self._scale = 1 / (255 * torch.tensor(std, dtype=torch.float32)).view(1, 3, 1, 1)
+        self._shifts = any(mean)
         self._shift = -(torch.tensor(mean) / torch.tensor(std)).float().view(1, 3, 1, 1)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
@@ -113,7 +114,8 @@ class Augment:
         if self._scale.device != images.device:
             self._scale, self._shift = self._scale.to(images.device), self._shift.to(images.device)
         # Converting first is twice as fast as a product of bytes and floating point.
-        return images.float().mul_(self._scale).add_(self._shift).to(self.dtype)
+        values = images.float().mul_(self._scale)
+        return (values.add_(self._shift) if self._shifts else values).to(self.dtype)
 
     def _flipped(self, images: Tensor, generator: torch.Generator) -> Tensor:
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:

@@ -25,7 +25,7 @@ from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
-from propml.vision.compiled_layers import rewrite_for_compile
+from propml.vision.compiled_network import CompiledNetwork
 from propml.vision.curves import TensorBoard, write_curves
 from propml.vision.distributed import Process, join_processes
 from propml.vision.ema import WeightAverage
@@ -157,15 +157,12 @@ def fit(
 
     torch.manual_seed(recipe.seed)
     network = make_network(recipe, len(data.label_names))
-    if recipe.compile:
-        rewrite_for_compile(network)
     network.to(device=here.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model = here.wrap(network)
-    compiled = torch.compile(model, mode=recipe.compile) if recipe.compile else model
     objective = make_objective(recipe, lam, data.candidates).to(here.device)
     augment = make_augment(recipe, *normalisation(recipe.backbone), precision.dtype)
     batches = data.batches(recipe, here)
     n_learned, full = len(data.learned), batches.batch_size
+    model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
     optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay)
@@ -198,8 +195,7 @@ def fit(
                 set_rate(state.optimiser, one_cycle(passed, total, recipe.lr, recipe.pct_start))
 
                 with precision.autocast():
-                    # A smaller last batch would be compiled anew; eagerly it costs less.
-                    logits = (compiled if len(view) == full else model)(view)
+                    logits = model(view)
                 left = n_learned - state.step * full * here.world
                 weight, factor = _true_images(len(view), left, here)
                 mask = None if state.selected is None else state.selected[index]
@@ -227,6 +223,8 @@ def fit(
                 _record(state, entry, judge, recipe, lam, data.label_names, out, here)
             _save(state, checkpoint, here, after=0.0 if last else recipe.checkpoint_seconds)
     here.wait()
+    if recipe.compile:
+        torch.compiler.reset()  # gives back the memory that captured steps keep, which the next network may need
     return _result(state, lam, out)
 
 

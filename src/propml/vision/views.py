@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from torch import Tensor
 from propml.vision.batches import Batch
 
 __all__ = ["augmented"]
+
+AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
 
 
 def augmented(
@@ -35,28 +39,39 @@ def augmented(
     def viewed(step: int, images: Tensor) -> Tensor:
         return view_of(images, step).contiguous(memory_format=torch.channels_last)
 
-    numbered = enumerate(batches, first_step)
-    if device.type != "cuda":
-        yield from ((viewed(step, images), targets, index) for step, (images, targets, index) in numbered)
-        return
-    # An augmentation is many small kernels: on a stream of their own they fill the gaps between those of the network.
-    side, ahead = torch.cuda.Stream(device), None
-    for step, (images, targets, index) in numbered:
-        side.wait_stream(torch.cuda.current_stream(device))  # which the images come on
-        with torch.cuda.stream(side):
-            view = viewed(step, images)
-        images.record_stream(side)
-        made = side.record_event()
-        if ahead is not None:
-            yield _arrived(*ahead)
-        ahead = (view, targets, index, made)
-    if ahead is not None:
-        yield _arrived(*ahead)
+    if device.type == "cuda":
+        yield from _beside(batches, viewed, device, first_step)
+    else:
+        for step, (images, targets, index) in enumerate(batches, first_step):
+            yield viewed(step, images), targets, index
 
 
-def _arrived(view: Tensor, targets: Tensor, index: Tensor, made: torch.cuda.Event) -> Batch:
-    """On the current stream, which then waits until the view is made, and keeps its memory."""
-    current = torch.cuda.current_stream(view.device)
-    current.wait_event(made)
-    view.record_stream(current)
-    return view, targets, index
+def _beside(
+    batches: Iterable[Batch], viewed: Callable[[int, Tensor], Tensor], device: torch.device, first_step: int
+) -> Iterator[Batch]:
+    """Views made on a stream of their own: their many small kernels fill the gaps between those of the network."""
+    side, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    side.wait_stream(current)  # what batches are taken from may just have been made there
+    rest, learned = iter(batches), deque[torch.cuda.Event]()
+
+    def made() -> Iterator[tuple[Batch, torch.cuda.Event]]:
+        for step in count(first_step):
+            with torch.cuda.stream(side):
+                if (batch := next(rest, None)) is None:
+                    return
+                images, targets, index = batch
+                view = viewed(step, images)
+            yield (view, targets, index), side.record_event()
+
+    views = made()
+    ahead = next(views, None)
+    while ahead is not None:
+        batch, ready = ahead
+        ahead = next(views, None)
+        current.wait_event(ready)
+        for tensor in batch:
+            tensor.record_stream(current)  # which needs their memory longer than the stream they were made on
+        yield batch
+        learned.append(current.record_event())
+        if len(learned) > AHEAD:
+            learned.popleft().synchronize()

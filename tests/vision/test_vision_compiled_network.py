@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import nn
+
+from propml.vision.compiled_network import CompiledNetwork
+from propml.vision.query2label import Query2Label
+
+pytest.importorskip("timm")
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """``torch.compile`` gives back what it is given, and notes it."""
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda run, **options: compiled.append(options) or run)
+    return compiled
+
+
+def small_network() -> nn.Module:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 12, 3), nn.BatchNorm2d(12), nn.ReLU(), nn.Conv2d(12, 8, 3, bias=False)]
+    return nn.Sequential(*layers, Query2Label(8, 5, width=8, feedforward=16, heads=2, dropout=0.0))
+
+
+def learned(call, network, images):
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = call(images)
+    logits.float().square().sum().backward()
+    return logits.detach(), {name: parameter.grad for name, parameter in network.named_parameters()}
+
+
+def test_weights_turned_all_at_once_give_what_autocast_gives(uncompiled):
+    plain, network = small_network(), small_network()
+    images = torch.rand(4, 3, 9, 9)
+    compiled = CompiledNetwork(network, "reduce-overhead", torch.bfloat16, batch_size=4)
+    logits, gradients = learned(compiled, network, images)
+    expected_logits, expected = learned(plain, plain, images)
+    assert torch.equal(logits, expected_logits)
+    assert all(gradients[name].dtype == torch.float32 for name in gradients)
+    torch.testing.assert_close(gradients, expected, rtol=0, atol=0)
+    assert uncompiled == [{"mode": "reduce-overhead"}]
+
+
+def test_weights_that_autocast_leaves_alone_are_left_alone(uncompiled):
+    names = CompiledNetwork(small_network(), "default", torch.bfloat16, 4).cast_names
+    assert {"0.weight", "3.weight"} <= set(names)
+    assert not [name for name in names if "norm" in name or "queries" in name or name == "1.weight"]
+
+
+def test_with_float32_no_weight_is_turned(uncompiled):
+    network = small_network()
+    compiled, images = CompiledNetwork(network, "default", torch.float32, 4), torch.rand(4, 3, 9, 9)
+    assert compiled.cast_names == []
+    assert torch.equal(compiled(images), network(images))
+
+
+def test_a_smaller_batch_is_not_compiled(uncompiled):
+    compiled = CompiledNetwork(small_network(), "default", torch.bfloat16, batch_size=4)
+    compiled._run = None
+    assert compiled(torch.rand(3, 3, 9, 9)).shape == (3, 5)
+
+
+@pytest.mark.slow
+def test_compiled_it_gives_the_same():
+    plain, network = small_network(), small_network()
+    images = torch.rand(4, 3, 9, 9)
+    compiled = CompiledNetwork(network, "default", torch.bfloat16, batch_size=4)
+    for _ in range(2):
+        network.zero_grad()
+        logits, gradients = learned(compiled, network, images)
+    expected_logits, expected = learned(plain, plain, images)
+    torch.testing.assert_close(logits, expected_logits, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(gradients, expected, rtol=5e-2, atol=5e-2)
+    torch._dynamo.reset()
