@@ -39,9 +39,11 @@ def two_processes(code, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_two_processes_learn_and_measure_what_one_does(tmp_path):
+@pytest.mark.parametrize("compiled", [None, pytest.param("default", marks=pytest.mark.slow)])
+def test_two_processes_learn_and_measure_what_one_does(compiled, tmp_path):
     out = str(tmp_path / "two")
-    two_processes(CODE.format(tests=str(Path(__file__).parent), out=out, changes=CHANGES), tmp_path)
+    changes = {**CHANGES, "compile": compiled}
+    two_processes(CODE.format(tests=str(Path(__file__).parent), out=out, changes=changes), tmp_path)
     first, second = (json.loads(Path(out + rank).read_text()) for rank in "01")
     assert _without_speed(first[1]) == _without_speed(second[1])
     assert first[2:] == second[2:]

@@ -131,7 +131,7 @@ def train(
     device: Annotated[str, _option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
     precision: Annotated[str, _option(MACHINE, "auto, bfloat16, float16 or float32.")] = "auto",
     compile: Annotated[
-        str | None, _option(MACHINE, "Mode of torch.compile: default, max-autotune-no-cudagraphs, …")
+        str | None, _option(MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
     ] = None,
     eval_every: Annotated[int, _option(MACHINE, "Epochs between two evaluations.", min=1)] = 1,
     tensorboard: Annotated[bool, _option(MACHINE, "Write curves for TensorBoard too.", "--tensorboard")] = False,
