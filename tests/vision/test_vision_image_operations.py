@@ -127,3 +127,30 @@ def test_each_image_has_its_own_square():
     assert found[0].bool().any(dim=0).sum() == 9
     assert found[1].bool().any(dim=0).nonzero().tolist() == [[y, x] for y in range(3) for x in range(6, 9)]
     assert found[2].bool().any(dim=0).sum() == 1  # both ends are inside: nothing is one pixel wide
+
+
+def channels_last(n, side):
+    return torch.randint(256, (n, side, side, 3), dtype=torch.uint8).permute(0, 3, 1, 2)
+
+
+SOME = {
+    "whole words": channels_last(6, 8),
+    "bytes that fill no words": channels_last(6, 5),
+    "channels first": channels_last(6, 8).contiguous(),
+    "from the second on": channels_last(7, 8)[1:],
+    "memory that starts between words": channels_last(7, 6)[1:],
+    "every second": channels_last(12, 8)[::2],
+}
+
+
+@pytest.mark.parametrize("rows", [[4, 0, 2], []])
+@pytest.mark.parametrize("images", SOME.values(), ids=SOME)
+def test_some_images_are_taken_and_put_back(images, rows):
+    rows = torch.tensor(rows, dtype=torch.int64)
+    assert torch.equal(do.chosen(images, rows), images[rows])
+    for changed in (255 - images[rows], (255 - images[rows]).contiguous()):
+        result = images.clone()
+        do.put(result, rows, changed)
+        expected = images.clone()
+        expected[rows] = changed
+        assert torch.equal(result, expected)

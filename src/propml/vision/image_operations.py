@@ -14,6 +14,7 @@ from torch import Tensor
 __all__ = [
     "autocontrast",
     "brightness",
+    "chosen",
     "color",
     "contrast",
     "crop",
@@ -22,6 +23,7 @@ __all__ = [
     "invert",
     "moved",
     "posterize",
+    "put",
     "rotate",
     "sent_to",
     "sharpness",
@@ -214,6 +216,36 @@ def erase(images: Tensor, centre: Tensor, side: Tensor, fill: Tensor) -> Tensor:
         inside = distance <= (side / 2).floor()[:, None]
         covered = inside[:, :, None] if covered is None else covered & inside[:, None, :]
     return torch.where(covered[:, None], fill.expand(len(images), 3)[:, :, None, None], images)  # type: ignore[index]
+
+
+# -- some of the images ------------------------------------------------------------------------------------------------
+
+
+def chosen(images: Tensor, rows: Tensor) -> Tensor:
+    """The images of these rows, in this order."""
+    if (words := _words(images)) is None:
+        return images.index_select(0, rows)
+    _, channels, height, width = images.shape
+    found = words.index_select(0, rows).view(torch.uint8)
+    return found.view(len(rows), height, width, channels).permute(0, 3, 1, 2)
+
+
+def put(images: Tensor, rows: Tensor, changed: Tensor) -> None:
+    """Write changed images into these rows."""
+    changed = changed.contiguous(memory_format=torch.channels_last)
+    words, new = _words(images), _words(changed)
+    if words is None or new is None:
+        images.index_copy_(0, rows, changed)
+    else:
+        words.index_copy_(0, rows, new)
+
+
+def _words(images: Tensor) -> Tensor | None:
+    """Images with channels last as rows of eight bytes each, which are copied faster than one byte at a time."""
+    flat, n_bytes = images.permute(0, 2, 3, 1), images.shape[1:].numel()
+    if not flat.is_contiguous() or n_bytes % 8 or images.storage_offset() % 8:
+        return None
+    return flat.reshape(len(images), n_bytes).view(torch.int64)
 
 
 # -- amounts -----------------------------------------------------------------------------------------------------------

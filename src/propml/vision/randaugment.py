@@ -110,12 +110,12 @@ def _one_round(images: Tensor, generator: torch.Generator, probability: float) -
     for name, count in parts:
         if count:
             own = slice(start, start + count)
-            chosen = images.index_select(0, rows[own])
+            chosen = do.chosen(images, rows[own])
             if name == "moved":
                 changed = do.moved(chosen, sources[own].view(-1, 2, 3))
             else:
                 changed = _applied(name, chosen, amount[own, 0], place[own])
-            result.index_copy_(0, rows[own], changed)
+            do.put(result, rows[own], changed)
             start += count
     return result
 
