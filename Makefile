@@ -2,7 +2,7 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
-# With a GPU the newest torch is wanted; without one, the build that constraints.txt names.
+# With a GPU the newest torch is wanted; without one, the version that constraints.txt names.
 CONSTRAINT := $(shell nvidia-smi >/dev/null 2>&1 || echo "-c constraints.txt")
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINT)
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 .PHONY: help demo browser test test-slow coverage lint bench clean
 
 help:           ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo      ## all methods on the embedded dataset: demo/report.html, demo/review.html
 	$(BIN)/propml demo --out demo
@@ -22,12 +22,13 @@ test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the rea
 test-slow: $(VENV)/.test browser ## run the tests marked slow
 	$(PYTEST) -n 2 -m slow $(ARGS)
 
-coverage: $(VENV)/.test  ## run the tests and print line coverage
+coverage: $(VENV)/.test browser ## run the tests and print line coverage
 	$(PYTEST) -n 2 -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
 
 # Pages are opened in a real browser; where none can be installed those tests are skipped, and say so.
 browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	echo "no chromium here: installing it on this machine with apt-get, for the tests of pages in a browser" && \
 	{ apt-get install -qq -y --no-install-recommends chromium || \
 	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \
 	echo "no chromium here: the tests of pages in a browser are skipped"
@@ -44,7 +45,9 @@ clean:          ## remove the virtual environment and everything that was genera
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "propml needs Python 3.11 or newer, and '$(PYTHON)' is not; name one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[report,data]"

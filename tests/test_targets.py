@@ -88,9 +88,24 @@ def test_a_class_vector_means_singletons(y):
     assert made.to_classes().tolist() == ["b", "a", "b"]
 
 
+def test_rows_may_come_one_by_one():
+    assert as_candidates(iter(["b", "a"])).labels == ("a", "b")
+    for rows in (iter([{"b"}, {"a"}]), {1: {"b"}, 2: {"a"}}.values()):
+        assert as_candidates(rows).to_lists() == [["b"], ["a"]]
+    assert as_candidates({"b": 1, "a": 2}.keys()).to_classes().tolist() == ["b", "a"]
+
+
 def test_a_numeric_class_vector_keeps_its_classes():
     assert as_candidates(torch.tensor([5, 2, 5])).labels == (2, 5)
     assert Candidates.from_classes([5, 2, 5]).to_classes().tolist() == [5, 2, 5]
+
+
+def test_classes_of_several_types_stay_what_they_are():
+    assert as_candidates([1, "a"]).labels == (1, "a")
+    assert as_candidates([1, "a"]).to_classes().tolist() == [1, "a"]
+    pairs = Candidates.from_lists([[("a", 1)], [("b", 2)]]).to_classes()
+    assert pairs.shape == (2,)
+    assert pairs.tolist() == [("a", 1), ("b", 2)]
 
 
 # --- states ------------------------------------------------------------------------------------------------------
@@ -109,6 +124,29 @@ def test_the_three_states_survive_every_form():
     assert "2 unknown" in repr(made)
     with pytest.raises(ValueError, match="cannot hold"):
         made.to_matrix(np.uint8)
+
+
+def test_what_is_masked_is_unknown():
+    masked = np.ma.masked_array([[True, False], [True, True]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(as_candidates(masked).to_matrix(), [[1, -1], [1, 1]])
+
+
+def test_as_an_array_the_three_states_are_a_matrix():
+    marks = np.array([[1, -1], [0, 1]])
+    np.testing.assert_array_equal(np.asarray(as_candidates(marks)), marks)
+    assert np.asarray(as_candidates(marks), dtype=float).dtype == float
+    with pytest.raises(ValueError, match="always a copy"):
+        np.asarray(as_candidates(marks), copy=False)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_sparse_matrix_stays_as_it_was_given(writable):
+    parts = np.array([1, 1, 1, 1]), np.array([2, 0, 1, 0]), np.array([0, 2, 4])  # unsorted
+    for part in parts:
+        part.setflags(write=writable)
+    given = sp.csr_array(parts, shape=(2, 3))
+    np.testing.assert_array_equal(as_candidates(given).to_matrix(), [[1, 0, 1], [1, 1, 0]])
+    assert given.indices.tolist() == [2, 0, 1, 0]
 
 
 def test_to_matrix_in_other_types():
@@ -150,6 +188,11 @@ def test_selecting_rows():
     assert len(made[1:]) == 2
 
 
+def test_no_rows_are_shown_without_a_warning(recwarn):
+    assert repr(as_candidates(MATRIX)[[]]) == "Candidates(0 rows, 3 labels, 0.00 per row)"
+    assert not recwarn
+
+
 def test_rows_without_candidates():
     marks = np.array([[1, 0], [0, 0], [0, 1], [0, 0], [0, -1]])
     with pytest.raises(ValueError, match=r'row 1 \(and 1 more rows\) has no candidate label.*empty="ignore"'):
@@ -165,9 +208,20 @@ def test_rows_without_candidates():
 
 
 def test_missing_names_text_and_lists_are_rows_without_candidates():
-    made = Candidates.from_text(["a", None, float("nan"), ""], empty="ignore")
-    assert made.sizes().tolist() == [1, 0, 0, 0]
-    assert Candidates.from_lists([["a"], None, float("nan")], empty="ignore").sizes().tolist() == [1, 0, 0]
+    made = Candidates.from_text(["a", None, float("nan"), pd.NA, ""], empty="ignore")
+    assert made.sizes().tolist() == [1, 0, 0, 0, 0]
+    column = pd.Series(["a;b", pd.NA], dtype="string")
+    assert Candidates.from_text(column, empty="ignore").sizes().tolist() == [2, 0]
+    rows = [["a"], None, float("nan"), pd.NA]
+    assert Candidates.from_lists(rows, empty="ignore").sizes().tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("row", [{"a"}, ["a"], ("a",)])
+def test_the_first_row_may_be_missing(missing, row):
+    for rows in ([missing, row], pd.Series([missing, row]), np.array([missing, {"a"}], dtype=object)):
+        assert as_candidates(rows, empty="ignore").to_lists() == [[], ["a"]]
+    assert as_candidates([missing, [], row], empty="ignore").sizes().tolist() == [0, 0, 1]
 
 
 def test_candidates_pass_through_and_are_checked_again():
@@ -207,6 +261,13 @@ def test_votes_are_counted_once_per_annotator():
     assert made.voters.tolist() == [2, 2, 1]
     np.testing.assert_array_equal(made.to_matrix(), [[1, 1], [0, 1], [0, 0]])
     assert made.annotations.names == ("ann", "bob", "cem")
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_an_annotator_may_see_nothing(missing):
+    made = Candidates.from_votes(["i", "j"], ["x", "x"], [missing, "c"], empty="ignore")
+    assert made.to_lists() == [[], ["c"]]
+    assert made.voters.tolist() == [1, 1]
 
 
 def test_a_candidate_may_need_more_votes():
@@ -254,6 +315,21 @@ def test_votes_are_none_without_a_table():
         (lambda: Candidates.from_text(["a"], sep=""), "sep is empty"),
         (lambda: Candidates.from_classes(np.ones((2, 2))), "one dimension"),
         (lambda: Candidates.from_classes([0.0, np.nan]), "row 1 of the class vector is nan"),
+        (lambda: Candidates.from_classes([0.0, np.inf]), "row 1 of the class vector is inf"),
+        (lambda: as_candidates(["a", np.nan, "b"]), "row 1 of the class vector is nan; give every row a class"),
+        (lambda: as_candidates(["a", None, "b"]), "row 1 of the class vector is None"),
+        (lambda: as_candidates(pd.Series(["a", np.nan, "b"])), "row 1 of the class vector is nan"),
+        (lambda: as_candidates(pd.Series([1, None], dtype="Int64")), "row 1 of the class vector is <NA>"),
+        (lambda: as_candidates(pl.Series(["a", None])), "row 1 of the class vector is None"),
+        (lambda: as_candidates(np.ma.masked_array([1, 2], [False, True])), "row 1 of the class vector is None"),
+        (
+            lambda: as_candidates(pd.DataFrame({"a": [1, 0], "b": pd.array([1, None], "Int64")})),
+            "row 1, label 'b' is nan; write -1",
+        ),
+        (lambda: as_candidates([[1, 0], [1, pd.NA]], ["a", "b"]), "row 1, label 'b' is nan; write -1"),
+        (lambda: as_candidates({"a": [1, 0]}), "row by row, got a dict; give a list with one entry per row"),
+        (lambda: as_candidates("abc"), "row by row, got a str"),
+        (lambda: as_candidates({"a", "b"}), "row by row, got a set"),
         (lambda: Candidates.from_votes([1, 2], ["a"], ["x", "y"]), "2 items, 1 annotators and 2 labels"),
         (lambda: Candidates.from_votes([1], ["a"], ["x"], min_votes=0), "min_votes is 0"),
         (lambda: as_candidates(MATRIX).to_classes(), "row 0 has 2 candidates"),

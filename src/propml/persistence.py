@@ -6,13 +6,13 @@ a SHA-256 digest of everything, so that a file which was cut short or changed is
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from propml.durable import write_whole
 
 # Raised when an older reader could not make sense of a newer file.
 FORMAT = 1
@@ -37,17 +37,7 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
     header = {"format": str(FORMAT), "kind": kind, "propml": __version__, "state": outline}
     header["sha256"] = _digest(header, arrays)
     data = save(arrays, metadata=header)
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, data)
 
 
 def read_state(path: str | Path) -> tuple[str, State]:

@@ -1,8 +1,8 @@
 """What a candidate label may be: the checks behind :mod:`propml.targets`, with errors that name the row and the fix."""
 
 import difflib
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,51 @@ def is_torch(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "torch"
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this is ``None``, NaN, masked, or pandas' NA, found without importing pandas."""
+    if value is None or value is np.ma.masked or type(value).__name__ == "NAType":
+        return True
+    differs = value != value  # NaN is not equal to itself
+    return isinstance(differs, bool | np.bool_) and bool(differs)
+
+
+def has_columns(y: Any) -> bool:
+    """Whether this has an axis of labels itself, as arrays and DataFrames do, and is no sequence of rows."""
+    return hasattr(y, "columns") or len(getattr(y, "shape", (0,))) != 1
+
+
+def form_of(y: Any) -> Literal["matrix", "names", "classes"]:
+    """How candidate labels are given: as a 0/1 matrix, as the names of each row, or as one class per row."""
+    if isinstance(y, str | bytes | Mapping | Set):
+        raise ValueError(
+            f"candidate labels are given row by row, got a {type(y).__name__}; give a list with one entry per row, "
+            f"a 0/1 matrix or a DataFrame"
+        )
+    if has_columns(y):
+        return "matrix"
+    if is_torch(y) or sp.issparse(y):
+        return "classes"
+    form: Literal["names", "classes"] = "classes"
+    for row in y:
+        if is_missing(row):
+            continue
+        if isinstance(row, Set):
+            return "names"
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            return "classes"
+        for entry in row:
+            return "names" if isinstance(entry, str) else "matrix"
+        form = "names"
+    return form
+
+
+def check_classes(rows: Iterable[Any]) -> None:
+    """An error that names the first row whose class is missing or infinite."""
+    for i, value in enumerate(rows):
+        if is_missing(value) or value in (np.inf, -np.inf):
+            raise ValueError(f"row {i} of the class vector is {value}; give every row a class")
+
+
 def dense_matrix(matrix: Any) -> sp.csr_array:
     """A dense matrix of any library as a float or integer csr_array; NaN survives for the check that names it."""
     if is_torch(matrix):
@@ -22,6 +67,8 @@ def dense_matrix(matrix: Any) -> sp.csr_array:
         values = tensor.double().numpy() if tensor.is_floating_point() else tensor.numpy()
     elif hasattr(matrix, "columns") and hasattr(matrix, "to_numpy"):
         values = matrix.to_numpy()
+    elif isinstance(matrix, np.ma.MaskedArray):
+        values = np.ma.filled(matrix.astype(np.float64), UNKNOWN)
     else:
         try:
             values = np.asarray(matrix)
@@ -29,6 +76,8 @@ def dense_matrix(matrix: Any) -> sp.csr_array:
             raise ValueError(
                 "the rows of the 0/1 matrix differ in length; give every row one entry per label"
             ) from error
+    if values.dtype.kind == "O":
+        values = np.where(np.frompyfunc(is_missing, 1, 1)(values).astype(bool), np.nan, values)
     if values.dtype.kind not in "biuf":
         try:
             values = values.astype(np.float64)
@@ -44,7 +93,9 @@ def dense_matrix(matrix: Any) -> sp.csr_array:
 
 def check_states(states: sp.csr_array, names: tuple[Hashable, ...]) -> sp.csr_array:
     """The matrix as sorted int8 states, or an error that names the first entry that is none."""
-    states.sum_duplicates()
+    if not states.has_canonical_format:
+        states = states.copy()  # the caller's matrix stays as it is
+        states.sum_duplicates()
     data = states.data
     if data.dtype != bool:
         wrong = np.flatnonzero((data != CANDIDATE) & (data != EXCLUDED) & (data != UNKNOWN))
@@ -64,6 +115,13 @@ def label_names(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"label name {twice!r} occurs twice; give every label its own name")
     return names
+
+
+def names_array(names: Sequence[Hashable]) -> np.ndarray:
+    """The names as a 1-D array: of objects, where they are tuples or of several types, so that each stays itself."""
+    if any(isinstance(name, tuple) for name in names) or len({type(name) for name in names}) > 1:
+        return np.fromiter(names, dtype=object, count=len(names))
+    return np.asarray(names)
 
 
 def sorted_names(names: set[Hashable]) -> list[Hashable]:

@@ -6,7 +6,7 @@ true), ``EXCLUDED`` (0: surely not true) or ``UNKNOWN`` (-1: nobody looked; carr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence, ValuesView
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,11 +17,16 @@ from propml.target_checks import (
     CANDIDATE,
     EXCLUDED,
     UNKNOWN,
+    check_classes,
     check_states,
     column_of,
     dense_matrix,
+    form_of,
+    has_columns,
+    is_missing,
     is_torch,
     label_names,
+    names_array,
     sorted_names,
 )
 
@@ -97,7 +102,7 @@ class Candidates:
         Parameters
         ----------
         matrix : array-like, shape (n_samples, n_labels)
-            NumPy, SciPy sparse, torch, pandas or polars.
+            NumPy (what is masked is unknown), SciPy sparse, torch, pandas or polars.
         labels : iterable, optional
             Names of the columns; by default those of the DataFrame, or 0, 1, 2, …
         empty : {"error", "ignore", "drop"}
@@ -115,13 +120,13 @@ class Candidates:
     def from_lists(
         cls, rows: Iterable[Any], labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
     ) -> Candidates:
-        """From one list, tuple or set of label names per row (``None``: no candidates).
+        """From one list, tuple or set of label names per row (``None``, NaN or NA: no candidates).
 
         Without ``labels`` the names that occur become the columns, sorted.
         """
         names_of_rows: list[tuple[Hashable, ...]] = []
         for i, row in enumerate(rows):
-            if row is None or (isinstance(row, float) and np.isnan(row)):
+            if is_missing(row):
                 row = ()
             if isinstance(row, str) or not isinstance(row, Iterable):
                 raise ValueError(
@@ -143,10 +148,11 @@ class Candidates:
             raise ValueError('sep is empty; give the character that stands between two labels, such as ";"')
         rows = []
         for i, cell in enumerate(column):
-            missing = cell is None or (not isinstance(cell, str) and cell != cell)  # NaN is not equal to itself
-            if not missing and not isinstance(cell, str):
+            if is_missing(cell):
+                cell = ""
+            if not isinstance(cell, str):
                 raise ValueError(f"row {i} is {cell!r}, expected text with labels separated by {sep!r}")
-            rows.append([name for part in ("" if missing else cell).split(sep) if (name := part.strip())])
+            rows.append([name for part in cell.split(sep) if (name := part.strip())])
         return cls.from_lists(rows, labels, empty=empty)
 
     @classmethod
@@ -165,7 +171,7 @@ class Candidates:
         Parameters
         ----------
         items, annotators, proposed : iterables of equal length
-            Which item, who, and the label that was proposed; ``None`` or NaN where the annotator saw nothing.
+            Which item, who, and the label that was proposed; ``None``, NaN or NA where the annotator saw nothing.
             A proposal made twice by one annotator counts once.
         min_votes : int
             How many annotators must propose a label before it is a candidate.
@@ -183,7 +189,7 @@ class Candidates:
             )
         if min_votes < 1:
             raise ValueError(f"min_votes is {min_votes}; a candidate needs at least one vote")
-        seen = [None if p is None or p != p else p for p in proposed]  # NaN is not equal to itself
+        seen = [None if is_missing(p) else p for p in proposed]
         names = label_names(sorted_names({p for p in seen if p is not None}) if labels is None else labels)
         column = {name: j for j, name in enumerate(names)}
         row_of = {item: i for i, item in enumerate(dict.fromkeys(items))}
@@ -203,12 +209,15 @@ class Candidates:
     @classmethod
     def from_classes(cls, y: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
         """From a 1-D class vector: every row has one candidate, its class."""
-        values = y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
+        if is_torch(y):
+            y = y.detach().cpu().numpy()
+        # As objects, what is missing in a list does not become text; and what is masked becomes None in a list.
+        values = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
         if values.ndim != 1:
             raise ValueError(f"a class vector has one dimension, got shape {values.shape}")
-        if values.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(values))).size:
-            raise ValueError(f"row {bad[0]} of the class vector is {values[bad[0]]}; give every row a class")
-        return cls.from_lists([(value,) for value in values.tolist()], labels)
+        classes = values.tolist()
+        check_classes(classes)
+        return cls.from_lists([(value,) for value in classes], labels)
 
     @classmethod
     def _make(
@@ -247,6 +256,12 @@ class Candidates:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """What :meth:`to_matrix` gives, for scikit-learn's splitters."""
+        if copy is False:
+            raise ValueError("candidate labels are stored sparse; a dense array of them is always a copy")
+        return self.to_matrix(np.int8 if dtype is None else dtype)
 
     @property
     def has_unknown(self) -> bool:
@@ -300,7 +315,8 @@ class Candidates:
 
     def __repr__(self) -> str:
         unknown = f", {int((self.states.data < 0).sum())} unknown entries" if self.has_unknown else ""
-        return f"Candidates({len(self)} rows, {self.shape[1]} labels, {self.sizes().mean():.2f} per row{unknown})"
+        per_row = self.sizes().sum() / max(1, len(self))
+        return f"Candidates({len(self)} rows, {self.shape[1]} labels, {per_row:.2f} per row{unknown})"
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -348,7 +364,7 @@ class Candidates:
             raise ValueError(
                 f"row {other[0]} has {self.sizes()[other[0]]} candidates; a class vector needs exactly one"
             )
-        return np.array([names[0] for names in self.to_lists()])
+        return names_array([names[0] for names in self.to_lists()])
 
 
 def as_candidates(y: Any, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error") -> Candidates:
@@ -367,19 +383,14 @@ def as_candidates(y: Any, labels: Iterable[Hashable] | None = None, *, empty: Em
         if labels is not None and tuple(labels) != y.labels:
             raise ValueError("the candidate labels already carry other label names than the ones given")
         return Candidates._make(y.states, y.labels, empty, y.index, y.annotations)
-    if sp.issparse(y) or hasattr(y, "columns") or is_torch(y) or getattr(y, "ndim", 0) == 2:
-        if getattr(y, "ndim", 2) == 1:
-            return Candidates.from_classes(y, labels)
-        return Candidates.from_matrix(y, labels, empty=empty)
-    rows = list(y)
-    first = next((row for row in rows if row is not None and not (isinstance(row, Sequence) and len(row) == 0)), None)
-    if isinstance(first, set | frozenset) or (
-        isinstance(first, Iterable) and not isinstance(first, str) and isinstance(next(iter(first), ""), str)
-    ):
-        return Candidates.from_lists(rows, labels, empty=empty)
-    if isinstance(first, Iterable) and not isinstance(first, str):
-        return Candidates.from_matrix(rows, labels, empty=empty)
-    return Candidates.from_classes(y if isinstance(y, np.ndarray) else rows, labels)
+    if isinstance(y, Iterator | KeysView | ValuesView):
+        y = list(y)
+    form = form_of(y)
+    if form == "classes":
+        return Candidates.from_classes(y, labels)
+    if form == "names":
+        return Candidates.from_lists(y, labels, empty=empty)
+    return Candidates.from_matrix(y if has_columns(y) else list(y), labels, empty=empty)
 
 
 def _states_from_pairs(pairs: list[tuple[int, int]], shape: tuple[int, int]) -> sp.csr_array:

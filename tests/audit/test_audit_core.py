@@ -143,6 +143,8 @@ def test_models_of_scikit_learn_and_pipelines_serve_as_well():
         report = propml.audit(X, candidates, model=model)
         assert false_first(report, truth) > 0.9
         assert report.settings["model"] == "Pipeline"
+        steps = report.settings["params"]["steps"]
+        assert steps[0] == ["standardscaler", "StandardScaler()"], "as JSON gives it back"
     assert not hasattr(logistic[-1], "estimators_"), "the model that was given is cloned, not fitted"
 
 

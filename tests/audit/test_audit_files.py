@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 from propml.audit.files import read_table, true_labels, write_cleaned
 from propml.audit.formats.sources import open_source
-from propml.audit.spreadsheet import neutralised, original
+from propml.spreadsheet import neutralised, original
 from propml.targets import Candidates
 
 PHOTOS = """id,brightness,tags,note
@@ -186,6 +186,16 @@ def test_one_label_a_cell(tmp_path):
     (tmp_path / "d.csv").write_text('x,place\n1,"Paris, France"\n2,"Rome, Italy"\n')
     table = read_table(tmp_path / "d.csv", candidates="place", sep="")
     assert table.candidates.labels == ("Paris, France", "Rome, Italy")
+    with pytest.raises(ValueError, match="column 'place' holds one label in a cell"):
+        write_cleaned(table, without(table.candidates, (0, "+Rome, Italy")), tmp_path / "out.csv")
+
+
+def test_a_cell_may_be_a_document(tmp_path):
+    (tmp_path / "d.csv").write_text(f"x,words,tags\n1,{'sea ' * 50_000},a\n2,short,b\n")
+    table = read_table(tmp_path / "d.csv", candidates="tags", text="words")
+    assert list(map(len, table.texts)) == [200_000, 5]
+    write_cleaned(table, table.candidates, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "d.csv").read_bytes()
 
 
 # -- votes ---------------------------------------------------------------------------------------------------------
@@ -254,6 +264,15 @@ def test_votes_in_parquet_with_numbered_items(tmp_path):
     }
 
 
+def test_what_is_said_of_votes_that_do_not_count_is_refused(photos, votes):
+    with pytest.raises(ValueError, match="3 votes are to make a label a candidate, and here the data names its cand"):
+        read_table(photos, candidates="tags", votes=votes, id_column="id", min_votes=3)
+    with pytest.raises(ValueError, match="2 votes are to make a label a candidate, and no votes were given"):
+        read_table(photos, candidates="tags", min_votes=2)
+    with pytest.raises(ValueError, match="item, who, label are columns of an annotator table, and none was given"):
+        read_table(photos, candidates="tags", votes_columns=("item", "who", "label"))
+
+
 def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
     with pytest.raises(ValueError, match="say which column of the data identifies them"):
         read_table(photos, votes=votes)
@@ -318,6 +337,38 @@ def test_parquet_columns_of_0_and_1(tmp_path, of_type):
     assert written.column("z") == pq.read_table(tmp_path / "d.parquet").column("z")
 
 
+@pytest.mark.parametrize("of_type", [pa.int64(), pa.uint32(), pa.float64()])
+def test_large_numbers_are_labels_of_their_own(tmp_path, of_type):
+    cells = [[2**24, 2**24 + 1], [2**24 + 1, 7], [2**24, 7]]
+    tags = pa.array(cells, pa.list_(of_type))
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "tags": tags}), tmp_path / "d.parquet")
+    table = read_table(tmp_path / "d.parquet", candidates="tags")
+    assert table.candidates.labels == ("16777216", "16777217", "7")
+    assert table.candidates.to_lists() == [["16777216", "16777217"], ["16777217", "7"], ["16777216", "7"]]
+    write_cleaned(table, without(table.candidates, (0, "16777217")), tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").column("tags").to_pylist() == [[2**24], *cells[1:]]
+
+
+def test_whole_numbers_are_labels_where_a_cell_is_one(tmp_path):
+    classes = [3, None, 2**53 + 1, 2**53]
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0, 4.0], "y": classes}), tmp_path / "d.parquet")
+    table = read_table(tmp_path / "d.parquet", candidates="y", sep="")
+    assert table.candidates.labels == ("3", str(2**53), str(2**53 + 1))
+    assert table.candidates.to_lists() == [["3"], [str(2**53 + 1)], [str(2**53)]]
+    changed = without(table.candidates, (0, "3"), (2, str(2**53)), (2, "+3"))
+    write_cleaned(table, changed, tmp_path / "out.parquet")
+    written = pq.read_table(tmp_path / "out.parquet")
+    assert written.column("y").to_pylist() == [None, None, 2**53 + 1, 3]
+    assert written.schema.field("y").type == pa.int64()
+
+
+@pytest.mark.parametrize("cell", [1.5, float("inf"), True])
+def test_what_is_no_whole_number_is_no_label(tmp_path, cell):
+    pq.write_table(pa.table({"x": [1.0], "y": [cell]}), tmp_path / "d.parquet")
+    with pytest.raises(ValueError, match="whole numbers are labels where sep is none"):
+        read_table(tmp_path / "d.parquet", candidates="y", sep="")
+
+
 def test_broken_parquet_is_told(tmp_path):
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(ValueError, match="not a readable Parquet file"):
@@ -379,6 +430,15 @@ def test_sparse_arff_with_label_columns(tmp_path):
     assert again.source.cells("b").tolist() == [5.0, 0.0, 0.0]
 
 
+def test_arff_classes_of_many_digits(tmp_path):
+    head = "@relation codes\n@attribute x numeric\n@attribute code numeric\n@data\n"
+    (tmp_path / "d.arff").write_text(head + "1,1234567\n2,1234568\n")
+    table = read_table(tmp_path / "d.arff", candidates="code", sep="")
+    assert table.candidates.to_lists() == [["1234567"], ["1234568"]]
+    write_cleaned(table, table.candidates, tmp_path / "out.arff")
+    assert (tmp_path / "out.arff").read_text() == (tmp_path / "d.arff").read_text()
+
+
 def test_arff_headers_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "toy.arff").write_text(DENSE)
     with pytest.raises(ValueError, match="say where the candidate labels are"):
@@ -386,6 +446,10 @@ def test_arff_headers_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "other.xml").write_text('<labels><label name="nope"/></labels>')
     with pytest.raises(ValueError, match="names the label 'nope', which is no attribute"):
         read_table(tmp_path / "toy.arff", xml=tmp_path / "other.xml")
+    with pytest.raises(ValueError, match=r"names the labels of .* and so does a column; give one of the two"):
+        read_table(tmp_path / "toy.arff", xml=tmp_path / "other.xml", label_columns="is_*")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.xml does not exist or is not a file; give the XML header"):
+        read_table(tmp_path / "toy.arff", xml=tmp_path / "nowhere.xml")
     (tmp_path / "toy.arff").write_bytes(DENSE.replace("toy", "größe").encode("latin-1"))
     table = read_table(tmp_path / "toy.arff", label_columns="is_red,is_long")
     write_cleaned(table, table.candidates, tmp_path / "out.arff")
@@ -424,6 +488,14 @@ def test_svmlight_keeps_features_and_comments(tmp_path):
     X, labels = load_svmlight_file(str(tmp_path / "out.svm"), multilabel=True, zero_based=True)
     assert (X != table.source.X).nnz == 0
     assert labels == [(0.0,), (0.0, 1.0), (), (1.0, 2.0)]
+
+
+def test_svmlight_labels_of_many_digits(tmp_path):
+    (tmp_path / "d.svm").write_text("1234567,1234568 0:1\n1234568 1:1\n")
+    table = read_table(tmp_path / "d.svm")
+    assert table.candidates.to_lists() == [["1234567", "1234568"], ["1234568"]]
+    write_cleaned(table, without(table.candidates, (0, "1234567")), tmp_path / "out.svm")
+    assert (tmp_path / "out.svm").read_text() == "1234568 0:1\n1234568 1:1\n"
 
 
 def test_svmlight_compressed(tmp_path):
@@ -563,8 +635,14 @@ def test_options_that_do_not_fit_are_told(photos, tmp_path):
     np.savez(tmp_path / "d.npz", X=np.eye(2), candidates=np.eye(2, dtype=int))
     with pytest.raises(ValueError, match="has no columns to name"):
         read_table(tmp_path / "d.npz", candidates="tags")
+    with pytest.raises(ValueError, match="has no columns to name"):
+        read_table(tmp_path / "d.npz", xml="d.xml")
     with pytest.raises(ValueError, match="belong to CSV and TSV"):
         read_table(tmp_path / "d.npz", delimiter=";")
+    with pytest.raises(ValueError, match="is no ARFF file, and an XML header belongs to one"):
+        read_table(photos, candidates="tags", xml="d.xml")
+    with pytest.raises(ValueError, match="the label columns name nothing; it has 'id', 'brightness'"):
+        read_table(photos, label_columns="")
     np.savez(tmp_path / "d.npz", X=np.eye(2), candidates=np.zeros((2, 2), dtype=int))
     with pytest.raises(ValueError, match="no row has a candidate label"):
         read_table(tmp_path / "d.npz")

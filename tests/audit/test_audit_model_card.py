@@ -9,7 +9,7 @@ import pytest
 import propml
 from propml.audit.features import learn_features
 from propml.audit.files import read_table
-from propml.audit.model_card import make_card, plain_values, read_model, write_model
+from propml.audit.model_card import make_card, read_model, write_model
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.ridge import RidgeClassifier
 
@@ -103,8 +103,3 @@ def test_files_that_do_not_belong_together_are_refused(table, tmp_path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="there is no model in"):
         read_model(folder)
-
-
-def test_values_that_json_lacks(tmp_path):
-    given = {"a": np.float32(0.5), "b": np.arange(2), "c": (1, float("nan")), "d": tmp_path, 5: {True}}
-    assert plain_values(given) == {"a": 0.5, "b": [0, 1], "c": [1, None], "d": str(tmp_path), "5": [True]}

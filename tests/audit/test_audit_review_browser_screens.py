@@ -1,8 +1,6 @@
 """Facts about the review page on screens: large and small, light and dark, with pictures, with very many rows."""
 
 import re
-import sys
-import time
 
 import pytest
 from fake_report import fake_pictures, fake_report, fake_texts
@@ -98,47 +96,32 @@ def test_the_page_can_be_switched_between_light_and_dark(opened):
     assert page.inner_text(".theme") == "Dark page"
 
 
-def test_fifty_thousand_rows_do_not_freeze(opened, tmp_path, capsys):
+def test_of_fifty_thousand_rows_only_those_in_sight_are_in_the_page(opened, tmp_path):
+    """Whatever is done: a page that holds them all freezes."""
     n = 50_000
     report = fake_report(n)
-    path = write_review(report, tmp_path / "large.html", texts=fake_texts(n))
-    started = time.perf_counter()
-    page = opened(url=path.as_uri())
+    page = opened(url=write_review(report, tmp_path / "large.html", texts=fake_texts(n)).as_uri())
     page.wait_for_selector(".entry")
-    seconds = time.perf_counter() - started
     total = len(report.verdicts().row)
+    in_page = "document.querySelectorAll('.entry').length"
+    assert page.evaluate(in_page) < 30
     changed = "new Event('change', { bubbles: true })"
-    times = {}
-    for name, act in {
-        "all": "$('all').click()",
-        "search": "Object.assign($('search'), { value: 'tent' }).dispatchEvent(new Event('input'))",
-        "label": f"Object.assign($('label'), {{ value: '3' }}).dispatchEvent({changed})",
-        "sort": f"Object.assign($('sort'), {{ value: 'label' }}).dispatchEvent({changed})",
-        "all again": "$('all').click()",
-    }.items():
-        times[name] = page.evaluate(
-            f"""() => {{
-                 const $ = (id) => document.getElementById(id);
-                 const start = performance.now();
-                 {act};
-                 return performance.now() - start;
-               }}"""
-        )
+    for act in (
+        "$('all').click()",
+        "Object.assign($('search'), { value: 'tent' }).dispatchEvent(new Event('input'))",
+        f"Object.assign($('label'), {{ value: '3' }}).dispatchEvent({changed})",
+        f"Object.assign($('sort'), {{ value: 'label' }}).dispatchEvent({changed})",
+        "$('all').click()",
+    ):
+        page.evaluate(f"() => {{ const $ = (id) => document.getElementById(id); {act}; }}")
+        assert 0 < page.evaluate(in_page) < 30, act
     assert page.inner_text("#progress").startswith(f"{total:,}".replace(",", "\u202f"))
     for share in (0.25, 0.5, 1):
         page.evaluate(f"scrollTo(0, {share} * document.documentElement.scrollHeight)")
         last = "Number([...document.querySelectorAll('.entry')].at(-1).dataset.position)"
         until(page, f"Math.abs({last} / {total} - {share}) < 0.01")
-        assert page.evaluate("document.querySelectorAll('.entry').length") < 30
+        assert page.evaluate(in_page) < 30
     assert int(page.locator(".entry").last.get_attribute("aria-posinset")) == total
-    started = time.perf_counter()
     press(page, "ja")
-    per_key = (time.perf_counter() - started) / 2
     assert page.inner_text("#progress").endswith("1 decided")
-    told = ", ".join(f"{name} {value:.0f} ms" for name, value in times.items())
-    size = path.stat().st_size / 1e6
-    with capsys.disabled():
-        sys.stdout.write(f"\n{total} verdicts, {size:.1f} MB: open {seconds:.2f} s, {told}, a key {per_key:.3f} s\n")
-    # Loose, for a busy machine: what is far beyond these freezes.
-    assert seconds < 15
-    assert max(times.values()) < 2000
+    assert page.evaluate(in_page) < 30

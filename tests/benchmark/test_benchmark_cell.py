@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import rich.progress
 import torch
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_info
@@ -22,12 +23,12 @@ from propml.benchmark.experiment import load_experiment
 from propml.benchmark.fold_scores import uses_gpu
 from propml.benchmark.metric_names import METRIC_NAMES, evaluate_metrics, metric_of
 from propml.benchmark.problem import Problem, load_problem
-from propml.corruption.svm import scale_to_unit_range
 from propml.methods import METHODS, CandidateClassifier
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.registry import Method
 from propml.methods.ridge import RidgeClassifier
 from propml.metrics import METRICS, evaluate
+from propml.range_scaler import RangeScaler
 
 RIDGE = MethodEntry("Ridge", "ridge", {"alpha": 3.0})
 NETWORK = MethodEntry("ProPML", "propml", {"loss": "propml", "hidden": (8,), "epochs": 3, "cv": 2}, "none")
@@ -144,7 +145,7 @@ def test_cells_travel_between_processes():
 def test_computed_as_the_protocol_says(problem):
     metrics = ("average_precision", "hamming_loss", "one_error:paper")
     outcome = compute(replace(TOY, metrics=metrics))
-    X = scale_to_unit_range(problem.X)
+    X = RangeScaler().fit_transform(problem.X)
     for fold, (train, test) in enumerate(KFold(3, shuffle=True, random_state=0).split(X)):
         model = RidgeClassifier(3.0).fit(X[train], problem.candidates[train])
         scores = model.decision_function(X[test]).astype(np.float32)
@@ -294,13 +295,31 @@ def test_a_dataset_that_is_not_there_says_how_to_get_it(monkeypatch, tmp_path):
 
 
 def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
+    """Two bars on one terminal write over each other; a cell's bar and that of the network in it would be two."""
+    open_bars, at_once = [], []
+
+    class Watched(rich.progress.Progress):
+        def start(self):
+            open_bars.append(self)
+            at_once.append(len(open_bars))
+            super().start()
+
+        def stop(self):
+            open_bars.remove(self)
+            super().stop()
+
+    monkeypatch.setattr(rich.progress, "Progress", Watched)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    compute(replace(TOY, method=NETWORK), problem=problem, show=True)
-    compute(
-        replace(TOY, method=replace(NETWORK, params={"hidden": (4,), "epochs": 2}, lams=(0.1,)), selection="oracle"),
-        problem=problem,
-        show=True,
-    )
+    by_fleet = replace(NETWORK, params={"hidden": (4,), "epochs": 2}, lams=(0.1,))
+    by_grid = replace(RIDGE, grid={"alpha": (1.0, 3.0)})
+    for cell in (
+        replace(TOY, method=NETWORK),
+        replace(TOY, method=by_fleet, selection="oracle"),
+        replace(TOY, method=by_grid, selection="oracle"),
+    ):
+        at_once.clear()
+        compute(cell, problem=problem, show=True)
+        assert set(at_once) == {1}
 
 
 # -- the metrics' names -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from propml.benchmark import claims
 from propml.benchmark.claims import Claims
-from propml.benchmark.durable import lock_file
+from propml.durable import lock_file
 
 HOLDER = """
 import sys, time

@@ -21,13 +21,10 @@ from propml.benchmark.figures.style import (
     measuring_renderer,
     method_looks,
     metric_title,
-    noise_title,
     ordered_colors,
     panels,
-    setting_title,
 )
 from propml.benchmark.published import load_published
-from propml.benchmark.results import Setting
 
 PAGES = ("#ffffff", "#12161d")
 # Machado, Oliveira, Fernandes 2009, full severity, on linear RGB.
@@ -86,8 +83,6 @@ def test_methods_of_the_paper_look_the_same_beside_others_and_no_two_look_the_sa
 
 
 def test_titles():
-    assert noise_title(150.0) == "q = 150 %"
-    assert setting_title(Setting("my-data", 0.4)) == "my-data, q = 0.4"
     assert metric_title("hamming_loss:paper") == "Hamming loss (paper) (%) ↓"
     assert metric_title("my own") == "my own"
 

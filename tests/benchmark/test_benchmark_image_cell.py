@@ -217,7 +217,7 @@ def test_but_where_the_experiment_says_oracle(monkeypatch):
 
 def test_a_gpu_is_taken_where_there_is_one_and_called_by_its_number(monkeypatch):
     current = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(image_cell, "choose_device", lambda name: torch.device("cuda" if name == "auto" else name))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "set_device", current.append)
     names = [image_cell._device(name) for name in ("auto", "cuda", "cuda:1", "cpu")]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from propml.benchmark.cell import Cell, MethodEntry, compute
-from propml.benchmark.folds import make_splits
-from propml.benchmark.oracle import default_lams, oracle_scores
+from propml.benchmark.oracle import default_lams
 from propml.benchmark.problem import Problem, load_problem
 from propml.metrics import average_precision
 from propml.targets import Candidates
@@ -93,13 +92,12 @@ def test_networks_learn_nothing_from_candidates_of_test_rows(problem):
 
 
 def test_nobody_gets_here_without_the_word(problem):
-    splits = make_splits(problem.candidates, 2, seed=0)
-    with pytest.raises(ValueError, match='only selection = "oracle" may look at the true labels'):
-        oracle_scores(ENTRY, problem.X, problem.candidates, problem.truth, splits, selection="candidates", seed=0)
     # an entry that would be an oracle is none in a cell that is not
     params = {**PARAMS, "cv": 2, "epochs": 2}
     cell = replace(CELL, selection="candidates", method=replace(ENTRY, params=params))
     assert "path" not in compute(cell, problem=problem).folds[0].chosen
+    with pytest.raises(ValueError, match="selection is 'Oracle'; choose"):
+        compute(replace(CELL, selection="Oracle"), problem=problem)
 
 
 def test_what_was_chosen_is_plain(outcome):

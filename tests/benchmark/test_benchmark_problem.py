@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from propml.benchmark import problem as problem_module
-from propml.benchmark.problem import LEVELS, Problem, has_real_candidates, load_problem, load_truth
+from propml.benchmark.noise_levels import LEVELS
+from propml.benchmark.problem import Problem, has_real_candidates, load_problem, load_truth
 from propml.corruption import CORRUPTIONS, svm_confusions
 from propml.datasets import digits_mosaic
 from propml.targets import Candidates
@@ -147,3 +148,12 @@ def test_one_worker_trains_the_machines_and_the_others_wait(monkeypatch):
     assert len(trained) == 3
     assert max(most) == 1
     assert all(np.array_equal(each, trained[0]) for each in trained)
+
+
+def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(monkeypatch, tmp_path):
+    blocked = tmp_path / "cache"
+    blocked.write_text("a file where a folder would be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.warns(UserWarning, match="nothing can be kept in the cache folder"):
+        made = load_problem("digits-mosaic", 50, 0, rows=40)
+    assert made.candidates.shape[0] == len(made.truth)

@@ -130,16 +130,15 @@ def test_cells_do_not_wait_for_a_gpu_that_is_not_there(cluster):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere.invalid:6379"])
-def test_no_cluster_is_one_sentence(address):
-    start = time.monotonic()
+def test_no_cluster_is_one_sentence_before_ray_waits_for_it(address, monkeypatch):
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked, and would wait for minutes"))
     with pytest.raises(
         ValueError, match=rf"no Ray cluster answers at '{address}'.*the address that `ray start --head`"
     ):
         RayCluster(address)
-    assert time.monotonic() - start < 30
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="ray"):
+    with pytest.raises(ImportError, match=r"propml\[cluster\]"):
         RayCluster()

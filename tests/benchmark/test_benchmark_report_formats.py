@@ -16,7 +16,8 @@ from propml.benchmark.report.html import render_html
 from propml.benchmark.report.latex import render_document, render_tables
 from propml.benchmark.report.markdown import render_markdown
 from propml.benchmark.report.measured import Measured
-from propml.benchmark.report.wording import MINUS, dataset_title
+from propml.benchmark.report.wording import MINUS
+from propml.benchmark.titles import dataset_title
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +159,14 @@ def test_hostile_names_stay_text():
     assert r"\textbackslash{}end\{document\}\$\&\%\#\_\textasciicircum{}\textasciitilde{}" in latex
     methods = {line["method"] for line in csv.DictReader(io.StringIO(render_long(report)))}
     assert "'=cmd()\\end{document}$&%#_^~" in methods
+    wide = next(csv.reader(io.StringIO(render_wide(report))))
+    assert "'=cmd()\\end{document}$&%#_^~" in wide
+    assert not [name for name in wide if name.startswith("=")]
+
+
+def test_differences_stay_numbers(report):
+    told = [line["difference"] for line in csv.DictReader(io.StringIO(render_long(report))) if line["difference"]]
+    assert any(float(difference) < 0 for difference in told)
 
 
 def test_missing_and_failed_cells(report):

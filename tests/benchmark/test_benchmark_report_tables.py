@@ -5,9 +5,9 @@ import math
 import pytest
 from noisy_published import fold_results
 
+from propml.benchmark.metric_names import metric_of
 from propml.benchmark.published import Published, load_published
 from propml.benchmark.report.tables import TableCell, marks, metric_tables, order_methods, order_settings
-from propml.benchmark.report.wording import metric_of
 from propml.benchmark.results import Setting, Summary
 
 

@@ -186,8 +186,83 @@ def test_decisions_of_something_else_are_told(here):
     assert "there is no item 'p999'" in told(propml("audit", "--apply", "decisions.csv"))
     assert "there is no audit in elsewhere" in told(propml("audit", "--apply", "decisions.csv", "--out", "elsewhere"))
     assert "nowhere.csv is not there" in told(propml("audit", "--apply", "nowhere.csv"))
-    (here / "audit" / "audit.json").write_text("[]")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [[], {"reading": []}, {"reading": None}, {"sha256": []}, {"sha256": {}}, {"data": None}],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_told(here, changed):
+    write_decisions([], here / "decisions.csv")
+    path = here / "audit" / "audit.json"
+    path.write_text(json.dumps(changed and json.loads(path.read_text()) | changed))
     assert "audit.json cannot be read" in told(propml("audit", "--apply", "decisions.csv"))
+
+
+# -- the folder ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cleaned.csv", "reviewed.csv", "labels.csv"])
+def test_the_file_that_is_audited_is_not_written_over(here, name, monkeypatch):
+    shutil.copy(here / "photos.csv", here / "audit" / name)
+    before = {path.name: path.read_bytes() for path in (here / "audit").iterdir() if path.is_file()}
+    monkeypatch.setattr("propml.audit.files.read_table", None)
+    said = told(propml("audit", f"audit/{name}", *OPTIONS))
+    assert said == f"audit/{name} is read here and would be overwritten; write to another place"
+    said = told(propml("audit", "photos.csv", "--id", "id", "--votes", f"audit/{name}"))
+    assert f"audit/{name} is read here" in said
+    assert {path.name: path.read_bytes() for path in (here / "audit").iterdir() if path.is_file()} == before
+
+
+def test_labels_after_the_review_are_not_written_over_what_was_audited(here):
+    write_decisions([], here / "decisions.csv")
+    (here / "photos.csv").rename(here / "audit" / "reviewed.csv")
+    before = (here / "audit" / "reviewed.csv").read_bytes()
+    said = told(propml("audit", "audit/reviewed.csv", "--apply", "decisions.csv"))
+    assert "audit/reviewed.csv is read here and would be overwritten" in said
+    assert (here / "audit" / "reviewed.csv").read_bytes() == before
+
+
+def test_an_audit_replaces_the_one_that_was_there(here, monkeypatch):
+    write_decisions([], here / "audit" / "decisions.csv")
+    assert propml("audit", "--apply", "audit/decisions.csv").code == 0
+    old = ["annotators.csv", "cleaned.npz", "cleaned.CSV.gz"]
+    for name in [*old, "cleaned_by_me.csv", "cleaned.txt"]:
+        (here / "audit" / name).write_text("old")
+    (here / "photos.tsv").write_text((here / "photos.csv").read_text().replace(",", "\t"))
+    assert propml("audit", "photos.tsv", *OPTIONS).code == 0
+    assert {path.name for path in (here / "audit").iterdir()} == {
+        "review.html", "cleaned.tsv", "verdicts.csv", "labels.csv", "audit.json", "report",
+        "decisions.csv", "cleaned_by_me.csv", "cleaned.txt",
+    }  # fmt: skip
+
+
+def test_files_of_a_folder_that_holds_no_audit_stay(here):
+    (here / "mine").mkdir()
+    (here / "mine" / "reviewed.csv").write_text("mine")
+    assert propml("audit", "photos.csv", *OPTIONS, "--out", "mine").code == 0
+    assert (here / "mine" / "reviewed.csv").read_text() == "mine"
+
+
+def test_an_audit_that_stopped_half_way_is_not_applied(here, monkeypatch):
+    write_decisions([], here / "decisions.csv")
+
+    def full(*_, **__):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("propml.audit.folder.write_cleaned", full)
+    assert "no space left" in told(propml("audit", "photos.csv", *OPTIONS, "--seed", "1"))
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert "does not belong to the report beside it" in told(propml("audit", "--apply", "decisions.csv"))
+
+
+@pytest.mark.parametrize("out", ["photos.csv", "photos.csv/audit"])
+def test_a_place_that_cannot_be_used_is_told_before_the_work(here, monkeypatch, out):
+    monkeypatch.setattr("propml.audit.files.read_table", None)
+    said = told(propml("audit", "photos.csv", *OPTIONS, "--out", out))
+    assert said == f"photos.csv is not a folder, so nothing can be written to {out}; choose another"
 
 
 # -- other ways to give labels -------------------------------------------------------------------------------------
@@ -218,6 +293,33 @@ def test_votes_in_and_votes_out(tmp_path, monkeypatch):
     write_decisions([], tmp_path / "decisions.csv")
     assert propml("audit", "--apply", "decisions.csv").code == 0
     assert (tmp_path / "audit" / "reviewed.csv").read_bytes() == (tmp_path / "audit" / "cleaned.csv").read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    apply = ("audit", "../photos.csv", "--apply", "../decisions.csv", "--out", "../audit")
+    assert "votes.csv, which was audited, is not there any more; name it where it is now (--votes)" in told(
+        propml(*apply)
+    )
+    (tmp_path / "audit" / "reviewed.csv").unlink()
+    assert propml(*apply, "--votes", "../votes.csv").code == 0
+    assert (tmp_path / "audit" / "reviewed.csv").read_bytes() == (tmp_path / "audit" / "cleaned.csv").read_bytes()
+    (tmp_path / "votes.csv").write_text((tmp_path / "votes.csv").read_text().replace("bob", "rob"))
+    assert "votes.csv is not the file that was audited" in told(propml(*apply, "--votes", "../votes.csv"))
+
+
+def test_votes_of_an_audit_without_votes_are_refused(here):
+    write_decisions([], here / "decisions.csv")
+    said = told(propml("audit", "--apply", "decisions.csv", "--votes", "photos.csv"))
+    assert said == "the audit in audit had no votes; leave out photos.csv"
+
+
+def test_numbers_are_labels_from_the_file_to_the_review(here):
+    rows = rows_of(here / "photos.csv")
+    codes = [[2**24 + LABELS.index(tag) for tag in row["tags"].split(";")[:1]] for row in rows]
+    table = pa.table({"a": [float(row["a"]) for row in rows], "b": [float(row["b"]) for row in rows], "tags": codes})
+    pq.write_table(table, here / "codes.parquet")
+    assert propml("audit", "codes.parquet", "--candidates", "tags", "--quick", "--out", "c").code == 0
+    assert {row["label"] for row in rows_of(here / "c" / "labels.csv")} == {str(code) for (code,) in codes}
+    assert pq.read_table(here / "c" / "cleaned.parquet").column("tags").to_pylist() == codes
 
 
 def test_labels_that_are_missing(here):
@@ -297,10 +399,26 @@ def test_hostile_names_stay_text(here):
         (("photos.csv", "--candidates", "tags", "--sep", ","), "choose ';' as sep"),
         (("photos.csv", "--votes", "votes.csv"), "say which column of the data identifies them"),
         (("nowhere.csv", "--candidates", "tags"), "nowhere.csv does not exist"),
-        (("photos.csv", "--candidates", "tags", "--device", "abacus"), "--device abacus cannot be used here"),
+        (("photos.csv", "--candidates", "tags", "--device", "abacus"), "device abacus cannot be used here"),
+        (("photos.csv", "--candidates", "tags", "--device", "meta"), "device meta cannot be used here"),
+        (("photos.csv", "--label-columns", ""), "the label columns name nothing; it has 'id', 'a'"),
+        (("photos.csv", "--candidates", "tags", "--xml", "photos.xml"), "is no ARFF file"),
+        (("photos.csv", "--candidates", "tags", "--min-votes", "3"), "no votes were given"),
+        (
+            ("photos.csv", "--candidates", "tags", "--id", "id", "--votes", "votes.csv", "--min-votes", "3"),
+            "here the data names its candidates; leave out the number of votes",
+        ),
+        (("photos.csv", "--candidates", "tags", "--undecided", "drop"), "--undecided drop is for --apply"),
+        (("photos.csv", "--candidates", "camera", "--sep", "none", "--incomplete"), "a cell holds one"),
+        (("d.npz", "--sep", "|"), "--sep | is for the column that --candidates names"),
+        (("d.npz", "--categorical", "a"), "has no columns to name as categorical"),
+        (("d.npz", "--xml", "d.xml"), "has no columns to name"),
+        (("d.npz", "--min-votes", "2"), "no votes were given"),
     ],
 )
 def test_a_mistake_is_one_sentence(here, arguments, sentence):
+    np.savez(here / "d.npz", X=np.eye(3), candidates=np.eye(3, dtype=int))
+    (here / "votes.csv").write_text("item,annotator,label\np1,ann,sea\n")
     assert sentence in told(propml("audit", *arguments, "--out", "new"))
     assert not (here / "new").exists()
 

@@ -138,11 +138,41 @@ def test_the_papers_table_is_printed_for_a_real_file(data_dir):
         (["--method", "flips", "--rate", 0.1, "--annotators", 3], "--annotators belongs to --method annotators"),
         (["--votes-out", "v.csv"], "--votes-out belongs to --method annotators"),
         (["--out", "candidates.txt"], "ends in '.txt'"),
+        (["--preview", "--out", "c.csv"], "--preview .* does nothing with --out; leave that out"),
+        (["--preview", "--method", "flips", "--rate", 0.1], "does nothing with --rate, --method flips"),
     ],
 )
 def test_options_that_do_not_fit_are_told(clean, options, message):
     with pytest.raises(ValueError, match=message):
         run(clean, *options)
+
+
+def test_no_file_is_written_over_another_one(clean, tmp_path):
+    before = clean.read_bytes()
+    (tmp_path / "link.npz").symlink_to(clean)
+    flips = ("--method", "flips", "--rate", 0.1)
+    (tmp_path / "folder").mkdir()
+    for out in (clean, tmp_path / "link.npz", tmp_path / "folder" / ".." / "clean.npz"):
+        with pytest.raises(ValueError, match=r"--out is .*, which is also the file to read; choose another --out"):
+            run(clean, *flips, "--out", out)
+    with pytest.raises(ValueError, match=r"--votes-out is .*v\.csv, which is also --out"):
+        run(clean, "--method", "annotators", "--sensitivity", 1, "--false-positive-rate", 0, "--annotators", 1,
+            "--out", tmp_path / "v.csv", "--votes-out", tmp_path / "v.csv")  # fmt: skip
+    assert clean.read_bytes() == before
+    assert not (tmp_path / "v.csv").exists()
+
+
+def test_a_cache_that_takes_nothing_is_no_obstacle(clean, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="nothing can be kept in the cache folder"):
+        result = run(clean, "--out", tmp_path / "c.npz")
+    assert result.exit_code == 0
+    assert (tmp_path / "c.npz").exists()
+
+
+def test_the_suffix_of_the_data_may_be_in_capitals(clean):
+    assert run(clean.rename(clean.with_name("C.NPZ")), "--method", "flips", "--rate", 0.1).exit_code == 0
 
 
 def test_data_that_does_not_fit_is_told(clean, tmp_path):
@@ -155,6 +185,9 @@ def test_data_that_does_not_fit_is_told(clean, tmp_path):
     np.savez(tmp_path / "bare.npz", X=np.eye(3), truth=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="no row has a true label"):
         run(tmp_path / "bare.npz")
+    np.savez(tmp_path / "short.npz", X=np.eye(2), truth=np.eye(5, 3))
+    with pytest.raises(ValueError, match=r"X of .*short\.npz has shape \(2, 2\) and its truth \(5, 3\); give one row"):
+        run(tmp_path / "short.npz", "--method", "flips", "--rate", 0.1)
     np.savez(tmp_path / "labels.npz", truth=np.eye(3))
     with pytest.raises(ValueError, match=r"features, and .*labels\.npz holds none"):
         run(tmp_path / "labels.npz")

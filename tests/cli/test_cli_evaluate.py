@@ -86,6 +86,8 @@ def test_a_label_never_seen_in_training(folder, here):
         ((), "say where the true labels are"),
         (("--truth", "answer"), "has no column 'answer'"),
         (("--truth", "truth", "--sep", "|"), "';' in"),
+        (("--truth", "truth", "--xml", "test.xml"), "is no ARFF file"),
+        (("--truth", "truth", "--device", "cpu"), "--device is for networks, and the model in"),
         (("--truth", "camera", "--sep", "none", "--ignore-unseen"), "no row has a true label that the model knows"),
     ],
 )
@@ -106,6 +108,20 @@ def test_matrix_files_carry_their_truth(here):
     assert "has no columns to name" in told(propml("evaluate", "model", "d.npz", "--truth", "t"))
     np.savez(here / "bare.npz", X=X)
     assert "holds no true labels" in told(propml("evaluate", "model", "bare.npz"))
+
+
+def test_an_unknown_true_label_is_told(folder, here):
+    columns = {name: open_source(here / "test.csv").cells(name) for name in ("a", "b", "c", "camera")}
+    flags = {label: [1] * 60 for label in LABELS} | {"night": [1] * 7 + [-1] + [0] * 52}
+    pq.write_table(pa.table({**columns, **flags}), here / "test.parquet")
+    asked = ("evaluate", folder / "model", "test.parquet", "--label-columns", ",".join(LABELS))
+    assert "test.parquet: row 7, column 'night': label 'night' is unknown (-1)" in told(propml(*asked))
+    X, true = np.arange(8.0).reshape(4, 2), np.array([[1, 0], [0, 1], [1, 1], [1, 0]])
+    np.savez(here / "d.npz", X=X, candidates=true, label_names=["u", "v"])
+    assert propml("fit", "d.npz", "--method", "ridge").code == 0
+    np.savez(here / "d.npz", X=X, truth=np.where(true, true, [[0, -1]]), label_names=["u", "v"])
+    assert "d.npz: row 0: label 'v' is unknown (-1)" in told(propml("evaluate", "model", "d.npz"))
+    assert "has no columns to name" in told(propml("evaluate", "model", "d.npz", "--xml", "d.xml"))
 
 
 def test_one_label_cannot_be_ranked(here):

@@ -13,6 +13,7 @@ from command_line import LABELS, propml, told, write_photos
 
 import propml as package
 from propml.audit.model_card import read_model
+from propml.cli.file_options import READING, reading
 
 
 @pytest.fixture
@@ -125,7 +126,11 @@ def test_a_bad_file_is_one_sentence(name, tmp_path, monkeypatch):
             "--quick makes the networks of --method propml small",
         ),
         (("--candidates", "tags", "--method", "ridge", "--device", "cpu"), "--device is for networks"),
-        (("--candidates", "tags", "--device", "abacus"), "--device abacus cannot be used here"),
+        (("--candidates", "tags", "--device", "abacus"), "device abacus cannot be used here"),
+        (("--candidates", "tags", "--device", "meta"), "device meta cannot be used here"),
+        (("--candidates", "tags", "--min-votes", "2"), "no votes were given"),
+        (("--candidates", "tags", "--xml", "photos.xml"), "is no ARFF file"),
+        (("--label-columns", ""), "the label columns name nothing"),
         (("--candidates", "tags", "--categorical", "zip"), "has no column 'zip'"),
         (("--candidates", "tags", "--delimiter", ";"), "the delimiter ';' occurs nowhere in the first line"),
         (("--label-columns", "y_*"), "has no column that matches 'y_*'"),
@@ -134,6 +139,22 @@ def test_a_bad_file_is_one_sentence(name, tmp_path, monkeypatch):
 )
 def test_options_that_do_not_fit_are_one_sentence(photos, options, sentence):
     assert sentence in told(propml("fit", photos, *options))
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/model"])
+def test_a_place_that_cannot_be_used_is_told_before_the_work(photos, tmp_path, monkeypatch, out):
+    (tmp_path / "taken").write_text("mine")
+    monkeypatch.setattr("propml.audit.files.read_table", None)
+    said = told(propml("fit", photos, "--candidates", "tags", "--out", tmp_path / out))
+    assert "taken is not a folder, so nothing can be written to" in said
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_an_option_that_a_command_lacks_is_not_passed_over():
+    options = dict.fromkeys(READING) | {"sep": ";", "votes_columns": "item,annotator,label"}
+    assert set(reading(options)) == set(READING)
+    with pytest.raises(KeyError, match="text"):
+        reading({name: value for name, value in options.items() if name != "text"})
 
 
 def test_a_missing_argument_is_a_usage_error():

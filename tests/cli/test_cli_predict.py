@@ -87,12 +87,31 @@ def test_identifiers_that_are_formulas_are_neutralised(folder, here):
         ("camera,c,b,a\nphone,1,2,3\n", ("--id", "name"), "has no column 'name'"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--out", "p.xlsx"), "predictions are written as CSV"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--delimiter", ";"), "choose ',' as the delimiter"),
+        ("camera,c,b,a\nphone,1,2,3\n", ("--device", "cuda"), "--device is for networks, and the model in"),
+        ("camera,c,b,a\nphone,1,2,3\n", ("--out", "new.csv/p.csv"), "new.csv is not a folder"),
     ],
 )
 def test_a_mistake_is_one_sentence(folder, here, text, options, sentence):
     (here / "new.csv").write_text(text)
     assert sentence in told(propml("predict", folder / "model", "new.csv", *options))
     assert not (here / "predictions.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["new.csv", "./new.csv", "link.csv", "hard.csv"])
+def test_the_file_that_is_read_is_not_written_over(folder, here, name):
+    write_photos(here / "new.csv", n=5)
+    (here / "link.csv").symlink_to("new.csv")
+    (here / "hard.csv").hardlink_to("new.csv")
+    before = (here / "new.csv").read_bytes()
+    said = told(propml("predict", folder / "model", "new.csv", "--out", name))
+    assert "is read here and would be overwritten; write to another place" in said
+    assert (here / name).read_bytes() == before
+
+
+def test_a_folder_is_no_place_for_predictions(folder, here):
+    write_photos(here / "new.csv", n=5)
+    (here / "p.csv").mkdir()
+    assert "p.csv is a folder" in told(propml("predict", folder / "model", "new.csv", "--out", "p.csv"))
 
 
 def test_folders_without_a_model_are_told(folder, here):
@@ -114,4 +133,4 @@ def test_a_model_trained_elsewhere_runs_here(here):
     write_photos(here / "photos.csv", n=40)
     assert propml("fit", "photos.csv", "--candidates", "tags", "--ignore", "truth,id", "--quick").code == 0
     assert propml("predict", "model", "photos.csv", "--device", "cpu").code == 0
-    assert "--device abacus cannot be used here" in told(propml("predict", "model", "photos.csv", "--device", "abacus"))
+    assert "device abacus cannot be used here" in told(propml("predict", "model", "photos.csv", "--device", "abacus"))

@@ -48,6 +48,8 @@ def test_the_best_configuration_is_fitted_as_it_is(photos):
     assert "and --method is ridge; leave one of them out" in told(other)
     best.write_text('[methods."Ridge tuned"]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
     assert "scaled to [-1, 1], which propml fit does not do" in told(propml(*arguments, "--tuned", best))
+    best.write_text("methods = 3\n")
+    assert f"{best} holds no table of methods" in told(propml(*arguments, "--tuned", best))
     best.write_text("[recipe]\nlr = 0.1\n")
     assert "give it to propml vision train --tuned" in told(propml(*arguments, "--tuned", best))
 
@@ -110,6 +112,8 @@ def test_failed_trials_are_told(photos):
         (("--method", "rigde"), "did you mean 'ridge'"),
         (("--objective", "thruth"), 'choose "candidates"'),
         (("--device", "cuda:99"), "cannot be used here"),
+        (("--noise", 77), "--noise makes false labels for a DATASET, and"),
+        (("--param", "hidden=["), "hidden is '['; write a list such as [256,256]"),
         (("--storage", "postgresql://me:word@127.0.0.1:1/db"), "cannot be opened"),
     ],
 )
@@ -117,6 +121,40 @@ def test_mistakes_are_one_sentence(photos, arguments, words):
     sentence = told(tune(photos, "--trials", 1, *arguments))
     assert words in sentence
     assert ":word@" not in sentence
+
+
+def test_a_study_of_failures_takes_the_command_that_was_meant(photos):
+    ridge = ("--method", "ridge", "--trials", 3)
+    assert "all 3 trials failed" in told(tune(photos, *ridge, "--param", "alpha=abc"))
+    assert tune(photos, *ridge).code == 0
+    assert "another space of alpha" in told(tune(photos, *ridge, "--param", "alpha=1.0"))
+
+
+def test_a_study_has_the_folds_of_one_seed(photos):
+    assert tune(photos, "--method", "ridge", "--trials", 2).code == 0
+    other = tune(photos, "--method", "ridge", "--trials", 4, "--seed", 1)
+    assert "was made with another seed: 0, now 1; give the search another name" in told(other)
+
+
+def test_options_of_files_are_refused_with_a_dataset():
+    arguments = (
+        "--noise",
+        50,
+        "--candidates",
+        "tags",
+        "--id",
+        "zz",
+        "--sep",
+        ";",
+        "--truth",
+        "q",
+        "--categorical",
+        "a",
+    )
+    sentence = told(propml("tune", "table", "digits-mosaic", *arguments))
+    assert sentence.startswith("digits-mosaic is a DATASET, and a FILE is read with ")
+    assert all(flag in sentence for flag in ("--candidates", "--id", "--sep", "--truth", "--categorical"))
+    assert "--noise" not in sentence
 
 
 def test_datasets_that_are_not_there_or_need_noise():
@@ -147,6 +185,17 @@ def test_images(tmp_path, monkeypatch):
     recipe = tomllib.loads((tmp_path / "best.toml").read_text())["recipe"]
     assert recipe["backbone"] == "small_cnn"
     assert recipe["lr"] == seen["lr"]
+
+
+def test_the_defaults_for_images_are_those_of_a_recipe(monkeypatch):
+    from propml.vision.recipe import Recipe
+
+    def seen(source, recipe, *_, **__):
+        assert recipe == Recipe(lam=1.0)
+        raise ValueError("seen")
+
+    monkeypatch.setattr("propml.tuning.vision_trials.VisionTask", seen)
+    assert told(propml("tune", "vision", "digits-mosaic")) == "seen"
 
 
 @pytest.mark.parametrize("command", ["table", "vision"])

@@ -1,7 +1,9 @@
 """``propml vision features``, ``predict`` and ``export``, called as a shell would call them."""
 
 import csv
+import os
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -91,11 +93,29 @@ def test_predict_says_what_is_wrong(commands, run, photos, tmp_path):
     assert "no saved model" in str(done.exception)
 
 
-def test_labels_with_a_semicolon_do_not_fit_in_a_table(commands, run, photos, tmp_path):
+def test_what_cannot_be_written_is_told_before_anything_is_read(commands, run, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("propml.vision.predict.predict_images", lambda *_, **__: pytest.fail("scored"))
+    monkeypatch.setattr("propml.vision.predict.probabilities", lambda *_, **__: pytest.fail("scored"))
+    for words in (("predict", run, photos, "--picture"), ("picture", run, "digits-mosaic", "--out")):
+        done = called(commands, *words, tmp_path / "p.xyz", code=1)
+        assert "p.xyz does not end in a kind of picture" in str(done.exception)
     recipe = Recipe(backbone="small_cnn", size=16)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 1), recipe, ("a;b",), {})
     done = called(commands, "predict", tmp_path, photos, "--out", tmp_path / "p.csv", code=1)
     assert "label 'a;b' contains ';'" in str(done.exception)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")
+def test_names_that_are_no_text_are_written_too(commands, run, photos, tmp_path):
+    (photos / "a.png").rename(os.fsdecode(os.fsencode(photos) + b"/\xff.png"))
+    out = tmp_path / "new" / "p.csv"
+    called(commands, "predict", run, photos, "--out", out, "--picture", tmp_path / "other" / "p.png")
+    with out.open(encoding="utf-8") as file:
+        assert [row["image"] for row in csv.DictReader(file)] == [
+            str(photos / "b.png"),
+            str(photos / "\N{REPLACEMENT CHARACTER}.png"),
+        ]
+    assert (tmp_path / "other" / "p.png").is_file()
 
 
 def test_features_of_a_run_and_of_a_backbone(commands, run, photos, tmp_path):
@@ -161,6 +181,24 @@ def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands,
     assert "has other labels than the network" in str(done.exception)
 
 
+def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "propml.vision.features.pooled_features",
+        lambda trained, images, **_: seen.append(images) or np.zeros((len(images), 1)),
+    )
+    monkeypatch.setattr("propml.vision.picture.image_grid", lambda images, *_, **__: seen.append(images))
+    recipe = Recipe(backbone="small_cnn", size=24)
+    save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
+    called(commands, "features", "digits-mosaic", "--model", tmp_path, "--split", "test", "--out", tmp_path / "f.npz")
+    called(commands, "features", "digits-mosaic", "--backbone", "small_cnn", "--size", 20, "--out", tmp_path / "f.npz")
+    called(commands, "picture", tmp_path, "digits-mosaic", "-n", 3000, "--out", tmp_path / "g.png")
+    expected = open_source("digits-mosaic", "test", size=24).items
+    np.testing.assert_array_equal(seen[0], expected)
+    np.testing.assert_array_equal(seen[1], open_source("digits-mosaic", size=20).items)
+    np.testing.assert_array_equal(seen[2], expected)
+
+
 def test_a_picture_of_ones_own_images(commands, run, photos, tmp_path):
     table = tmp_path / "photos.csv"
     table.write_text("path,candidates\nphotos/a.png,cat;person\nphotos/b.png,dog\nphotos/broken.png,dog\n")
@@ -174,6 +212,9 @@ def test_a_picture_of_ones_own_images(commands, run, photos, tmp_path):
 def test_features_say_what_is_wrong(commands, run, tmp_path):
     done = called(commands, "features", "digits-mosaic", code=1)
     assert "give --model, the folder of a run, or --backbone" in str(done.exception)
+    for option in (("--weights", "pretrained"), ("--size", 224)):
+        done = called(commands, "features", "digits-mosaic", "--model", run, *option, code=1)
+        assert "--weights and --size are for --backbone" in str(done.exception)
     done = called(commands, "features", "digits-mosaic", "--model", run, "--out", tmp_path / "f.csv", code=1)
     assert "choose a name in .npz" in str(done.exception)
 

@@ -11,6 +11,7 @@ from command_line import propml, told
 from PIL import Image
 
 from propml.vision.checkpoint import load_network
+from propml.vision.recipe import Recipe
 
 SMALL = ("--backbone", "small_cnn", "--size", 16, "--epochs", 2, "--lr", 0.003, "--augment", "none", "--limit", 60)
 
@@ -59,12 +60,18 @@ def test_what_a_search_found_is_trained_but_for_options_that_are_given():
     recipe = load_network("run").recipe
     assert (recipe.lr, recipe.lam, recipe.weight_decay, recipe.noise) == (0.003, 0.3, 1e-5, 0.3)  # SMALL has --lr
     Path("best.toml").write_text('[methods.Tuned]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
-    other = propml("vision", "train", "--dataset", "digits-mosaic", "--tuned", "best.toml", "--out", "other")
-    assert "give it to propml fit --tuned" in told(other)
+    command = ("vision", "train", "--dataset", "digits-mosaic", "--tuned", "best.toml", "--out", "other")
+    assert "give it to propml fit --tuned" in told(propml(*command))
+    Path("best.toml").write_text("[recipe]\nlrr = 0.1\n")
+    assert "best.toml has settings that this version does not know: lrr" in told(propml(*command))
+    Path("best.toml").write_text("[recipe]\nsize = 16.0\n")
+    assert told(propml(*command)) == "size is 16.0; give a whole number"
 
 
 def test_a_table_of_ones_own_needs_no_truth(tmp_path):
-    printed = propml("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, "--batch-size", 8, *SMALL)
+    command = ("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, "--batch-size", 8, *SMALL)
+    assert "2 of 24 images are held out, and no class can be ranked" in told(propml(*command))
+    printed = propml(*command, "--hold-out", 0.3)
     assert printed.code == 0, printed.err
     assert "on the validation images" not in printed.out
     assert load_network("run").label_names == ("city", "day", "night", "sea")
@@ -108,7 +115,8 @@ def test_a_devkit_that_lacks_images_is_trained_on_and_they_are_named(tmp_path):
 
 def test_true_labels_without_a_test_part_are_not_passed_over_in_silence(tmp_path):
     (tmp_path / "t.csv").write_text(photos(tmp_path).read_text().replace("candidates", "truth"))
-    printed = propml("vision", "train", "--dataset", "t.csv", "--loss", "bce", "--batch-size", 8, *SMALL)
+    command = ("vision", "train", "--dataset", "t.csv", "--loss", "bce", "--batch-size", 8, "--hold-out", 0.3, *SMALL)
+    printed = propml(*command)
     assert printed.code == 0, printed.err
     assert "note: nothing to report on: t.csv has no column 'split'" in printed.err
 
@@ -121,7 +129,11 @@ def test_true_labels_without_a_test_part_are_not_passed_over_in_silence(tmp_path
         (("--backbone", "resnet18x"), "timm knows no image model 'resnet18x'; is it resnet18"),
         (("--weights", "nowhere.pth"), "there is no file of weights at nowhere.pth"),
         (("--validation", "dev"), "split is 'dev'"),
-        (("--device", "abacus"), "--device abacus cannot be used here"),
+        (("--device", "abacus"), "device abacus cannot be used here"),
+        (("--noise", 1), "noise is 1.0; it is a share of at least 0 and below 1"),
+        (("--loss", "asl", "--clip", 2), "clip is 2.0; it is a share of at least 0 and below 1"),
+        (("--size", 4), "small_cnn cannot take images of 4 × 4 pixels"),
+        (("--limit", 5), "0 of 5 images are held out, and no class can be ranked"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(options, sentence):
@@ -135,6 +147,24 @@ def test_a_folder_with_a_run_is_not_overwritten():
     assert "was started with seed 0, not 1" in told(propml(*command, "--resume", "--seed", 1))
 
 
+def test_a_mistyped_command_does_not_block_its_folder():
+    command = ("vision", "train", "--dataset", "digits-mosaic", "--loss", "bce", *SMALL)
+    assert "no image model 'smal_cnn'" in told(propml(*command, "--backbone", "smal_cnn"))
+    assert propml(*command).code == 0
+
+
+def test_a_test_part_without_any_true_label_is_not_reported_on(tmp_path):
+    table = photos(tmp_path, truth=True)
+    lines = [line.rsplit(",", 1) for line in table.read_text().splitlines()]
+    table.write_text("\n".join(",".join([start, end if end == "truth" else "-"]) for start, end in lines) + "\n")
+    command = ("vision", "train", "--dataset", table, "--loss", "bce", "--batch-size", 8, *SMALL)
+    printed = propml(*command)
+    assert printed.code == 0, printed.err
+    assert "note: nothing to report on: no image of photos (test) has a true label" in printed.err
+    asked = propml(*command, "--out", "asked", "--validation", "test")
+    assert "none of the 8 validation images has a true label" in told(asked)
+
+
 def test_the_oracle_needs_true_labels(tmp_path):
     command = ("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, *SMALL, "--select", "oracle")
     assert "no column 'split'" in told(propml(*command))
@@ -143,5 +173,15 @@ def test_the_oracle_needs_true_labels(tmp_path):
 def test_help_shows_examples():
     printed = propml("vision", "train", "--help")
     assert "propml vision train --dataset voc2007 --loss propml --noise 0.4" in printed.out
-    assert "torchrun" in printed.out
+    assert "coco2014 --noise 0.2" in printed.out
+    assert "or else their true labels" in " ".join(printed.out.replace("│", " ").split())
     assert {"train", "predict", "picture", "features", "export"} <= set(propml("vision", "--help").out.split())
+
+
+def test_the_defaults_are_those_of_a_recipe(monkeypatch):
+    """Every option that is a setting, so that no number stands in two places."""
+    seen = []
+    monkeypatch.setattr("propml.vision.training.train", lambda learned, judged, recipe, *_, **__: seen.append(recipe))
+    monkeypatch.setattr("propml.cli.vision._tell", lambda *_: None)
+    assert propml("vision", "train", "--dataset", "digits-mosaic").code == 0
+    assert seen == [Recipe()]

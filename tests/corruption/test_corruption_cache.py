@@ -1,5 +1,7 @@
 """The cache: found again, never trusted blindly."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -86,9 +88,21 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr("os.replace", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.warns(UserWarning, match="no space left"):
         cached_array(tmp_path, "k", (5, 3), Computation())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_nothing_is_told_once_and_the_work_goes_on(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for key in ("a", "b"):
+            assert (cached_array(tmp_path / "file" / "cache", key, (5, 3), Computation()) == VALUES).all()
+    (sentence,) = [str(each.message) for each in told]
+    assert "nothing can be kept in the cache folder" in sentence
+    assert "Not a directory" in sentence
+    assert (tmp_path / "file").read_text() == "no folder"
 
 
 def test_the_key_depends_on_values_type_shape_name_and_settings():

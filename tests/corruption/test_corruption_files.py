@@ -50,6 +50,37 @@ def test_votes_are_kept_in_both_files(tmp_path):
     ]
 
 
+def test_no_spreadsheet_takes_a_label_for_a_formula(tmp_path):
+    voted = simulated_annotators([[1, 1], [0, 1]], [1], 0, labels=["=1+1", "-2"])
+    write_candidates(tmp_path / "c.csv", voted, ROWS, {})
+    write_votes(tmp_path / "v.csv", voted, ROWS)
+    assert table(tmp_path / "c.csv")[1:] == [["4", "'=1+1;-2"], ["7", "-2"]]
+    assert {label for _, _, label in table(tmp_path / "v.csv")[1:]} == {"'=1+1", "-2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("c.npz", write_candidates), ("c.csv", write_candidates), ("v.csv", write_votes)]
+)
+def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, name, write):
+    def full_disk(*_):
+        raise OSError("no space left")
+
+    voted = simulated_annotators([[1, 0], [0, 1]], [1], 0)
+    (tmp_path / name).write_text("precious")
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        write(tmp_path / name, voted, ROWS, *([{}] if write is write_candidates else []))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_suffixes_may_be_in_capitals(tmp_path):
+    write_candidates(tmp_path / "C.NPZ", CANDIDATES, ROWS, {})
+    write_candidates(tmp_path / "C.CSV", CANDIDATES, ROWS, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"C.NPZ", "C.CSV"}
+    assert len(table(tmp_path / "C.CSV")) == 3
+
+
 def test_rows_that_nobody_looked_at_are_not_in_the_csv(tmp_path):
     partly = Candidates.from_matrix([[1, 0], [-1, -1]])
     write_candidates(tmp_path / "c.csv", partly, ROWS, {})

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from propml.corruption import independent_flips
 from propml.corruption import truth as truth_module
+from propml.targets import Candidates
 
 
 def some_truth(n_rows=4000, n_labels=20, seed=0):
@@ -59,6 +60,17 @@ def test_neither_sparsity_nor_the_size_of_blocks_changes_the_draw(monkeypatch):
 
 def test_names_are_kept():
     assert independent_flips([[1, 0]], 0.5, labels=["cat", "dog"]).labels == ("cat", "dog")
+
+
+@pytest.mark.parametrize("row", [[1, 0, 0], np.array([True, False]), np.array([0.0, 1.0])])
+def test_a_single_row_is_not_taken_for_classes(row):
+    with pytest.raises(ValueError, match=r"one row of 0 and 1, expected a matrix; give \[truth\] for one row"):
+        independent_flips(row, 0.1)
+
+
+def test_classes_are_taken():
+    for y in (["0", "1"], [0, 1, 2], Candidates.from_classes([0, 1])):
+        assert independent_flips(y, 0.0).sizes().tolist() == [1] * len(y)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ def toy(sparse: bool = False) -> Dataset:
     return Dataset("toy", sp.csr_array(X) if sparse else X, TRUTH, candidates, ("a", "b"), ("x", "y", "z"))
 
 
+def test_shown_in_one_short_line():
+    assert repr(toy()) == "Dataset('toy', X (4, 3), 2 labels, truth, candidates)"
+    blind = Dataset("blind", sp.csr_array(np.eye(2)), None, None, ("a",), ("x", "y"))
+    assert repr(blind) == "Dataset('blind', sparse X (2, 2), 1 labels)"
+    images = ImageDataset("i", tuple(Path(f"{i}.jpg") for i in range(4)), TRUTH, ("a", "b"), "train")
+    assert repr(images) == "ImageDataset('i', 'train', 4 images, 2 labels)"
+
+
 def test_statistics_by_hand():
     s = toy().statistics()
     assert (s.n_samples, s.n_features, s.n_labels) == (4, 3, 2)

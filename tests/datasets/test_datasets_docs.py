@@ -18,7 +18,7 @@ def test_examples_run(tmp_path, monkeypatch):
     assert scope["photos"].label_names == ("beach", "city", "night", "sea")
     np.testing.assert_array_equal(scope["photos"].truth, [[1, 0, 0, 0], [0, 1, 1, 0]])
     np.testing.assert_array_equal(scope["wide"].candidates.states.toarray(), [[1, 0, 1], [0, 1, -1]])
-    assert scope["words"].X.shape == (2, 40)
+    assert scope["words"].X.shape == (2, 41)
     assert scope["arrays"].label_names == ("a", "b")
     np.testing.assert_array_equal(scope["toy"].truth, [[0], [1]])
 

@@ -20,7 +20,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def left(target: Path) -> list[str]:
-    return sorted(path.name for path in target.parent.iterdir())
+    return sorted(path.name for path in target.parent.iterdir()) if target.parent.is_dir() else []
 
 
 def test_plain_download(server, target):
@@ -130,8 +130,26 @@ def test_nobody_answers(target):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]  # bound, but nobody listens
-        with pytest.raises(OSError, match=f"http://127.0.0.1:{port}/f could not be downloaded"):
+        with pytest.raises(OSError, match=f"http://127.0.0.1:{port}/f could not be downloaded.*nothing has come yet"):
             download(f"http://127.0.0.1:{port}/f", target, retries=1, **QUICK)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_brings_nothing_leaves_no_folder_that_was_not_there(server, tmp_path, there):
+    server.serve("/f", b"corrupt")
+    server.serve("/g", CONTENT, drop_after=0)
+    target = tmp_path / "a" / "b" / "file.bin"
+    if there:
+        target.parent.mkdir(parents=True)
+    with pytest.raises(OSError, match="answered 404"):
+        download(f"{server.url}/absent", target, **QUICK)
+    with pytest.raises(ValueError, match="nothing was kept"):
+        download(f"{server.url}/f", target, checksum=SHA, **QUICK)
+    with pytest.raises(OSError, match="nothing has come yet"):
+        download(f"{server.url}/g", target, retries=0, **QUICK)
+    assert (tmp_path / "a").exists() == target.parent.exists() == there
+    assert left(target) == []
+    assert tmp_path.exists()
 
 
 def test_a_connection_that_falls_silent_counts_as_dropped(target):

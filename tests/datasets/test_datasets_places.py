@@ -5,13 +5,11 @@ import hashlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from propml.datasets import locations
 from propml.datasets.checksums import checksum_of, matches
-from propml.datasets.locations import cache_dir, data_dirs, existing_file, writable_data_dir
+from propml.datasets.locations import data_dirs, existing_file, writable_data_dir
 
 
 def test_search_order_is_argument_then_environment_then_cache(tmp_path, monkeypatch, own_cache):
@@ -26,18 +24,6 @@ def test_search_order_is_argument_then_environment_then_cache(tmp_path, monkeypa
 def test_home_is_expanded(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_dirs("~/sets")[0] == tmp_path / "sets"
-
-
-@pytest.mark.parametrize(
-    ("platform", "expected"),
-    [("linux", ".cache/propml"), ("darwin", "Library/Caches/propml"), ("win32", "AppData/Local/propml/Cache")],
-)
-def test_cache_of_each_platform(monkeypatch, tmp_path, platform, expected):
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    monkeypatch.setattr(locations.sys, "platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert cache_dir() == tmp_path / expected
 
 
 def test_downloads_go_where_one_may_write(tmp_path, monkeypatch, own_cache):

@@ -185,11 +185,14 @@ def test_parquet_that_is_broken(tmp_path):
 
 def test_svmlight_stays_sparse(tmp_path):
     path = tmp_path / "mine.svm"
-    dump_svmlight_file(X, GIVEN, str(path), multilabel=True, zero_based=False)
+    dump_svmlight_file(X, GIVEN, str(path), multilabel=True, zero_based=True)
     data = read_table(path)
     assert isinstance(data.X, sp.csr_array)
     check(data, truth=False)
     assert data.label_names == ("0", "1", "2")
+    dump_svmlight_file(X, GIVEN, str(path), multilabel=True, zero_based=False)
+    counted_from_1 = read_table(path).X.toarray()
+    np.testing.assert_array_equal(counted_from_1, np.column_stack([np.zeros(3), X]))
     path.write_text("2,10 1:1\n10 2:3.5\n")
     assert read_table(path).label_names == ("2", "10")  # by number, not by text
     assert read_table(path, labels=["10", "2", "7"]).candidates.to_lists() == [["10", "2"], ["10"]]
@@ -263,3 +266,9 @@ def test_npz_that_is_damaged(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="is not a readable npz file"):
             read_table(path)
+
+
+def test_a_cell_may_be_a_whole_document(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("x,tags\n1,{0}\n2,{0}\n".format("a" * 200_000))
+    assert read_table(path, candidates="tags").candidates.labels == ("a" * 200_000,)

@@ -235,6 +235,25 @@ def check_extremes(device, name):
         compare(name, logits.to(device), marks.to(device), marks, lam=0.3)
 
 
+def check_masked_logits_of_any_kind(device, name):
+    """An entry that carries no loss may have any logit: the others' values and slopes stay the same, its own is 0."""
+    for dtype, kind in itertools.product(types_on(device), ("uint8", "unknown", "nan", "bits unknown")):
+        for shape in ((40, 7), (3, 9000)) if kind == "unknown" else ((40, 7),):
+            tame, candidates, marks = random_problem(shape, device, dtype, kind)
+            mask = (torch.rand(tame.shape) < 0.7).to(device) if kind in ("uint8", "nan") else None
+            ignored = (marks < 0).to(device) if mask is None else (marks < 0).to(device) | ~mask
+            strange = torch.tensor([torch.nan, torch.inf, -torch.inf])[torch.randint(3, tame.shape)].to(device, dtype)
+            results = []
+            for logits in (tame, torch.where(ignored, strange, tame)):
+                z = logits.requires_grad_()
+                values = LOSSES[name][0](z, candidates, lam=0.3, mask=mask)
+                (gradient,) = torch.autograd.grad(values.sum(), z)
+                results.append((values.detach().cpu().double(), gradient.cpu().double()))
+            for wild, expected in zip(results[1], results[0], strict=True):
+                assert_close(wild, expected, dtype, f"{name}, {kind}, {dtype}")
+            assert (results[1][1][ignored.cpu()] == 0).all()
+
+
 def check_reductions(device, name):
     """Mean and sum; the incoming number may be anything; a large gradient goes through the kernel that may skip it."""
     engine = engine_of(torch.device(device).type)

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
+from propml import as_candidates
+from propml.losses import (
+    asl_loss,
+    bce_loss,
+    power_loss,
+    propall_loss,
+    propml_loss,
+    rank_loss,
+    refined_loss,
+    unbiased_loss,
+)
 from propml.losses.functional import unbiased_entries
 
 ALL = {
@@ -306,6 +316,29 @@ def test_a_mask_an_unknown_entry_and_a_missing_column_are_the_same(name):
 
 
 @each_loss
+@pytest.mark.parametrize("strange", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("by", ["mask", "unknown", "nan"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_entry_that_carries_no_loss_does_no_harm_whatever_its_logit(name, strange, by, dtype):
+    tame, candidates = random_batch(dtype=dtype)
+    given, mask = candidates.clone(), None
+    if by == "mask":
+        mask = torch.ones_like(tame, dtype=torch.bool)
+        mask[:, 4] = False
+    else:
+        given = given if by == "unknown" else given.to(dtype)
+        given[:, 4] = -1 if by == "unknown" else torch.nan
+    wild = tame.clone()
+    wild[:, 4] = strange
+    results = []
+    for logits in (tame.requires_grad_(), wild.requires_grad_()):
+        value = ALL[name](logits, given, mask=mask)
+        results.append((value, *torch.autograd.grad(value.sum(), logits)))
+    torch.testing.assert_close(results[1], results[0])
+    assert (results[1][1][:, 4] == 0).all()
+
+
+@each_loss
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32, torch.bfloat16])
 def test_candidates_of_any_type_mean_the_same(name, dtype):
     logits, candidates = random_batch()
@@ -458,6 +491,44 @@ def test_exports_within_a_model():
 def test_bad_input_is_told(name, logits, candidates, mask, told):
     with pytest.raises(ValueError, match=told):
         ALL[name](logits, candidates, mask=mask)
+
+
+FUSED = {name: ALL[name] for name in ("propml", "bce", "asl", "power")}
+WITH_LAM = {**FUSED, "propall": propall_loss, "rank": rank_loss, "refined": refined_loss}
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_misspelt_reduction_is_told(name, dtype, gradient):
+    logits = torch.zeros(2, 3, dtype=dtype, requires_grad=gradient)
+    with pytest.raises(ValueError, match='reduction is \'avg\'; choose "mean", "sum" or "none"'):
+        FUSED[name](logits, torch.ones(2, 3), reduction="avg")
+
+
+@pytest.mark.parametrize("name", WITH_LAM)
+@pytest.mark.parametrize("lam", [-1, -0.5, math.nan, math.inf])
+def test_an_impossible_lambda_is_told(name, lam):
+    with pytest.raises(ValueError, match=f"lam is {lam}; give a finite number of at least 0"):
+        WITH_LAM[name](torch.zeros(2, 3), torch.ones(2, 3), lam=lam)
+
+
+@pytest.mark.parametrize("order", [-1.0, math.nan])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_impossible_order_is_told(order, dtype):
+    with pytest.raises(ValueError, match=f"order is {order}; give a finite number of at least 0"):
+        power_loss(torch.zeros(2, 3, dtype=dtype), torch.ones(2, 3), order=order)
+
+
+@pytest.mark.parametrize("name", [*ALL, "rank", "refined"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_candidates_that_are_no_tensor_are_told(name, dtype):
+    loss, logits = (ALL | WITH_LAM)[name], torch.zeros(2, 3, dtype=dtype)
+    matrix = np.array([[1, 0, 0], [0, 1, 1]])
+    with pytest.raises(TypeError, match=r"candidates are of type ndarray; give a tensor: torch.as_tensor\(array\)"):
+        loss(logits, matrix)
+    with pytest.raises(TypeError, match=r"of type Candidates; .*torch.as_tensor\(candidates.to_matrix\(\)\)"):
+        loss(logits, as_candidates(matrix))
 
 
 @pytest.mark.slow

@@ -119,6 +119,8 @@ def test_clamped_correction_takes_weights():
         (lambda: ProPMLLoss(float("nan")), "lam is nan"),
         (lambda: ASLLoss(clip=-0.1), "clip is -0.1"),
         (lambda: ProPMLLoss(reduction="average"), 'choose "mean", "sum" or "none"'),
+        (lambda: UnbiasedLoss(1.2), "got 1.2"),
+        (lambda: UnbiasedLoss(0.6, 0.5), "the labels tell nothing"),
         (lambda: UnbiasedLoss(0.1, clamp="row"), "clamp is 'row'"),
         (lambda: UnbiasedLoss(0.1, reduction="sum"), "works on batch means"),
     ],

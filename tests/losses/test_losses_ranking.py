@@ -3,17 +3,20 @@
 import pytest
 import torch
 
-from propml.losses import rank_loss
+from propml.losses import CandidateBits, CandidateLoss, rank_loss
 
 
-def all_pairs(z, candidates):
+def all_pairs(z, candidates, weight=None):
     """The definition, pair by pair."""
     rows = []
+    weight = [1.0] * z.shape[1] if weight is None else weight.tolist()
     for logits, states in zip(z, candidates, strict=True):
         inside = [i for i, state in enumerate(states.tolist()) if state == 1]
         outside = [k for k, state in enumerate(states.tolist()) if state == 0]
+        counts = [weight[i] * weight[k] for i in inside for k in outside]
         pairs = [torch.clamp(1 - logits[i] + logits[k], min=0) ** 2 for i in inside for k in outside]
-        rows.append(sum(pairs, start=0 * logits.sum()) / max(len(pairs), 1))
+        total = sum((n * pair for n, pair in zip(counts, pairs, strict=True)), start=0 * logits.sum())
+        rows.append(total / (sum(counts) or 1.0))
     return torch.stack(rows)
 
 
@@ -60,3 +63,40 @@ def test_any_leading_shape_and_a_factor_per_model():
     lam = torch.tensor([[2.0], [0.5]])
     torch.testing.assert_close(rank_loss(z, candidates, lam=lam), lam * rank_loss(z, candidates))
     torch.testing.assert_close(rank_loss(z, candidates)[1], rank_loss(z[1], candidates[1]))
+
+
+def test_a_pair_counts_by_its_labels_weights():
+    z, candidates = torch.randn(6, 5, dtype=torch.float64), torch.randint(-1, 2, (6, 5))
+    weight = torch.tensor([0.1, 0.0, 0.5, 3.0, 0.2], dtype=torch.float64)
+    torch.testing.assert_close(rank_loss(z, candidates, label_weight=weight), all_pairs(z, candidates, weight))
+
+
+def test_it_takes_what_the_other_losses_take():
+    z, candidates = torch.randn(3, 5, 4), torch.randint(-1, 2, (3, 5, 4))
+    expected = rank_loss(z.movedim(1, -1), candidates.movedim(1, -1))
+    torch.testing.assert_close(rank_loss(z, candidates, label_dim=1), expected)
+    bits = CandidateBits.from_matrix(candidates.movedim(1, -1))
+    torch.testing.assert_close(rank_loss(z, bits, label_dim=1), expected)
+    torch.testing.assert_close(CandidateLoss(rank_loss, label_dim=1)(z, candidates), expected.mean())
+    weight = torch.rand(3, 4)
+    torch.testing.assert_close(rank_loss(z, candidates, label_dim=1, example_weight=weight), weight * expected)
+    known = torch.where(candidates < 0, 1, candidates)
+    torch.testing.assert_close(rank_loss(z, known, label_dim=1, mask=candidates >= 0), expected)
+
+
+def test_candidates_begin_at_one_half_as_in_the_other_losses():
+    z, marks = torch.randn(1, 4), torch.tensor([[0.3, 0.7, 0.0, torch.nan]])
+    torch.testing.assert_close(rank_loss(z, marks), rank_loss(z, torch.tensor([[0, 1, 0, -1]])))
+
+
+def test_an_entry_that_carries_no_loss_does_no_harm_whatever_its_logit():
+    z = torch.tensor([[0.0, 0.5, torch.nan, torch.inf, -torch.inf]], requires_grad=True)
+    value = rank_loss(z, torch.tensor([[1, 0, -1, -1, -1]]))
+    value.backward()
+    assert value.item() == 2.25  # (1 - 0 + 0.5)²
+    assert z.grad.tolist() == [[-3.0, 3.0, 0.0, 0.0, 0.0]]
+
+
+def test_shapes_that_differ_are_told():
+    with pytest.raises(ValueError, match=r"candidates have shape \(1, 6\), logits \(4, 6\)"):
+        rank_loss(torch.zeros(4, 6), torch.ones(1, 6))

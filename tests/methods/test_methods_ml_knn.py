@@ -119,7 +119,13 @@ def test_progress_is_shown_when_asked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), [({"k": 0}, "k is 0"), ({"k": 2.5}, "k is 2.5"), ({"s": 0.0}, "s is 0.0")]
+    ("arguments", "told"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"k": 2.5}, "k is 2.5"),
+        ({"k": 3.0}, "k is 3.0; ML-kNN needs an integer"),
+        ({"s": 0.0}, "s is 0.0"),
+    ],
 )
 def test_bad_arguments_are_told(arguments, told):
     with pytest.raises(ValueError, match=told):

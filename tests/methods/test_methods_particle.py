@@ -272,7 +272,17 @@ def test_machines_vote_the_same_from_features_and_from_rows(form):
 
 @pytest.mark.parametrize("kind", [PARMAPClassifier, PARVLSClassifier])
 @pytest.mark.parametrize(
-    "wrong", [{"k": 0}, {"alpha": 1.0}, {"threshold": 0.0}, {"C": 0.0}, {"inner_folds": 1}], ids=lambda w: next(iter(w))
+    "wrong",
+    [
+        {"k": 0},
+        {"k": 2.5},
+        {"alpha": 1.0},
+        {"threshold": 0.0},
+        {"C": 0.0},
+        {"inner_folds": 1},
+        {"inner_folds": 2.5},
+    ],
+    ids=str,
 )
 def test_wrong_arguments_are_told(kind, wrong):
     name = next(iter(wrong))

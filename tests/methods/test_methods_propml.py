@@ -2,9 +2,11 @@
 
 import json
 import struct
+import warnings
 
 import numpy as np
 import onnxruntime
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
@@ -19,6 +21,7 @@ from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
 from propml.losses import propml_loss
 from propml.metrics import average_precision, hamming_loss
+from propml.neural.thresholds import candidate_sigmoid, middle_threshold
 
 QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
 
@@ -146,6 +149,58 @@ def test_weights_scale_the_loss_of_their_rows():
         ProPMLClassifier(**QUICK).fit(X, S, sample_weight=-np.ones(120))
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_row_of_weight_0_is_as_good_as_not_there(sparse):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 5))
+    S = (X[:, :4] + rng.normal(size=(120, 4)) > 0.3).astype(int)
+    S[S.sum(axis=1) == 0, 0] = 1
+    wild, odd, weight = np.full((80, 5), 2.5), np.tile([1, 1, 1, 0], (80, 1)), np.r_[np.zeros(80), np.full(120, 0.3)]
+    rows = sp.csr_array if sparse else np.asarray
+    order = rng.permutation(200)
+    mixed, marks, weight = np.vstack([wild, X])[order], np.vstack([odd, S])[order], weight[order]
+    places = np.flatnonzero(weight)
+    model = ProPMLClassifier(**{**QUICK, "epochs": 5})
+    held = model.fit_held(rows(mixed), marks, sample_weight=weight)
+    alone = ProPMLClassifier(**{**QUICK, "epochs": 5}).fit(rows(mixed[places]), marks[places])
+    np.testing.assert_allclose(model.decision_function(rows(X)), alone.decision_function(rows(X)), atol=1e-4)
+    assert model.lam_ == alone.lam_
+    assert np.isfinite(held[places]).all()
+    assert np.isnan(np.delete(held, places, axis=0)).all()
+
+
+def test_pairs_of_rows_are_numbers_of_all_rows_where_some_weigh_nothing(mosaic):
+    X, candidates, _, _ = mosaic
+    X, candidates, weight = X[:60], candidates[:60], np.ones(60)
+    weight[::4] = 0
+    pairs = [(np.setdiff1d(np.arange(60), part), part) for part in np.array_split(np.arange(60), 3)]
+    held = ProPMLClassifier(**{**QUICK, "cv": pairs, "epochs": 2}).fit_held(X, candidates, sample_weight=weight)
+    assert np.array_equal(np.isfinite(held[:, 0]), weight > 0)
+
+
+def test_heavy_rows_set_the_threshold():
+    scores = np.array([[2.0, 0.0], [12.0, 10.0]])
+    states = np.array([[1, 0], [1, 0]])
+    assert middle_threshold(scores, states) == 6.0
+    assert middle_threshold(scores, states, np.array([1.9, 0.1])) == pytest.approx(1.5)
+    z, y = np.random.default_rng(0).normal(size=(50, 2)), np.random.default_rng(1).integers(0, 2, (50, 2))
+    twice = candidate_sigmoid(np.vstack([z, z[:10]]), np.vstack([y, y[:10]]))
+    weighted = candidate_sigmoid(z, y, np.r_[np.full(10, 2.0), np.ones(40)])
+    assert weighted == pytest.approx(twice, abs=1e-4)
+
+
+@pytest.mark.parametrize("offset", [1e8, -1.7e9])
+def test_features_far_from_zero_keep_what_they_say(offset):
+    Z = np.random.default_rng(0).normal(size=(150, 4))
+    S = (Z > 0).astype(int)
+    S[S.sum(axis=1) == 0, 0] = 1
+    near = ProPMLClassifier(**{**QUICK, "epochs": 5})
+    far = ProPMLClassifier(**{**QUICK, "epochs": 5})
+    held, held_far = near.fit_held(Z, S), far.fit_held(offset + Z, S)
+    np.testing.assert_allclose(held_far, held, atol=1e-3)
+    np.testing.assert_allclose(far.decision_function(offset + Z), near.decision_function(Z), atol=1e-3)
+
+
 def test_unknown_entries_teach_nothing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
@@ -259,7 +314,7 @@ def test_a_failed_save_leaves_the_old_file(model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("propml.persistence.os.replace", full)
+    monkeypatch.setattr("propml.durable.os.replace", full)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     assert path.read_text() == "old"
@@ -316,3 +371,73 @@ def test_the_default_settings_pass_scikit_learns_checks():
         ProPMLClassifier(random_state=0), expected_failed_checks=expected, on_skip=None, on_fail=None
     ):
         assert result["status"] in ("passed", "skipped", "xfail"), (result["check_name"], result["exception"])
+
+
+# --- arguments that mean nothing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"linear": "no"}, "linear is 'no'; give True, False, or \"auto\""),
+        ({"refine": "yes"}, "refine is 'yes'; give True, False, or \"auto\""),
+        ({"order": -1}, "order is -1; give a number of at least 0"),
+        ({"lam": [0.1, 0.2]}, r"lam is \[0.1, 0.2\]; give a number of at least 0"),
+        ({"threshold": [0.5]}, r"threshold is \[0.5\]; give a probability between 0 and 1"),
+        ({"threshold": 1.0}, "threshold is 1.0; give a probability between 0 and 1"),
+        ({"hidden": 8}, "hidden is 8; give the widths of the layers"),
+        ({"hidden": "big"}, "hidden is 'big'; give the widths of the layers"),
+        ({"hidden": (8, 0)}, "a width in hidden is 0; give a whole number of at least 1"),
+        ({"cv": "abc"}, "cv is 'abc'; give at least 2 folds"),
+        ({"cv": 1}, "cv is 1; give at least 2 folds"),
+        ({"cv": []}, "cv holds no"),
+        (
+            {"cv": [([0, 1], [99])]},
+            "the held-out rows of entry 0 of cv reach from 99 to 99, and there are rows 0 to 19",
+        ),
+        ({"cv": [([0, 1, 2], [2, 3])]}, "entry 0 of cv trains on rows that it holds out, such as 2"),
+        ({"cv": [([0, 1], [])]}, "the held-out rows of entry 0 of cv are"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf; it must be positive and finite"),
+        ({"weight_decay": -1}, "weight_decay is -1; give a number of at least 0"),
+    ],
+)
+def test_what_makes_no_sense_is_told(arguments, told):
+    X, S = np.random.default_rng(0).normal(size=(20, 3)), np.tile([1, 0], (20, 1))
+    with pytest.raises(ValueError, match=told):
+        ProPMLClassifier(**arguments).fit(X, S)
+
+
+def test_without_held_out_rows_there_is_one_network_and_nothing_else(mosaic):
+    X, candidates, _, _ = mosaic
+    model = ProPMLClassifier(cv=None, lam=0.3, hidden=(8,), epochs=2, random_state=0).fit(X[:50], candidates[:50])
+    assert model.shares_ == {"network": 1.0}
+    ranking = ProPMLClassifier("rank", cv=None, hidden=(8,), epochs=2, random_state=0).fit(X[:50], candidates[:50])
+    assert ranking.shares_ == {"network": 1.0}
+
+
+def test_a_warm_start_keeps_to_what_is_given(mosaic):
+    X, candidates, _, _ = mosaic
+    X, candidates = X[:60], candidates[:60]
+    model = ProPMLClassifier(**{**QUICK, "epochs": 2}, warm_start=True).fit(X, candidates)
+    model.set_params(lam=0.9).fit(X, candidates)
+    assert model.lam_["network"] == 0.9
+    for changed in ({"hidden": (5,)}, {"hidden": "auto"}):
+        with pytest.raises(ValueError, match="warm_start goes on from the networks of the last fit"):
+            model.set_params(**changed).fit(X, candidates)
+    with pytest.raises(ValueError, match="have other layers, features or labels"):
+        model.set_params(hidden=QUICK["hidden"]).fit(X[:, 1:], candidates)
+
+
+def test_a_table_of_pandas_gives_no_warning(mosaic):
+    X, candidates, _, _ = mosaic
+    model = ProPMLClassifier(**{**QUICK, "epochs": 2}).fit(pd.DataFrame(X), candidates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(pd.DataFrame(X))
+
+
+def test_a_numpy_seed_is_saved(mosaic, tmp_path):
+    X, candidates, _, _ = mosaic
+    model = ProPMLClassifier(**{**QUICK, "epochs": 2, "random_state": np.int64(3)}).fit(X[:40], candidates[:40])
+    model.save(tmp_path / "model.safetensors")
+    assert propml.load(tmp_path / "model.safetensors").random_state == 3

@@ -279,26 +279,24 @@ def test_the_slope_is_that_of_a_logistic_regression():
 def test_an_ensemble_survives_being_taken_apart():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 4))
-    members = [
-        [(rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=3).astype(np.float32)) for _ in range(1)]
-        for _ in range(2)
-    ]
-    skipping = [[*m, (rng.normal(size=(3, 2)).astype(np.float32), np.zeros(2, np.float32)),
-                 (rng.normal(size=(4, 2)).astype(np.float32), np.zeros(2, np.float32))] for m in members]  # fmt: skip
+
+    def layer(inputs, outputs):
+        return rng.normal(size=(inputs, outputs)).astype(np.float32), rng.normal(size=outputs).astype(np.float32)
+
+    members = [[layer(4, 3), layer(3, 2)] for _ in range(2)]
     linear = Linear(rng.normal(size=(4, 2)), np.zeros(2), Standard(0.1, 2.0))
-    ensemble = Ensemble(
-        FeatureScaler(4).fit(X), [Networks(skipping, True, Standard(1.0, 3.0)), linear], [0.3, 0.7], 2.0, 0.5
-    )
+    networks = Networks(members, Standard(1.0, 3.0))
+    ensemble = Ensemble(FeatureScaler(4).fit(X), [networks, linear], [0.3, 0.7], 2.0, 0.5)
     again = ensemble_from_state(ensemble_state(ensemble))
     features = torch.as_tensor(X, dtype=torch.float32)
     torch.testing.assert_close(again(features), ensemble(features))
     scaled = ensemble.scaler(features)
-    deep = torch.stack(
-        [torch.as_tensor(m[1][0]).T @ torch.relu(scaled @ torch.as_tensor(m[0][0]) + torch.as_tensor(m[0][1])).T
-         for m in skipping]
-    )  # fmt: skip
-    straight = torch.stack([scaled @ torch.as_tensor(m[2][0]) for m in skipping])
-    opinion = ((deep.transpose(1, 2) + straight).mean(0) - 1.0) / 3.0
+    logits = [
+        torch.relu(scaled @ torch.as_tensor(first[0]) + torch.as_tensor(first[1])) @ torch.as_tensor(last[0])
+        + torch.as_tensor(last[1])
+        for first, last in members
+    ]
+    opinion = (torch.stack(logits).mean(0) - 1.0) / 3.0
     expected = 2.0 * (0.3 * opinion + 0.7 * linear(scaled) - 0.5)
     torch.testing.assert_close(ensemble(features), expected)
 

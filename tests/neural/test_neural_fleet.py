@@ -6,6 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from propml.losses import power_loss, propml_loss
+from propml.methods.propml import ProPMLClassifier
 from propml.neural.criteria import average_precision_loss
 from propml.neural.fleet import _split, train_fleet
 from propml.neural.memory import available_bytes, bytes_of_member
@@ -72,27 +73,22 @@ def test_available_memory_is_positive():
     assert available_bytes(CPU) > 2**20
 
 
-@pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
-def test_the_stack_computes_what_each_network_would(skip, hidden):
+def test_the_stack_computes_what_each_network_would(hidden):
     shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3)
     generators = [torch.Generator().manual_seed(i) for i in range(4)]
-    stack = StackedMLP(shape, Recipe(hidden, skip=skip), generators)
+    stack = StackedMLP(shape, Recipe(hidden), generators)
     with torch.no_grad():
         for parameter in stack.parameters():
             parameter.normal_()
     X = torch.randn(2, 9, 5)
     logits = stack(torch.bmm(X, stack.first))
     for k in range(shape.members):
-        x = X[k // shape.per_fold]
-        layers = stack.member(k)
-        deep, hidden_state = (layers[:-1] if skip and hidden else layers), x
-        for i, (weight, bias) in enumerate(deep):
+        hidden_state, layers = X[k // shape.per_fold], stack.member(k)
+        for i, (weight, bias) in enumerate(layers):
             hidden_state = hidden_state @ weight + bias
-            if i < len(deep) - 1:
+            if i < len(layers) - 1:
                 hidden_state = torch.relu(hidden_state)
-        if skip and hidden:
-            hidden_state = hidden_state + x @ layers[-1][0]
         torch.testing.assert_close(logits[k], hidden_state)
 
 
@@ -231,6 +227,25 @@ def test_sparse_rows_multiply_like_dense_ones(kind, sparse):
         value.square().sum().backward()
         products.append((value.detach(), weight.grad))
     torch.testing.assert_close(products[0], products[1])
+
+
+@pytest.mark.parametrize("kind", [SparseRows, lambda X: PaddedRows(X, CPU)])
+def test_no_rows_are_multiplied_to_no_rows(kind, sparse):
+    weight = torch.ones(2, 11, 4, requires_grad=True)
+    value = kind(sparse).product(torch.empty((2, 0), dtype=torch.int64), weight)
+    assert value.shape == (2, 0, 4)
+    value.sum().backward()
+    assert not weight.grad.any()
+
+
+@pytest.mark.parametrize("n_rows", [2, 5, 9])
+def test_a_few_sparse_rows_are_learned_like_dense_ones(n_rows, sparse):
+    """Too few to hold any out."""
+    X, candidates = sparse[:n_rows], np.eye(n_rows, 3, dtype=int) + np.eye(1, 3, 1, dtype=int) > 0
+    model = ProPMLClassifier(hidden=(8,), epochs=3, random_state=0)
+    scores = [model.fit(each, candidates.astype(int)).predict_proba(each) for each in (X, X.toarray())]
+    assert scores[0].shape == (n_rows, 3)
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
 
 
 @pytest.mark.parametrize(

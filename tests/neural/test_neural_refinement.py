@@ -109,8 +109,10 @@ def test_refinement_is_on_by_default_where_rows_are_many_for_each_feature(mosaic
     assert average_precision(truth, refined.decision_function(X_test)) > 0.55  # random scores: 0.45
     few = ProPMLClassifier(**quick).fit(X[:300], candidates[:300])
     assert set(few.lam_) == plain
-    two = ProPMLClassifier(**{**quick, "cv": 2, "epochs": 2}, refine=True).fit(X[:60], candidates[:60])
+    two = ProPMLClassifier(**{**quick, "cv": 2, "epochs": 2}).fit(X, candidates)
     assert set(two.lam_) == plain  # two folds make no pair that leaves rows to learn from
+    with pytest.raises(ValueError, match="refine=True needs three folds, and ten rows, at least; cv is 2"):
+        ProPMLClassifier(**{**quick, "cv": 2}, refine=True).fit(X, candidates)
 
 
 def test_held_out_logits_do_not_know_their_own_candidates(mosaic):

@@ -64,6 +64,7 @@ def test_facts_tell_data_apart(made):
     assert facts[0] != facts[1]
     assert facts[0].startswith("30 × 4, 5 labels, ")
     assert TableData.of(sp.csr_array(X), candidates).facts()["data"] != facts[0]
+    assert TableData.of(X, candidates, seed=1).facts() != TableData.of(X, candidates, seed=0).facts()
 
 
 @pytest.mark.parametrize(

@@ -119,13 +119,16 @@ def test_no_cluster_is_one_sentence():
 
 
 def test_enough_trials_need_no_cluster():
-    study_only = run_search(Hill(), trials=2)
-    ray_search.search_on_ray(study_only.study, Hill(), Limits(2), "127.0.0.1:1", None, lambda: None)
+    study = run_search(Hill(), trials=2).study
+    ray_search.search_on_ray(study, Hill(), Limits(2), "127.0.0.1:1", None, lambda: None)
+    assert len(study.trials) == 2
+    with pytest.raises(ValueError, match="no Ray cluster answers"):  # one more would need it
+        ray_search.search_on_ray(study, Hill(), Limits(3), "127.0.0.1:1", None, lambda: None)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="ray"):
+    with pytest.raises(ImportError, match=r"propml\[cluster\]"):
         run_search(Hill(), trials=1, ray_address="local")
 
 

@@ -100,6 +100,25 @@ def test_files_that_are_no_result_are_told(tmp_path):
         read_best(tmp_path / "other.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("methods = 3", "holds no table of methods"),
+        ("", "holds 0 methods"),
+        ("[methods]\nA = 3", "'A' is no table with the name of a method"),
+        ("[methods.A]\nparams = {}", "'A' is no table with the name of a method"),
+        ("[methods.A]\nmethod = 'ridge'\nparams = 3", "'A' is no table with the name of a method and its params"),
+        ("recipe = 3", "'recipe' is no table"),
+        ("id,tags\np1,beach", "is not TOML"),
+        ("\xff", "is not TOML"),
+    ],
+)
+def test_files_of_another_kind_are_told_by_name(tmp_path, text, words):
+    (tmp_path / "b.toml").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=rf"b\.toml.*{words}.*; give the best\.toml that `propml tune` wrote"):
+        read_best(tmp_path / "b.toml")
+
+
 def test_a_study_without_values_has_no_best():
     study = run_search(Hill(), trials=1)
     assert study.best.number == 0

@@ -123,6 +123,49 @@ def test_choices_and_scales_stay_within_a_study_and_ends_may_move(tmp_path, made
         again(alpha=Number(1, 10))
 
 
+def test_a_study_without_a_usable_trial_takes_another_space(tmp_path, made):
+    def again(trials=3, **space):
+        given = {"hidden": [(4,), (8,)], **space}
+        return search(made.X, made.candidates, trials=trials, epochs=3, space=given, storage=tmp_path / "s.db")
+
+    with pytest.raises(ValueError, match="all 3 trials failed"):
+        again(loss="zzz")
+    found = again(hidden=[(4,), (2,)])
+    # Numbers name the folders of trials: those of the failed ones are not used again.
+    assert [each.number for each in found.trials] == [3, 4, 5]
+    assert found.failures() == []
+    assert len(again(4, hidden=[(4,), (2,)]).trials) == 4
+    with pytest.raises(ValueError, match="another space of loss"):
+        again(loss="propml", hidden=[(4,), (2,)])
+
+
+def test_a_study_that_was_only_begun_is_not_given_up(tmp_path):
+    """Its trial was stopped after an epoch that is kept and worth something."""
+    study = study_of(Hill(epochs=3), tmp_path / "s.db", "propml", 0)
+    desk = Desk(study, Hill().space, 2)
+    asked = desk.ask()
+    desk.report(asked, 1, 0.5)
+    with pytest.raises(ValueError, match="another epochs"):
+        run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
+    desk.give_all_back()
+    with pytest.raises(ValueError, match="another epochs"):
+        run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
+    assert len(run_search(Hill(epochs=3), trials=2, storage=tmp_path / "s.db").trials) == 2
+
+
+def test_the_folds_of_a_study_are_those_of_one_seed(tmp_path, made):
+    def again(trials, seed):
+        return search(made.X, made.candidates, "ridge", trials=trials, storage=tmp_path / "s.db", seed=seed)
+
+    study = again(2, 0).study
+    with pytest.raises(ValueError, match="another seed: 0, now 1"):
+        again(4, 1)
+    study.set_user_attr("propml", {key: value for key, value in study.user_attrs["propml"].items() if key != "seed"})
+    assert len(again(4, 0).trials) == 4
+    with pytest.raises(ValueError, match="another folds"):
+        search(made.X, made.candidates, "ridge", trials=4, storage=tmp_path / "s.db", cv=4)
+
+
 def test_the_bar_shows_what_will_be_the_result():
     task = Hill(epochs=3)
     desk = Desk(study_of(task, None, "propml", 0), task.space, 3)

@@ -101,6 +101,9 @@ def test_what_the_command_line_says():
     for wrong in ("lam", "=3", "lam=", "lam=a..b"):
         with pytest.raises(ValueError, match="write NAME="):
             parse_dimension(wrong)
+    for wrong in ("hidden=[", "hidden=[8]|[4", 'loss="power'):
+        with pytest.raises(ValueError, match=r"(hidden|loss) is '.*'; write a list such as"):
+            parse_dimension(wrong)
 
 
 def test_an_unknown_method_is_told_with_the_nearest_name():

@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import fake_trainer
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from propml.tuning.result import read_best
 from propml.tuning.search import Pruned, run_search
 from propml.tuning.vision_trials import VisionTask, _failure, _train_one
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import METHODS, Recipe
 from propml.vision.sources import open_source
 
 
@@ -53,6 +54,13 @@ def test_oracle_looks_at_the_validation_images(source, recipe, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "curves.csv").write_text("epoch,held-out mAP raw,mAP raw,mAP ema\n1,0.9,0.3,0.4\n")
     assert own._curve(tmp_path / "run") == [(1, 0.4)]
+
+
+@pytest.mark.parametrize("loss", get_args(get_type_hints(Recipe)["loss"]))
+def test_a_search_is_called_as_its_method_is_in_the_tables(source, recipe, loss):
+    title = task(source, replace(recipe, loss=loss)).title
+    assert METHODS[title] == {"loss": loss}
+    assert {"propml": "ProPML", "unbiased": "Unbiased", "bce": "BCE"}.get(loss, title) == title
 
 
 def test_a_pruned_run_is_ended_at_once_and_leaves_no_weights(source, recipe, tmp_path):

@@ -14,7 +14,7 @@ def recipe(backbone="resnet10t", **changes):
 
 
 @pytest.mark.parametrize("head", ["linear", "query2label"])
-@pytest.mark.parametrize("backbone", ["small_cnn", "resnet10t", "vit_tiny_patch16_224"])
+@pytest.mark.parametrize("backbone", ["small_cnn", "resnet10t", "vit_tiny_patch16_224", "xcit_nano_12_p16_224"])
 def test_every_backbone_takes_every_head(backbone, head):
     network = make_network(recipe(backbone, head=head), n_labels=5).eval()
     images = torch.randn(2, 3, 32, 32)
@@ -46,6 +46,41 @@ def test_a_feature_map_has_one_layout_whatever_the_backbone_has():
     tokens = make_network(recipe("vit_tiny_patch16_224"), 2).eval()
     found = tokens.feature_map(torch.zeros(1, 3, 32, 32))
     assert found.shape == (1, 192, 2, 2)  # 4 places of 16 pixels, the class token left out
+
+
+def test_leading_tokens_beyond_a_square_stand_for_no_place():
+    """XCiT and CaiT have a class token and do not say so."""
+
+    class Tokens(torch.nn.Module):
+        def forward_features(self, images):
+            return torch.arange(10.0).reshape(1, 10, 1)
+
+    network = make_network(recipe("small_cnn"), 2)
+    network.backbone = Tokens()
+    assert network.feature_map(torch.zeros(1, 3, 8, 8)).flatten().tolist() == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "changes", "side"),
+    [
+        ("small_cnn", {"size": 4}, 4),
+        ("small_cnn", {"augment": "crop", "crop_size": 4}, 4),
+        ("small_cnn", {"size": 4, "augment": "crop", "crop_size": 16}, 4),  # the size of evaluation
+        ("vit_tiny_patch16_224", {"augment": "crop", "crop_size": 16}, 16),
+        ("xcit_nano_12_p16_224", {"size": 20}, 20),
+    ],
+)
+def test_a_size_that_a_backbone_does_not_take_is_named(backbone, changes, side):
+    with pytest.raises(ValueError, match=rf"^{backbone} cannot take images of {side} × {side} pixels \(.*\); give"):
+        make_network(recipe(backbone, **changes), 3)
+
+
+def test_a_new_network_has_learned_nothing_from_the_images_it_was_tried_with():
+    network = make_network(recipe(), 3)
+    assert network.training
+    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    assert norms
+    assert all(norm.num_batches_tracked == 0 for norm in norms)
 
 
 def test_an_image_of_the_small_network_does_not_depend_on_its_batch():
@@ -116,6 +151,13 @@ def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path, stored):
     assert "unknown to this backbone" in refusal({**stored, "layer9.weight": torch.zeros(1)})
 
 
+def test_a_file_whose_names_cannot_be_translated_does_not_fit(tmp_path, stored):
+    """ConvNeXt takes a name with fc in it for its own old form, and looks for others that ResNet does not have."""
+    torch.save(stored, tmp_path / "w.pth")
+    with pytest.raises(ValueError, match=r"does not fit the backbone: timm cannot translate its names \(KeyError"):
+        make_network(recipe("convnext_atto", weights=str(tmp_path / "w.pth")), 3)
+
+
 def test_a_file_that_is_missing_or_damaged(tmp_path):
     network = make_network(recipe(), 3)
     with pytest.raises(FileNotFoundError, match="no file of weights"):
@@ -123,6 +165,13 @@ def test_a_file_that_is_missing_or_damaged(tmp_path):
     (tmp_path / "w.pth").write_bytes(b"half a file")
     with pytest.raises(ValueError, match="cannot be read as weights"):
         load_backbone(network.backbone, tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize("held", [[torch.zeros(2)], torch.zeros(2), 3, {"epoch": 3}, {0: torch.zeros(2)}])
+def test_a_file_that_holds_something_else(tmp_path, held):
+    torch.save(held, tmp_path / "w.pth")
+    with pytest.raises(ValueError, match=r"w\.pth does not hold tensors by name; give"):
+        load_backbone(make_network(recipe(), 3).backbone, tmp_path / "w.pth")
 
 
 def test_official_tresnet_names_are_translated(tmp_path, monkeypatch):

@@ -85,11 +85,27 @@ def test_evaluation_sees_every_image_once(n, world):
 
 
 def test_a_part_of_the_rows():
-    batches = batches_of(20, size=4, seed=0, rows=np.array([3, 5, 8, 13, 19]))
+    batches = batches_of(20, size=3, seed=0, rows=np.array([3, 5, 8, 13, 19]))
     assert sorted(flat(rows(batches))) == [3, 5, 8, 13, 19]
     for images, targets, index in batches.epoch(0):
         assert torch.equal(images[:, 0, 0, 0].long(), index)
         assert torch.equal(targets[:, 0], 2 * index)
+
+
+@pytest.mark.parametrize(("n", "world", "steps"), [(41, 1, 10), (42, 1, 11), (41, 2, 5), (42, 2, 5), (43, 2, 6)])
+def test_a_last_step_of_a_single_image_is_left_out_of_training(n, world, steps):
+    for rank in range(world):
+        batches = batches_of(n, size=4, seed=0, rank=rank, world=world)
+        sizes = [len(step) for step in rows(batches)]
+        assert len(batches) == len(sizes) == steps
+        assert min(sizes) > 1
+        judged = [batches_of(n, size=4, shuffle=False, rank=rank, world=world) for rank in range(world)]
+        assert sorted(flat(flat(map(rows, judged)))) == list(range(n))
+
+
+def test_single_images_stay_where_there_is_nothing_else():
+    assert rows(batches_of(1)) == [[0]]
+    assert len(batches_of(3, size=1)) == 3
 
 
 def test_only_full_batches():

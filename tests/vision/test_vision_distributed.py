@@ -64,7 +64,7 @@ def _without_speed(history):
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-@pytest.mark.parametrize("n_images", [1, 7, 12, 17])
+@pytest.mark.parametrize("n_images", [1, 7, 12, 19])
 def test_filling_is_told_from_images(world, n_images):
     """Over all processes every image of an epoch counts once, whatever the sampler fills up with."""
     images, targets = np.zeros((n_images, 2, 2, 3), np.uint8), np.zeros((n_images, 1))

@@ -1,5 +1,7 @@
 """Metrics against scikit-learn, candidate criteria by loops, and scores that stand in the order of rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +62,18 @@ def test_unknown_entries_are_left_out_of_the_judgement():
         average_precision_score(states[states[:, j] >= 0, j], LOGITS.numpy()[states[:, j] >= 0, j]) for j in range(5)
     ]
     assert found == pytest.approx(np.mean(per_class), abs=1e-6)
-    assert judge_by_candidates(torch.ones(3, 2), torch.zeros(3, 2)) == {"mAP": 0.0, "average_precision": 0.0}
+
+
+def test_a_criterion_that_has_nothing_to_rank_is_left_out():
+    assert judge_by_candidates(torch.ones(3, 2), torch.zeros(3, 2)) == {}
+    assert judge_by_candidates(torch.tensor([[1], [0]]), torch.tensor([[1.0], [0.0]])) == {"mAP": 1.0}
+
+
+def test_one_label_is_judged_too():
+    """No image has both a true and a false label, which metrics over images would need."""
+    found = judge_by_truth([[1], [0], [1]], torch.tensor([[2.0], [1.0], [-1.0]]))
+    assert found["mAP"] == pytest.approx((1 + 2 / 3) / 2)
+    assert found["OF1"] == pytest.approx(2 * 1 / (2 + 2))
 
 
 def test_scores_stand_in_the_order_of_rows_whatever_the_batches():
@@ -94,7 +107,7 @@ def test_scores_stand_in_the_order_of_rows_whatever_the_batches():
 def test_which_weights_are_better(tmp_path, select, entry, expected):
     recipe = small_recipe(select=select)
     data, _ = prepare_data(*mosaics(30, 10), recipe, tmp_path, HERE, cache=None)
-    judge = Judge(data, recipe, Augment(), choose_precision("float32", HERE.device), HERE)
+    judge = Judge(data.hold_out(0.5, seed=0), recipe, Augment(), choose_precision("float32", HERE.device), HERE)
     assert judge.better_weights({"epoch": 7, **entry}) == expected
 
 
@@ -103,3 +116,28 @@ def test_the_oracle_needs_something_to_see(tmp_path):
     data, _ = prepare_data(mosaics(30)[0], None, recipe, tmp_path, HERE, cache=None)
     with pytest.raises(ValueError, match="no validation images with true labels"):
         Judge(data, recipe, Augment(), choose_precision("float32", HERE.device), HERE)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "held_out", "told"),
+    [
+        ("mAP", [], "0 of 30 images are held out, and no class can be ranked there"),
+        ("mAP", [7], "1 of 30 images is held out, and no class can be ranked there"),
+        ("average_precision", [], "0 of 30 images are held out, and no image can be ranked there"),
+    ],
+)
+def test_held_out_images_that_rank_nothing_are_refused(tmp_path, criterion, held_out, told):
+    recipe = small_recipe(criterion=criterion)
+    data, _ = prepare_data(mosaics(30)[0], None, recipe, tmp_path, HERE, cache=None)
+    chosen = replace(data, held_out=np.array(held_out, dtype=np.int64))
+    with pytest.raises(ValueError, match=f"{told}.*; raise --hold-out, or use --select last with a --lam"):
+        Judge(chosen, recipe, Augment(), choose_precision("float32", HERE.device), HERE)
+    Judge(chosen, small_recipe(select="last"), Augment(), choose_precision("float32", HERE.device), HERE)
+
+
+def test_validation_images_without_any_true_label_are_refused(tmp_path):
+    learned, judged = mosaics(30, 10)
+    bare = replace(judged, truth=np.zeros_like(judged.truth), candidates=None)
+    data, _ = prepare_data(learned, bare, small_recipe(), tmp_path, HERE, cache=None)
+    with pytest.raises(ValueError, match=r"none of the 10 validation images has a true label, .*--validation none"):
+        Judge(data.hold_out(0.5, 0), small_recipe(), Augment(), choose_precision("float32", HERE.device), HERE)

@@ -15,7 +15,6 @@ from propml.vision.sources import ImageSource, open_source
 
 @pytest.fixture(scope="module")
 def trained():
-    torch.manual_seed(0)
     return backbone_alone("small_cnn", None, 16)
 
 
@@ -27,6 +26,17 @@ def test_features_are_what_the_head_sees(trained):
         pixels = (torch.from_numpy(images).permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
         maps = trained.network.backbone.forward_features(pixels)
     np.testing.assert_allclose(found, maps.mean(dim=(2, 3)).numpy(), atol=1e-5)
+
+
+def test_random_weights_are_the_same_every_time():
+    images = open_source("digits-mosaic", n_samples=3).items
+    torch.manual_seed(1)
+    first = pooled_features(backbone_alone("small_cnn", None, 16), images)
+    drawn = torch.rand(3)
+    second = pooled_features(backbone_alone("small_cnn", None, 16), images)
+    np.testing.assert_array_equal(first, second)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(3), drawn)  # whoever asks goes on with his own random numbers
 
 
 def test_a_saved_network_gives_the_same(trained, tmp_path):
@@ -66,6 +76,17 @@ def test_rows_that_were_left_out_have_no_features(trained, tmp_path):
         np.testing.assert_array_equal(content["truth"], truth[[0, 2]])
         np.testing.assert_array_equal(content["candidates"], truth[[0, 2]])  # nothing else is known of them
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "c.png", "f.npz"]
+
+
+def test_nothing_is_written_of_labels_that_nobody_knows(trained, tmp_path):
+    Image.new("RGB", (16, 16)).save(tmp_path / "a.png")
+    (tmp_path / "t.csv").write_text("path,candidates,truth,split\na.png,sea,,train\na.png,,,test\n")
+    for split, there in (("train", ["candidates"]), ("test", [])):
+        source = open_source(tmp_path / "t.csv", split)
+        cached = build_cache(source, 16, None)
+        write_features(tmp_path / "f.npz", pooled_features(trained, cached.images), source, cached)
+        with np.load(tmp_path / "f.npz") as content:
+            assert [name for name in content.files if name in ("candidates", "truth")] == there
 
 
 def test_wrong_names_and_numbers_are_named(trained, tmp_path):

@@ -5,14 +5,17 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from propml.vision import image_cache
-from propml.vision.image_cache import build_cache, decode_image, decode_images
+from propml.vision import decoding, image_cache
+from propml.vision.decoding import decode_image
+from propml.vision.image_cache import build_cache, decode_images
 from propml.vision.sources import ImageSource, open_source
 
 SIZE = 16
@@ -55,7 +58,7 @@ def test_pixels_are_pillows_resized(photos, tmp_path):
 
 def test_the_second_time_nothing_is_decoded(photos, tmp_path, monkeypatch):
     first = build_cache(source_of(photos), SIZE, tmp_path / "cache")
-    monkeypatch.setattr(image_cache, "decode_image", lambda *_: pytest.fail("decoded again"))
+    monkeypatch.setattr(decoding, "decode_image", lambda *_: pytest.fail("decoded again"))
     second = build_cache(source_of(photos), SIZE, tmp_path / "cache")
     assert second.path == first.path
     np.testing.assert_array_equal(first.images, second.images)
@@ -104,6 +107,59 @@ def test_or_is_an_error_that_names_it(photos, tmp_path):
         build_cache(source, SIZE, tmp_path / "cache", on_error="error")
 
 
+def test_such_an_error_leaves_no_half_of_a_cache(photos, tmp_path):
+    source = source_of(photos)
+    damage(photos)
+    with pytest.raises(ValueError, match=r"03\.png cannot be read"):
+        build_cache(source, SIZE, tmp_path / "cache", on_error="error")
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), PermissionError(13, "Permission denied")])
+def test_what_the_system_could_not_read_is_read_the_next_time(photos, tmp_path, monkeypatch, error):
+    decode, decoded = decoding.decode_image, []
+
+    def failing(path, size):
+        decoded.append(path.name)
+        if path.name == "05.png":
+            raise error
+        return decode(path, size)
+
+    source = source_of(photos)
+    damage(photos)
+    monkeypatch.setattr(decoding, "decode_image", failing)
+    first = build_cache(source, SIZE, tmp_path / "cache")
+    assert 5 not in first.kept
+    assert dict(first.skipped)[str(photos / "05.png")] == str(error)
+    decoded.clear()
+    assert build_cache(source, SIZE, tmp_path / "cache").skipped == first.skipped
+    assert decoded == ["05.png"]  # it fails again: nothing else is read
+    monkeypatch.setattr(decoding, "decode_image", decode)
+    second = build_cache(source, SIZE, tmp_path / "cache")
+    assert second.kept.tolist() == [0, 1, 2, 4, 5, 6, 8, 10, 11]
+    assert reds(second) == [10 * i for i in second.kept]
+
+
+def test_a_run_that_goes_on_reads_again_what_the_system_could_not(photos, tmp_path, monkeypatch):
+    decode = decoding.decode_image
+
+    def failing(path, size):
+        if path.name == "01.png":
+            raise OSError(5, "Input/output error")
+        if path.name == "08.png":
+            raise MemoryError
+        return decode(path, size)
+
+    monkeypatch.setattr(image_cache, "BLOCK", 4)
+    monkeypatch.setattr(decoding, "decode_image", failing)
+    with pytest.raises(MemoryError):
+        build_cache(source_of(photos), SIZE, tmp_path / "cache")
+    decoded = []
+    monkeypatch.setattr(decoding, "decode_image", lambda p, size: decoded.append(p.name) or decode(p, size))
+    assert reds(build_cache(source_of(photos), SIZE, tmp_path / "cache", workers=1)) == [10 * i for i in range(12)]
+    assert decoded == [f"{i:02}.png" for i in (0, 1, 2, 3, 8, 9, 10, 11)]
+
+
 def test_nothing_to_read_is_an_error(photos, tmp_path):
     source = source_of(photos)
     for path in source.items:
@@ -120,15 +176,15 @@ def test_a_killed_run_goes_on_where_it_stopped(photos, tmp_path, monkeypatch):
         import os, signal
         from pathlib import Path
         import numpy as np
-        from propml.vision import image_cache
+        from propml.vision import decoding, image_cache
         from propml.vision.sources import ImageSource
         image_cache.BLOCK = 4
-        decode = image_cache.decode_image
+        decode = decoding.decode_image
         def stop_at_the_ninth(path, size):
             if path.name == "08.png":
                 os.kill(os.getpid(), signal.SIGKILL)
             return decode(path, size)
-        image_cache.decode_image = stop_at_the_ninth
+        decoding.decode_image = stop_at_the_ninth
         paths = tuple(sorted(Path({str(photos)!r}).glob("*.png")))
         source = ImageSource("photos", paths, None, None, ("a",), "train")
         image_cache.build_cache(source, {SIZE}, {str(tmp_path / "cache")!r}, workers=1)
@@ -137,9 +193,9 @@ def test_a_killed_run_goes_on_where_it_stopped(photos, tmp_path, monkeypatch):
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
     assert len(list((tmp_path / "cache").glob("*.partial"))) == 1
     decoded = []
-    decode = image_cache.decode_image
+    decode = decoding.decode_image
     monkeypatch.setattr(image_cache, "BLOCK", 4)
-    monkeypatch.setattr(image_cache, "decode_image", lambda p, size: decoded.append(p.name) or decode(p, size))
+    monkeypatch.setattr(decoding, "decode_image", lambda p, size: decoded.append(p.name) or decode(p, size))
     cached = build_cache(source_of(photos), SIZE, tmp_path / "cache", workers=1)
     assert decoded == [f"{i:02}.png" for i in range(8, 12)]
     assert reds(cached) == [10 * i for i in range(12)]
@@ -208,6 +264,54 @@ def test_images_of_all_kinds_become_upright_rgb(tmp_path):
     assert upright[4, 7, 0] > 200 > 50 > upright[4, 0, 0]
 
 
+def pgm(path, values):
+    """A PGM of 16 bits, written by hand."""
+    height, width = values.shape
+    path.write_bytes(f"P5 {width} {height} 65535\n".encode() + values.astype(">u2").tobytes())
+
+
+def test_deep_grey_is_scaled_or_refused_by_name(tmp_path):
+    for value in (40_000, 200):
+        pgm(tmp_path / "deep.pgm", np.full((4, 4), value))
+        assert decode_image(tmp_path / "deep.pgm", 4)[0, 0].tolist() == [value >> 8] * 3
+    for value, seen in ((40_000, 40_000 >> 8), (200, 200)):
+        Image.fromarray(np.full((4, 4), value, np.int32)).save(tmp_path / "deep.tif")
+        assert decode_image(tmp_path / "deep.tif", 4)[0, 0].tolist() == [seen] * 3
+    for pixels, told in (
+        (np.full((4, 4), 70_000, np.int32), "its pixels go from 70000 to 70000, beyond 16 bits"),
+        (np.full((4, 4), -1, np.int32), "its pixels go from -1 to -1"),
+        (np.full((4, 4), 0.5, np.float32), "its pixels are fractions"),
+    ):
+        Image.fromarray(pixels).save(tmp_path / "odd.tif")
+        source = ImageSource("odd", (tmp_path / "odd.tif",), None, None, ("a",), "train")
+        with pytest.raises(ValueError, match=rf"odd\.tif cannot be read \({told}.*save it with 8 or 16 bits"):
+            build_cache(source, 4, None, on_error="error")
+
+
+def test_broken_exif_is_as_good_as_none(tmp_path):
+    Image.new("RGB", (8, 8), (200, 0, 0)).save(tmp_path / "plain.png")
+    content = (tmp_path / "plain.png").read_bytes()
+    chunk = b"eXIf" + b"no EXIF at all"
+    broken = (len(chunk) - 4).to_bytes(4, "big") + chunk + zlib.crc32(chunk).to_bytes(4, "big")
+    end_of_header = 8 + 25
+    (tmp_path / "broken.png").write_bytes(content[:end_of_header] + broken + content[end_of_header:])
+    torn = Image.Exif()
+    torn[0x010F] = "a camera of some length"
+    Image.new("RGB", (8, 8), (200, 0, 0)).save(tmp_path / "broken.jpg", exif=torn.tobytes()[:-20])
+    paths = (tmp_path / "broken.png", tmp_path / "broken.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cached = build_cache(ImageSource("odd", paths, None, None, ("a",), "train"), 8, None)
+    assert cached.skipped == ()
+    assert all(red > 190 for red in reds(cached))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")
+def test_names_that_are_no_text(photos, tmp_path):
+    (photos / "00.png").rename(os.fsdecode(os.fsencode(photos) + b"/\xff.png"))
+    assert len(build_cache(source_of(photos), SIZE, tmp_path / "cache")) == 12
+
+
 def test_wrong_arguments_are_named(photos):
     with pytest.raises(ValueError, match="size is 0"):
         build_cache(source_of(photos), 0, None)
@@ -221,7 +325,7 @@ def test_running_out_of_memory_is_not_a_damaged_image(photos, monkeypatch):
     def full(path, size):
         raise MemoryError
 
-    monkeypatch.setattr(image_cache, "decode_image", full)
+    monkeypatch.setattr(decoding, "decode_image", full)
     with pytest.raises(MemoryError):
         build_cache(source_of(photos), SIZE, None)
 
@@ -236,13 +340,13 @@ def test_two_processes_decode_once(photos, tmp_path):
         f"""
         import sys
         from pathlib import Path
-        from propml.vision import image_cache
+        from propml.vision import decoding, image_cache
         from propml.vision.sources import ImageSource
-        decode = image_cache.decode_image
+        decode = decoding.decode_image
         def counted(path, size):
             Path(sys.argv[1]).open("a").write(path.name + "\\n")
             return decode(path, size)
-        image_cache.decode_image = counted
+        decoding.decode_image = counted
         paths = tuple(sorted(Path({str(photos)!r}).glob("*.png")))
         source = ImageSource("photos", paths, None, None, ("a",), "train")
         print(len(image_cache.build_cache(source, {SIZE}, {str(tmp_path / "cache")!r})))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import mosaics
 
-from propml.vision.noise import draw_candidates, keep_candidates, read_candidates
+from propml.vision.noise import draw_candidates, keep_candidates, note_on_truth, read_candidates
 
 
 def test_noise_flips_what_is_not_true_and_nothing_else():
@@ -27,6 +27,16 @@ def test_without_noise_images_bring_their_own_candidates_or_their_truth():
     assert draw_candidates(source, None, seed=0) is source.candidates
     clean = draw_candidates(replace(source, candidates=None), None, seed=0)
     np.testing.assert_array_equal(clean.to_matrix(), source.truth)
+
+
+def test_learning_from_true_labels_is_told():
+    source = mosaics(10)[0]
+    clean = replace(source, candidates=None)
+    assert note_on_truth(clean, None) == [
+        "digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them"
+    ]
+    assert note_on_truth(clean, 0.1) == note_on_truth(source, None) == []
+    assert note_on_truth(replace(clean, truth=None), None) == []
 
 
 def test_what_cannot_be_drawn_is_told():

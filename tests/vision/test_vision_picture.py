@@ -1,10 +1,12 @@
 """The picture says of each image what was predicted, what is true and what the candidates are."""
 
+import warnings
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from propml.vision.picture import RIGHT, WRONG, image_grid
+from propml.vision.picture import RIGHT, WRONG, check_picture, image_grid
 
 NAMES = ("cat", "dog", "person", "a label of $100, $x^ and a very long name indeed")
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
@@ -42,6 +44,23 @@ def test_it_is_written_whatever_the_names(tmp_path):
     with Image.open(tmp_path / "grid.png") as drawn:
         assert drawn.width > 500
         assert len(drawn.getcolors(maxcolors=10**6)) > 100
+
+
+def test_letters_that_the_font_lacks_are_drawn_without_a_word(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        image_grid(IMAGES, PROBABILITIES, ("日本", "ไทย", "தமிழ்", "🐈"), truth=TRUTH, path=tmp_path / "grid.png")
+
+
+def test_the_folder_is_made_and_the_kind_is_checked(tmp_path):
+    for name in ("new/grid.PNG", "new/grid.pdf"):
+        image_grid(IMAGES, PROBABILITIES, NAMES, path=tmp_path / name)
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["grid.PNG", "grid.pdf"]
+    for name in ("grid.xyz", "grid"):
+        with pytest.raises(ValueError, match=rf"{name} does not end in a kind of picture; choose a name in .png"):
+            check_picture(tmp_path / name)
+        with pytest.raises(ValueError, match="kind of picture"):
+            image_grid(IMAGES, PROBABILITIES, NAMES, path=tmp_path / name)
 
 
 def test_parts_that_do_not_fit_are_named():

@@ -102,6 +102,17 @@ def test_every_image_gets_the_operation_it_drew(monkeypatch):
     assert len({name for name, _ in drawn.values()}) == 10
 
 
+def test_what_moves_pixels_only():
+    assert set(randaugment.MOVES) == {"shear_x", "shear_y", "translate_x", "translate_y", "rotate"}
+
+
+def test_cutout_covers_a_square_with_grey():
+    images = torch.zeros(1, 3, 224, 224, dtype=torch.uint8)
+    found = randaugment._applied("cutout", images, torch.tensor([20 / 224]), torch.tensor([[0.5, 0.5]]))
+    assert set(found.unique().tolist()) == {0, randaugment.do.GREY}
+    assert 20**2 <= (found[0, 0] == randaugment.do.GREY).sum().item() <= 21**2
+
+
 def test_all_operations_run_and_stay_bytes():
     images = noisy(600, side=20)
     found = rand_augment(images, seeded(), probability=1.0)

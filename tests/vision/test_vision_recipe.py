@@ -1,6 +1,8 @@
 """Recipes: the paper's values, CDCR's stages, and what is refused."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -42,10 +44,21 @@ def test_every_method_of_the_tables_is_a_recipe():
         ({"compile": "fast"}, "compile is 'fast'"),
         ({"epochs": 0}, "epochs is 0; give at least 1"),
         ({"crop_size": 8}, 'crop_size is 8; give at least 1, and augment="crop" with it'),
-        ({"noise": 1.0}, "noise is 1.0"),
+        ({"noise": 1.0}, "noise is 1.0; it is a share of at least 0 and below 1"),
         ({"ema_decay": 1.0}, "ema_decay is 1.0"),
         ({"lam": -1.0}, "lam is -1.0"),
-        ({"lam": "best"}, "lam is 'best'"),
+        ({"lam": "best"}, "lam is 'best'; give a number or auto"),
+        ({"size": 16.0}, "size is 16.0; give a whole number"),
+        ({"size": None}, "size is None; give a whole number"),
+        ({"epochs": True}, "epochs is True; give a whole number"),
+        ({"lr": "fast"}, "lr is 'fast'; give a number"),
+        ({"lam_epochs": 2.5}, "lam_epochs is 2.5; give a whole number"),
+        ({"weights": 3}, "weights is 3; give a text"),
+        ({"ema_warmup": 1}, "ema_warmup is 1; give true or false"),
+        ({"clip": 2}, "clip is 2; it is a share"),
+        ({"gamma_negative": -3.0}, "gamma_negative is -3.0; give a finite number of at least 0"),
+        ({"gamma_positive": -1}, "gamma_positive is -1; give"),
+        ({"order": -5.0}, "order is -5.0; give a finite number of at least 0"),
         ({"lr": float("nan")}, "lr is nan"),
         ({"hold_out": 0.0}, "λ is chosen on held-out images"),
         ({"hold_out": 0.0, "lam": 1.0}, "epoch and weights are chosen on held-out images"),
@@ -72,3 +85,14 @@ def test_settings_of_a_newer_version_are_named(tmp_path):
 def test_what_is_only_watched_may_change_within_a_run():
     assert Recipe(eval_every=1).differs_from(Recipe(eval_every=5, compile="default")) == []
     assert Recipe(lr=1e-3, seed=1).differs_from(Recipe()) == ["lr", "seed"]
+
+
+def test_whole_numbers_are_numbers_and_some_settings_may_be_left_open():
+    recipe = Recipe(lr=1, lam=0, noise=None, flip_rate=None, crop_size=None, weights=None)
+    assert (recipe.lr, recipe.lam) == (1, 0)
+
+
+def test_recipes_are_read_without_torch():
+    """The command line takes its defaults from here, and its help is to be fast."""
+    code = "import sys, propml.vision.recipe; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

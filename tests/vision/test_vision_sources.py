@@ -71,6 +71,16 @@ def test_voc_by_name_and_by_folder(devkit, tmp_path):
     assert [path.name for path in open_source(devkit, "val").items] == ["000002.jpg"]  # the devkit's own list
 
 
+def test_a_devkit_of_another_year_has_its_name(devkit):
+    of_2007 = devkit.parent.parent
+    assert open_source(of_2007).name == "voc2007"
+    other = devkit.rename(devkit.with_name("VOC2012"))
+    assert open_source(other).name == "voc2012"
+    for folder in (other.parent, of_2007):
+        with pytest.raises(ValueError, match=r"has no VOC2007, and it has VOC2012; give the one to open, such as"):
+            open_source(folder)
+
+
 def test_coco_by_name_and_by_folder(coco, tmp_path):
     train, test = open_source("COCO 2014", data_dir=tmp_path / "data"), open_source(coco, "test")
     assert (train.items[0].name, test.items[0].name) == ("a.jpg", "b.jpg")
@@ -88,7 +98,7 @@ def test_a_table_of_ones_own(table):
 
 
 def test_columns_may_be_called_otherwise(tmp_path):
-    (tmp_path / "t.csv").write_text("\ufefffile,tags\nx.jpg,sea|city\ny.jpg,\n", encoding="utf-8")
+    (tmp_path / "t.csv").write_text("\ufefffile,tags\nx.jpg,sea|city\ny.jpg,-\n", encoding="utf-8")
     source = open_source(
         tmp_path / "t.csv", path="file", candidates="tags", sep="|", labels=("city", "sea", "moon"), folder="/photos"
     )
@@ -100,13 +110,27 @@ def test_columns_may_be_called_otherwise(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "told"),
     [
-        ("image,candidates\na,b\n", {}, "no column 'path'; it has image, candidates"),
+        ("image,candidates\na,b\n", {}, "no column 'path'; it has 'image', 'candidates'"),
         ("path,labels\na,b\n", {}, "neither a column 'candidates' nor 'truth'"),
-        ("path,candidates\n", {}, "has no rows"),
-        ("path,candidates\na.jpg\n", {}, "line 2: the row has not as many cells"),
-        ("path,candidates\na.jpg,b,c\n", {}, "line 2: the row has not as many cells"),
-        ("path,candidates\na.jpg,b\n ,b\n", {}, "line 3: column 'path' is empty"),
-        ("path,candidates\na.jpg,b;x\n", {"labels": ("b",)}, "line 2, column 'candidates': 'x' is not among"),
+        ("path,candidates\n", {}, "and no rows"),
+        ("path,candidates\na.jpg\n", {}, "line 2 has 1 cells, the header has 2"),
+        ("path,candidates\na.jpg,b,c\n", {}, "line 2 has 3 cells, the header has 2"),
+        ("path,candidates\na.jpg,b\n\n\nb.jpg\n", {}, "line 5 has 1 cells"),
+        ("path,candidates\na.jpg,b\n\n\n ,b\n", {}, r"\(line 5\), column 'path' is empty"),
+        ("path,candidates\na.jpg,b;x\n", {"labels": ("b",)}, r"\(line 2\), column 'candidates': 'x' is not among"),
+        ("path,candidates,candidates\na.jpg,b,c\n", {}, "two columns named 'candidates'; rename one"),
+        (
+            "path,candidates\na.jpg,b\n\nb.jpg, ;\n",
+            {},
+            r"\(line 4\), column 'candidates' is empty, .* of split 'train' have labels there; .* write - if",
+        ),
+        (
+            "path,truth,split\na.jpg,b,test\nb.jpg,,train\nc.jpg,,test\nd.jpg,,test\n",
+            {"split": "test"},
+            r"\(line 4\), column 'truth' is empty, .* of split 'test' have labels there; .* or leave it out",
+        ),
+        ("path,truth,split\na.jpg,b,train\nb.jpg,b,test\nc.jpg,,test\n", {}, r"\(line 4\), column 'truth' is empty"),
+        ("path,truth,split\na.jpg,b,\n", {}, "no image of split 'train'; it has none"),
         ("path,candidates\na.jpg,b\n", {"split": "test"}, "no column 'split'"),
         ("path,candidates,split\na.jpg,b,train\n", {"split": "test"}, "no image of split 'test'; it has train"),
     ],
@@ -117,9 +141,21 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, text, options, told):
         read_own_images(tmp_path / "t.csv", **options)
 
 
+def test_an_empty_cell_is_unknown_and_a_dash_is_no_label(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "path,candidates,split,truth\na.jpg,sea;city,train,\nb.jpg,-,train, \nc.jpg,,test,sea\nd.jpg,,test,'-\n"
+    )
+    train, test = (open_source(tmp_path / "t.csv", split) for split in ("train", "test"))
+    assert train.label_names == test.label_names == ("city", "sea")
+    assert train.truth is None
+    np.testing.assert_array_equal(train.candidates.to_matrix(), [[1, 1], [0, 0]])
+    assert test.candidates is None
+    np.testing.assert_array_equal(test.truth, [[0, 1], [0, 0]])  # an apostrophe is what propml puts before a dash
+
+
 def test_a_table_in_another_encoding_is_said(tmp_path):
     (tmp_path / "t.csv").write_bytes("path,candidates\na.jpg,Gebäude\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
         open_source(tmp_path / "t.csv")
 
 

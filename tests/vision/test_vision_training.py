@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,8 +105,8 @@ def test_images_that_cannot_be_read_are_told_before_training_and_listed(tmp_path
 
     result = train(source, None, small_recipe(epochs=1), tmp_path / "run", cache=None, show=False, tell=tell)
     assert told == result.notes
-    assert "mine (train): 32 images; 8 could not be read and are left out: " in told[0]
-    assert told[0].endswith("and 3 more")
+    assert "mine (train): 32 images; 8 could not be read and are left out: " in told[1]
+    assert told[1].endswith("and 3 more")
     lines = (tmp_path / "run" / "skipped.txt").read_text().splitlines()
     assert lines == [f"{paths[i]}: there is no such file" for i in range(0, 40, 5)]
 
@@ -126,6 +127,55 @@ def test_two_runs_do_not_mix(tmp_path):
         run(tmp_path / "run", small_recipe(epochs=1))
     with pytest.raises(ValueError, match=r"was started with epochs 1, not 2, lr 0\.003, not 0\.1; go on"):
         run(tmp_path / "run", small_recipe(epochs=2, lr=0.1), resume=True)
+
+
+def test_a_folder_in_which_nothing_was_learned_is_that_of_a_new_run(tmp_path):
+    mistyped = small_recipe(backbone="smal_cnn", lam="auto", noise=0.2)
+    with pytest.raises(ValueError, match="no image model 'smal_cnn'"):
+        run(tmp_path / "run", mistyped)
+    assert (tmp_path / "run" / "recipe.json").exists()
+    run(tmp_path / "run", small_recipe(epochs=1, noise=0.3))
+    run(tmp_path / "clean", small_recipe(epochs=1, noise=0.3))
+    assert same_weights(tmp_path / "run", tmp_path / "clean")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {p.name for p in (tmp_path / "clean").iterdir()}
+
+
+def test_a_run_that_was_stopped_while_lam_was_chosen_is_not_overwritten(tmp_path, monkeypatch):
+    def stopping(self, path):
+        save(self, path)
+        raise KeyboardInterrupt
+
+    save = TrainingState.save
+    monkeypatch.setattr(TrainingState, "save", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", small_recipe(lam="auto", lam_epochs=1, epochs=1))
+    assert not (tmp_path / "run" / "last.safetensors").exists()
+    with pytest.raises(ValueError, match="holds a run already"):
+        run(tmp_path / "run", small_recipe(lam="auto", lam_epochs=1, epochs=1))
+
+
+@pytest.mark.parametrize("changes", [{}, {"lam": "auto"}, {"lam": "auto", "select": "last"}])
+def test_a_handful_of_images_is_refused_before_training(tmp_path, changes):
+    with pytest.raises(ValueError, match="0 of 5 images are held out, and no class can be ranked"):
+        run(tmp_path / "run", small_recipe(**changes), n_train=5)
+    assert run(tmp_path / "run", small_recipe(select="last"), n_train=5).epoch == 2
+
+
+def test_a_last_batch_of_one_image_does_not_break_batch_norms(tmp_path):
+    """At 32 pixels the last batch norms of this network see a single place of each image."""
+    recipe = small_recipe(backbone="resnet10t", size=32, batch_size=16, select="last", epochs=1)
+    learned, _ = mosaics(33)
+    assert train(learned, None, recipe, tmp_path / "run", cache=None, show=False).epoch == 1
+
+
+def test_images_of_a_single_label_are_learned_from(tmp_path):
+    learned, judged = (
+        replace(each, truth=each.truth[:, :1], candidates=None, label_names=each.label_names[:1])
+        for each in mosaics(96, 50)
+    )
+    result = train(learned, judged, small_recipe(), tmp_path / "run", cache=None, show=False)
+    assert set(result.held_out) == {"mAP"}
+    assert 0 < result.metrics["mAP"] <= 1
 
 
 def test_propml_is_above_bce_where_two_fifths_of_all_false_labels_are_candidates(tmp_path):

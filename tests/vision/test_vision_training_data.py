@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from small_runs import mosaics, small_recipe
 
 from propml.vision.distributed import Process
@@ -37,8 +38,6 @@ def test_a_tenth_is_held_out_and_never_learned_from(tmp_path):
 
 
 def test_an_image_that_cannot_be_read_takes_its_labels_with_it(tmp_path):
-    from PIL import Image
-
     paths = [tmp_path / f"{i}.png" for i in range(3)]
     for i in (0, 2):
         Image.fromarray(np.full((16, 16, 3), 100 * i, dtype=np.uint8)).save(paths[i])
@@ -47,8 +46,9 @@ def test_an_image_that_cannot_be_read_takes_its_labels_with_it(tmp_path):
     data, notes = prepared(tmp_path, small_recipe(), source=source)
     assert data.candidates.to_matrix().tolist() == [[1, 0, 0], [0, 0, 1]]
     assert data.names == [str(paths[0]), str(paths[2])]
-    assert "1 could not be read" in notes[0]
-    assert "1.png" in notes[0]
+    assert "mine (train) has no candidates: learning from the true labels" in notes[0]
+    assert "1 could not be read" in notes[1]
+    assert "1.png" in notes[1]
 
 
 def test_candidates_are_drawn_once_per_run(tmp_path):
@@ -57,6 +57,34 @@ def test_candidates_are_drawn_once_per_run(tmp_path):
     assert first.candidates == again.candidates
     with pytest.raises(ValueError, match="other candidates than this run would learn from"):
         prepared(tmp_path, small_recipe(noise=0.2))
+
+
+def test_images_that_can_be_read_stay_the_same_within_a_run(tmp_path):
+    """Otherwise some that were held out are learned from, and the reverse."""
+
+    def pictures(folder):
+        folder.mkdir()
+        paths = tuple(folder / f"{i}.png" for i in range(6))
+        for i, path in enumerate(paths):
+            Image.fromarray(np.full((16, 16, 3), 40 * i, dtype=np.uint8)).save(path)
+        return ImageSource("mine", paths, np.eye(6, dtype=np.uint8), None, tuple("abcdef"), "train")
+
+    out, source = tmp_path / "run", pictures(tmp_path / "there")
+    moved = pictures(tmp_path / "moved")
+    prepared(out, source=source)
+    prepared(out, source=moved)  # the same files elsewhere
+    renamed = source.items[2].rename(tmp_path / "there" / "two.png")
+    told = f"the run in {out} was started with 6 images that could be read, and those of now"
+    with pytest.raises(ValueError, match=rf"{told} \(6\) are others"):
+        prepared(out, source=replace(source, items=(*source.items[:2], renamed, *source.items[3:])))
+    with pytest.raises(ValueError, match=rf"{told} \(5\) are others; bring the first ones back"):
+        prepared(out, source=source)
+    with np.load(out / "candidates.npz") as stored:
+        assert stored["kept"].tolist() == list(range(6))
+        of_an_older_version = {name: stored[name] for name in ("candidates", "label_names", "noise", "seed")}
+    np.savez(out / "candidates.npz", **of_an_older_version)
+    data, _ = prepared(out, source=source)
+    assert len(data.images) == 5
 
 
 def test_validation_images_must_speak_of_the_same_labels(tmp_path):

@@ -1,5 +1,7 @@
 """A loss that is not a number stops the run and names its batch."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from small_runs import tiny_network
@@ -19,13 +21,14 @@ class Bar:
         self.told.append((steps, note))
 
 
-def a_watch(here=None):
+def a_watch(here=None, checkpoint=Path("nowhere")):
     network = tiny_network()
     state = TrainingState(
         network, WeightAverage(network, 0.9), make_optimiser(network, "adam", 0.1, 0.0), torch.amp.GradScaler("cpu")
     )
     bar = Bar()
-    return Watch(state, [f"{row:06}.jpg" for row in range(100)], here or Process(torch.device("cpu")), bar), state, bar
+    names = [f"{row:06}.jpg" for row in range(100)]
+    return Watch(state, names, here or Process(torch.device("cpu")), bar, checkpoint), state, bar
 
 
 def test_losses_reach_the_state_and_the_bar():
@@ -68,3 +71,15 @@ def test_a_batch_of_another_process_cannot_be_named():
         watch.saw(torch.tensor(0.5), torch.arange(3))
     with pytest.raises(ValueError, match="epoch 1, step 2, on the batch of another process"):
         watch.look()
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_checkpoint_is_told_of_only_where_there_is_one(tmp_path, saved):
+    if saved:
+        (tmp_path / "last.safetensors").touch()
+    watch, state, _ = a_watch(checkpoint=tmp_path / "last.safetensors")
+    state.step = 1
+    watch.saw(torch.tensor(float("nan")), torch.arange(3))
+    with pytest.raises(ValueError) as told:
+        watch.look()
+    assert ("The last checkpoint is from before that step" in str(told.value)) is saved

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.spreadsheet import neutralised, original
 from propml.audit.verdicts import VERDICTS, best_of_row
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
+from propml.spreadsheet import neutralised, original
 from propml.targets import CANDIDATE, Candidates
 
 if TYPE_CHECKING:

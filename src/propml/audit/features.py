@@ -27,7 +27,7 @@ from propml.audit.columns.words import Text, writes_without_blanks
 from propml.audit.formats.arrays import ArrayFile
 from propml.audit.formats.sources import Source
 from propml.audit.formats.tables import Cells, as_table, choose_columns, found, listed
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.progress import track
 
 if TYPE_CHECKING:
@@ -195,7 +195,11 @@ class Features:
 
 def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: bool = False) -> Learned:
     """The features of the rows that a user's file has candidates for."""
-    names = choose_columns(table.source, categorical) if categorical and not isinstance(table.source, ArrayFile) else ()
+    names: Sequence[str] = ()
+    if categorical:
+        if isinstance(table.source, ArrayFile):
+            raise ValueError(f"{table.path} has no columns to name as categorical: it holds a matrix of features")
+        names = choose_columns(table.source, categorical)
     learned = Features.learn(
         table.source,
         table.feature_columns,

@@ -16,9 +16,12 @@ from propml.audit.formats.tables import Table, choose_columns, found, listed
 from propml.audit.labels import Changes, FlagLabels, TextLabels, never_seen
 from propml.audit.votes import Voted, VoteFile, identifier
 from propml.datasets.mulan import read_label_header
-from propml.targets import Candidates
+from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
+__all__ = ["VOTES_COLUMNS", "UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
+
+# What the columns of an annotator table are called, unless somebody says otherwise.
+VOTES_COLUMNS = ("item", "annotator", "label")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ def read_table(
     sep: str = ";",
     label_columns: str | Sequence[str] | None = None,
     votes: str | Path | None = None,
-    votes_columns: Sequence[str] = ("item", "annotator", "label"),
+    votes_columns: Sequence[str] = VOTES_COLUMNS,
     min_votes: int = 1,
     features: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
@@ -101,7 +104,7 @@ def read_table(
     candidates : str, optional
         The column of delimited text, in Parquet also of lists.
     sep : str
-        Between two labels in it; empty where every cell is one label.
+        Between two labels in it; empty where every cell is one label, which may be a whole number.
     label_columns : str or sequence of str, optional
         Columns of 0 and 1 instead: names, names separated by commas, or patterns such as ``y_*``.
     votes : path, optional
@@ -110,7 +113,7 @@ def read_table(
     votes_columns : sequence of three str
         What these are called there.
     min_votes : int
-        Votes that make a label a candidate.
+        Votes that make a label a candidate, where ``votes`` alone tell the candidates.
     features : str or sequence of str, optional
         Columns, given as ``label_columns`` are; by default all that are nothing else.
     ignore : str or sequence of str
@@ -126,13 +129,15 @@ def read_table(
     """
     source = open_source(path, delimiter=delimiter, encoding=encoding)
     if isinstance(source, ArrayFile):
-        named = candidates or label_columns or votes or features or ignore or id_column or text or image
+        _check_votes_options(votes, votes_columns, min_votes, True)
+        named = candidates or label_columns or votes or features or ignore or id_column or text or image or xml
         if named:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
         return _from_arrays(source)
     ids = _identifiers(source, id_column)
     beside = None if votes is None else _open_votes(votes, votes_columns, id_column)
     where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
+    _check_votes_options(votes, votes_columns, min_votes, where is not None)
     notes: list[str] = []
     if where is not None:
         given, rows = where.read(source), np.arange(source.n_rows)
@@ -202,10 +207,17 @@ def labels_in(
     """Where in a table the labels stand; ``what`` says what they are called in a message."""
     if candidates is not None and label_columns is not None:
         raise ValueError("the labels are one delimited column, or columns of 0 and 1; name one of the two")
+    if xml is not None and not isinstance(table, ArffTable):
+        raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
+    if xml is not None and (candidates is not None or label_columns is not None):
+        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
     if candidates is not None:
         return TextLabels(found(table, candidates), sep)
     if label_columns is not None:
-        return FlagLabels(tuple(choose_columns(table, label_columns)))
+        columns = choose_columns(table, label_columns)
+        if not columns:
+            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
+        return FlagLabels(tuple(columns))
     if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
         names = read_label_header(header)
         absent = [name for name in names if name not in table.names]
@@ -230,19 +242,30 @@ def true_labels(source: ArrayFile, labels: Sequence[Hashable], *, ignore_unseen:
     column = np.array([place.get(str(name), -1) for name in source.truth.labels])
     marked = source.truth.states.tocoo()
     row, label = marked.coords[0], column[marked.coords[1]]
-    if (bad := np.flatnonzero(label < 0)).size and not ignore_unseen:
+    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
         name = source.truth.labels[marked.coords[1][bad[0]]]
         raise ValueError(never_seen(source.where(int(row[bad[0]]), ""), str(name)))
-    ones = np.ones(int((label >= 0).sum()), dtype=np.int8)
-    states = sp.coo_array((ones, (row[label >= 0], label[label >= 0])), shape=(source.n_rows, len(labels)))
+    known = label >= 0
+    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(source.n_rows, len(labels)))
     return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
 
 
 def _label_header(path: Path, xml: str | Path | None) -> Path | None:
     if xml is not None:
+        if not Path(xml).is_file():
+            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
         return Path(xml)
     beside = path.with_name(path.name.partition(".")[0] + ".xml")
     return beside if beside.is_file() else None
+
+
+def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least: int, has_candidates: bool) -> None:
+    """Refuse what is said of votes where that would change nothing."""
+    if votes is None and tuple(columns) != VOTES_COLUMNS:
+        raise ValueError(f"{', '.join(columns)} are columns of an annotator table, and none was given; give the votes")
+    if least != 1 and (votes is None or has_candidates):
+        why = "no votes were given" if votes is None else "here the data names its candidates"
+        raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out the number of votes")
 
 
 def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None) -> VoteFile:

@@ -10,21 +10,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propml.audit.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
+from propml.audit.destinations import check_not_read
 from propml.audit.features import Features
 from propml.audit.files import UserTable, read_table, write_cleaned
 from propml.audit.formats.arrays import ArrayFile
+from propml.audit.formats.sources import FORMATS
 from propml.audit.formats.tables import Table
 from propml.audit.formats.text import write_csv
-from propml.audit.model_card import file_digest, plain_values, versions, write_json
+from propml.audit.model_card import file_digest, versions, write_json
+from propml.audit.report_files import REPORT as REPORT_FILE
 from propml.audit.review import write_review
-from propml.audit.votes import VoteFile
+from propml.plain_values import plain
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport
 
-__all__ = ["apply_review", "write_audit"]
+__all__ = ["apply_review", "check_sources", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
+PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
+CLEANED, REVIEWED = "cleaned", "reviewed"
+# Everything else that stands in the folder; the ending of labels is that of the file that was audited.
+OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS} | {
+    f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in FORMATS for packed in ("", ".gz")
+}
 # What the page shows of an item that has neither text nor picture.
 SHOWN_COLUMNS = 6
 BLOCK_VERDICTS = 65_536
@@ -60,23 +69,29 @@ def write_audit(
         The files, in the order in which one looks at them.
     """
     folder = Path(folder)
+    files = _files_read(table.path, reading)
+    check_sources(folder, *files.values())
+    digests = {what: file_digest(Path(file)) for what, file in files.items()}
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / SETTINGS).is_file():  # of an earlier audit; they are refused once the report is another
+        for path in _outputs(folder):
+            path.unlink()
     report.save(folder / REPORT)
     made = [
-        write_review(report, folder / "review.html", title=f"Audit of {table.path.name}", **_shown(table)),
-        write_cleaned(table, report.cleaned(), folder / f"cleaned{table.suffix}"),
-        _write_verdicts(folder / "verdicts.csv", report),
-        _write_frame(folder / "labels.csv", report.labels()),
+        write_review(report, folder / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
+        write_cleaned(table, report.cleaned(), folder / f"{CLEANED}{table.suffix}"),
+        _write_verdicts(folder / VERDICTS, report),
+        _write_frame(folder / LABELS, report.labels()),
     ]
     if table.candidates.annotations is not None:
-        made.append(_write_frame(folder / "annotators.csv", report.annotators()))
-    files = {table.path} | ({table.labels.table.path} if isinstance(table.labels, VoteFile) else set())
+        made.append(_write_frame(folder / ANNOTATORS, report.annotators()))
     told = {
         "data": str(table.path),
-        "reading": plain_values(dict(reading)),
-        "settings": plain_values(dict(settings)),
-        "judged_by": plain_values(report.settings),
-        "sha256": {str(path): file_digest(path) for path in sorted(files)},
+        "reading": plain(reading, lossy=True),
+        "settings": plain(settings, lossy=True),
+        "judged_by": plain(report.settings, lossy=True),
+        "sha256": digests,
+        "report_sha256": file_digest(folder / REPORT / REPORT_FILE),
         "rows": len(table.candidates),
         "rows_in_file": table.source.n_rows,
         "labels": len(table.candidates.labels),
@@ -93,6 +108,8 @@ def apply_review(
     decisions: str | Path,
     *,
     data: str | Path | None = None,
+    votes: str | Path | None = None,
+    xml: str | Path | None = None,
     undecided: Undecided = "verdict",
 ) -> tuple[Path, Reviewed]:
     """Write the labels as they are after a person's decisions, in the format that came in.
@@ -103,8 +120,8 @@ def apply_review(
         What :func:`write_audit` filled.
     decisions : path
         The CSV that the review page downloads.
-    data : path, optional
-        Where the audited file is now, if it was moved; it must be the same file.
+    data, votes, xml : path, optional
+        Where the files that were audited are now, if they were moved; they must be the same files.
     undecided : {"verdict", "keep", "drop"}
         What becomes of labels that nobody decided on, see :func:`propml.audit.decisions.apply_decisions`.
 
@@ -121,25 +138,56 @@ def apply_review(
     decided = read_decisions(decisions)
     try:
         told = json.loads((folder / SETTINGS).read_bytes())
-        path, reading, digests = Path(told["data"]), told["reading"], told["sha256"]
+        reading, report_digest = told["reading"], told["report_sha256"]
+        files = _files_read(Path(told["data"]), reading)
+        digests = {what: told["sha256"][what] for what in files}
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no audit in {folder}; name the folder that `propml audit` wrote") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder / SETTINGS} cannot be read ({error}); audit again") from error
-    digests = {Path(name): digest for name, digest in digests.items()}
-    if data is not None:
-        digests[Path(data)] = digests.pop(path)
-        path = Path(data)
-    for file, digest in digests.items():
-        if not file.is_file():
-            raise FileNotFoundError(f"{file}, which was audited, is not there any more; name it where it is now")
-        if file_digest(file) != digest:
-            raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
-    table = read_table(path, **reading)
+    for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
+        if what not in files:
+            raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
+        files[what] = file
+    for what, file in files.items():
+        _check_same(Path(file), digests[what], what)
     report = AuditReport.load(folder / REPORT)
+    if file_digest(folder / REPORT / REPORT_FILE) != report_digest:
+        raise ValueError(f"{folder / SETTINGS} does not belong to the report beside it; audit again")
+    table = read_table(files.pop("data"), **reading | files)
+    path = folder / f"{REVIEWED}{table.suffix}"
+    check_not_read([path], [table.path, *files.values(), decisions])
     after = apply_decisions(report, decided, undecided=undecided)
-    path = write_cleaned(table, after, folder / f"reviewed{table.suffix}")
-    return path, review_counts(report, decided, after)
+    return write_cleaned(table, after, path), review_counts(report, decided, after)
+
+
+def check_sources(folder: str | Path, *files: str | Path | None) -> None:
+    """Refuse to audit files that an audit in this folder would write over or remove."""
+    check_not_read(_outputs(Path(folder)), files)
+
+
+def _outputs(folder: Path) -> list[Path]:
+    """The files here that an audit or a review writes."""
+    return [path for path in folder.glob("*") if path.is_file() and _with_small_ending(path.name) in OUTPUTS]
+
+
+def _with_small_ending(name: str) -> str:
+    stem, dot, ending = name.partition(".")
+    return stem + dot + ending.lower()
+
+
+def _files_read(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
+    """The files that an audit reads, by what they are."""
+    files = {"data": data, "votes": reading.get("votes"), "xml": reading.get("xml")}
+    return {what: str(file) for what, file in files.items() if file is not None}
+
+
+def _check_same(file: Path, digest: str, what: str) -> None:
+    if not file.is_file():
+        name = "DATA" if what == "data" else f"--{what}"
+        raise FileNotFoundError(f"{file}, which was audited, is not there any more; name it where it is now ({name})")
+    if file_digest(file) != digest:
+        raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
 
 
 def _shown(table: UserTable) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Changes:
 class TextLabels:
     """One column of delimited text (``"beach;sunset"``) or, in Parquet, of lists.
 
-    An empty ``sep`` means that every cell is one label.
+    An empty ``sep`` means that every cell is one label, a text or a whole number.
     """
 
     column: str
@@ -122,8 +122,13 @@ class TextLabels:
             made = list(cells)
             for row, states in changes.within(start, len(cells)).by_row():
                 cell = made[row]
-                is_text = isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells))
-                made[row] = self._edited_text(cell or "", states) if is_text else _edited_list(cell, states, cells)
+                if isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
+                    made[row] = self._edited_text(cell or "", states)
+                elif isinstance(cell, int | float):
+                    name = self._edited_text(_name_of(cell), states)
+                    made[row] = type(cell)(name) if name else None
+                else:
+                    made[row] = _edited_list(cell, states, cells)
             return made
 
         return {self.column: edit}
@@ -133,8 +138,10 @@ class TextLabels:
         if clash := next((name for name in added if self.sep and self.sep in name), None):
             raise ValueError(f"label {clash!r} contains the separator {self.sep!r}; choose another sep")
         between = self.sep + " " if self.sep.strip() and self.sep + " " in cell else self.sep
-        kept = [name for name in self._split(cell) if states.get(name, CANDIDATE) == CANDIDATE]
-        return between.join(kept + added)
+        names = [name for name in self._split(cell) if states.get(name, CANDIDATE) == CANDIDATE] + added
+        if not self.sep and len(names) > 1:
+            raise ValueError(f"column {self.column!r} holds one label in a cell, and {names} are two; choose a sep")
+        return between.join(names)
 
     def _split(self, cell: str) -> list[str]:
         return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
@@ -146,9 +153,11 @@ class TextLabels:
             return ()
         if isinstance(cell, Iterable):
             return [_name_of(value) for value in cell]
+        if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
+            return [_name_of(cell)]
         raise ValueError(
             f"{table.where(row, self.column)} is {cell!r}, expected label names; columns of 0 and 1 are given as label "
-            f"columns"
+            f"columns, and whole numbers are labels where sep is none"
         )
 
     def _check_separator(self, table: Table, cells: Cells) -> None:

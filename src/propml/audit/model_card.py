@@ -15,15 +15,15 @@ import numpy as np
 from propml import __version__
 from propml.audit.features import Features
 from propml.audit.files import UserTable
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, load
+from propml.plain_values import plain
 
 __all__ = [
     "SavedModel",
     "file_digest",
     "make_card",
-    "plain_values",
     "read_model",
     "versions",
     "write_json",
@@ -60,7 +60,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
     method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)
     return {
         "method": method,
-        "parameters": {name: plain_values(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": plain(model.get_params(deep=False), lossy=True),
         "data": {
             "file": table.path.name,
             "sha256": file_digest(table.path),
@@ -75,7 +75,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
         "columns": features.describe(),
         "lambda": _lambda(model),
         "thresholds": _thresholds(model, names),
-        "settings": plain_values(settings),
+        "settings": plain(settings, lossy=True),
         "versions": versions(),
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "limits": "Trained on candidate labels alone. Probabilities are only as right as the candidates allow: where "
@@ -155,16 +155,3 @@ def _thresholds(model: Any, names: list[str]) -> dict[str, Any]:
             "chosen": chosen if model.threshold == "auto" else "given by the user",
         }
     return {"probability": by_label, "chosen": "by the method, from candidate labels"}
-
-
-def plain_values(value: Any) -> Any:
-    """The value as JSON knows it; what has no place there (a path, a function) as its name."""
-    if isinstance(value, dict):
-        return {str(key): plain_values(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [plain_values(inner) for inner in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain_values(value.tolist())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)

@@ -21,6 +21,7 @@ from propml.audit.plausibility import (
 from propml.audit.reliability import Reliability, ReliabilityCounts
 from propml.audit.report import AuditReport
 from propml.audit.vote_tables import annotations_of
+from propml.plain_values import plain
 from propml.targets import Candidates, as_candidates
 
 __all__ = ["run_audit"]
@@ -63,7 +64,7 @@ def run_audit(
         reliability = _count_reliability(told, probabilities)
     settings = {
         "model": type(auditor).__name__,
-        "params": {name: _plain(value) for name, value in auditor.get_params(deep=False).items()},
+        "params": plain(auditor.get_params(deep=False), lossy=True),
         "folds": len(folds),
         "train_rows": most,
         "random_state": random_state,
@@ -171,7 +172,3 @@ def _count_reliability(votes: Votes, probabilities: np.ndarray) -> Reliability:
     for rows in row_blocks(*probabilities.shape):
         counts.add(rows, np.nan_to_num(probabilities[rows].astype(np.float64)))
     return counts.reliability()
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.reliability import Reliability
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.targets import Annotations, Candidates
 
 if TYPE_CHECKING:

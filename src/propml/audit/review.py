@@ -23,7 +23,7 @@ import propml
 from propml.audit.item_words import clipped_texts, feature_lines
 from propml.audit.review_data import ReviewData, reliability_tables, review_data
 from propml.audit.thumbnails import thumbnails
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport

@@ -52,6 +52,11 @@ class AnyCell(ABC):
         canonical = json.dumps(self.configuration(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return "-".join([*map(_safe, parts), hashlib.sha256(canonical.encode()).hexdigest()[:8]])
 
+    @property
+    @abstractmethod
+    def corruption(self) -> str:
+        """What makes the candidates where there is noise: a name of :data:`propml.corruption.CORRUPTIONS`."""
+
     @abstractmethod
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from propml.benchmark.any_cell import PROTOCOL, AnyCell, CellOutcome, FoldOutcome
-from propml.benchmark.fold_scores import FoldScores, make_model, plain, score_fold, uses_gpu
+from propml.benchmark.fold_scores import FoldScores, make_model, score_fold, uses_gpu
 from propml.benchmark.folds import make_splits
 from propml.benchmark.machine import watch_machine
 from propml.benchmark.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.benchmark.problem import Problem, load_problem
 from propml.methods import METHODS, method_class
+from propml.plain_values import plain
 from propml.progress import track
 
 # Arguments that change nothing, or that the seed of the cell decides.
@@ -163,16 +164,7 @@ def _fold_scores(cell: Cell, problem: Problem, splits: Sequence[Any], show: bool
     if cell.selection == "oracle":
         from propml.benchmark.oracle import oracle_scores
 
-        return oracle_scores(
-            entry,
-            X,
-            problem.candidates,
-            problem.truth,
-            splits,
-            selection=cell.selection,
-            seed=cell.seed,
-            show=show,
-        )
+        return oracle_scores(entry, X, problem.candidates, problem.truth, splits, seed=cell.seed, show=show)
     if cell.selection != "candidates":
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from propml.benchmark.durable import lock_file
+from propml.durable import lock_file
 
 __all__ = ["Claims"]
 

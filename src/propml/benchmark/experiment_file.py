@@ -12,7 +12,8 @@ from propml.benchmark.any_cell import SELECTIONS
 from propml.benchmark.cell import MethodEntry
 from propml.benchmark.image_experiment_file import image_settings
 from propml.benchmark.metric_names import METRIC_NAMES, TABULAR_METRICS
-from propml.benchmark.problem import LEVELS, SCALINGS, has_real_candidates
+from propml.benchmark.noise_levels import LEVELS
+from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.toml_table import Table, frozen, hint, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets.catalogue import lookup

@@ -11,7 +11,9 @@ import numpy as np
 
 from propml.benchmark.folds import Split
 from propml.methods import CandidateClassifier, method_class
+from propml.plain_values import plain
 from propml.targets import Candidates
+from propml.this_machine import runs_on_gpu
 
 # What a method chose by itself, where it says so.
 CHOSEN = ("lam_", "shares_", "threshold_")
@@ -66,24 +68,4 @@ def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split
 
 def uses_gpu(model: CandidateClassifier) -> bool:
     """Whether a method would run on a GPU here."""
-    device = model.get_params().get("device", "cpu")
-    if device != "auto":
-        return str(device).startswith("cuda")
-    import torch
-
-    return torch.cuda.is_available()
-
-
-def plain(value: Any) -> Any:
-    """The same with numbers and containers of Python only, as JSON holds them.
-
-    >>> plain({"lam": np.float32(0.5), "hidden": (1, np.int64(2))})
-    {'lam': 0.5, 'hidden': [1, 2]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return value
+    return runs_on_gpu(model.get_params().get("device", "cpu"))

@@ -17,11 +17,12 @@ from typing import Any, Self
 import numpy as np
 
 from propml.benchmark.any_cell import PROTOCOL, AnyCell, CellOutcome, FoldOutcome
-from propml.benchmark.fold_scores import FoldScores, plain
+from propml.benchmark.fold_scores import FoldScores
 from propml.benchmark.machine import watch_machine
 from propml.benchmark.metric_names import evaluate_metrics
-from propml.datasets.locations import cache_dir
 from propml.metrics import VISION_METRICS
+from propml.plain_values import plain
+from propml.this_machine import cache_dir, choose_device
 from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source
@@ -86,6 +87,10 @@ class ImageCell(AnyCell):
     images: Mapping[str, int] = field(default_factory=dict)
     selection: str = "candidates"
     device: str = "auto"
+
+    @property
+    def corruption(self) -> str:
+        return "flips"
 
     def recipe(self) -> Recipe:
         """How the network is trained."""
@@ -205,10 +210,9 @@ def _device(name: str) -> str:
     """A device by its full name, "auto" being a GPU where there is one; its memory is the one that is watched."""
     import torch
 
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        name = f"cuda:{torch.cuda.current_device()}"
-    if name.startswith("cuda"):
-        torch.cuda.set_device(name)
+    place = choose_device(name)
+    if place.type != "cuda":
+        return str(place)
+    name = f"cuda:{torch.cuda.current_device() if place.index is None else place.index}"
+    torch.cuda.set_device(name)
     return name

@@ -18,12 +18,13 @@ METRIC_NAMES = (*METRICS, *(f"{name}{PAPER_SUFFIX}" for name in METRICS))
 
 
 def metric_of(name: str) -> Metric:
-    """Title and direction of a metric, with or without the suffix.
+    """Title and direction of a metric, with or without the suffix; one of the user's own counts as a gain.
 
-    >>> metric_of("one_error:paper")
-    Metric(title='One-error (paper)', higher_is_better=False)
+    >>> metric_of("one_error:paper"), metric_of("my_score")
+    (Metric(title='One-error (paper)', higher_is_better=False), Metric(title='My score', higher_is_better=True))
     """
-    metric = METRICS[name.removesuffix(PAPER_SUFFIX)]
+    base = name.removesuffix(PAPER_SUFFIX)
+    metric = METRICS.get(base) or Metric(base.replace("_", " ").capitalize(), True)
     return metric._replace(title=f"{metric.title} (paper)") if name.endswith(PAPER_SUFFIX) else metric
 
 

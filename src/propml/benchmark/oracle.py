@@ -23,21 +23,24 @@ import numpy as np
 import torch
 from scipy.special import logit
 
-from propml.benchmark.fold_scores import FoldScores, make_model, plain, score_fold
+from propml.benchmark.fold_scores import FoldScores, make_model, score_fold
 from propml.benchmark.folds import Split
 from propml.losses.named import get_loss
-from propml.methods.propml import ORDER, ProPMLClassifier
+from propml.methods.propml import ProPMLClassifier
+from propml.methods.propml_arguments import ORDER, recipe_of
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion
-from propml.neural.fitting import fit_scaler
+from propml.neural.fitting import fit_scaler, make_folds, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import middle_threshold
 from propml.neural.training import Fold
+from propml.plain_values import plain
 from propml.progress import track
 from propml.targets import Candidates
+from propml.this_machine import choose_device
 
 if TYPE_CHECKING:
     from propml.benchmark.cell import MethodEntry
@@ -55,7 +58,6 @@ def oracle_scores(
     truth: np.ndarray,
     splits: Sequence[Split],
     *,
-    selection: str,
     seed: int,
     show: bool = False,
 ) -> list[FoldScores]:
@@ -67,13 +69,7 @@ def oracle_scores(
     X, candidates, truth
         Features ``(n_samples, n_features)`` and labels ``(n_samples, n_labels)`` of all rows.
     splits : sequence of (training rows, test rows)
-    selection : str
-        Must be "oracle": nobody gets here by accident.
     """
-    if selection != "oracle":
-        raise ValueError(
-            f'selection is {selection!r}: only selection = "oracle" may look at the true labels of test rows'
-        )
     data = _Data(X, candidates, truth, splits, seed, show)
     if entry.method == "propml":
         return _best_of_fleet(entry, data)
@@ -130,10 +126,10 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
     model = make_model("propml", entry.params, seed)
     assert isinstance(model, ProPMLClassifier)
     start = time.perf_counter()
-    states, device = candidates.to_matrix(), model._device()
-    folds = [Fold(train, test, name=seed * 1000 + f) for f, (train, test) in enumerate(splits)]
+    states, device = candidates.to_matrix(), choose_device(model.device)
+    folds = make_folds(len(candidates), list(splits), seed)
     rows = make_rows(fit_scaler(X, states, folds, get_criterion(model.criterion)).transform(X), device)
-    recipe = _recipe(model, max(len(fold.train) for fold in folds))
+    recipe = recipe_of(model, max(len(fold.train) for fold in folds))
     settings = _settings(model, entry.lams or default_lams(candidates))
 
     def train(recipe: Recipe, settings: Sequence[Mapping[str, float]], looks: int) -> Fleet:
@@ -143,7 +139,7 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
             folds,
             recipe,
             settings,
-            seeds=[1 + seed * 97 + i for i in range(model.n_models)],
+            seeds=make_seeds(seed, model.n_models),
             loss=get_loss(model.loss)[0],
             criterion=average_precision_loss,
             targets=torch.as_tensor(states, device=device).expand(len(folds), -1, -1),  # what they learn from
@@ -173,20 +169,6 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
         )
         for values, cut, path in zip(logits, cuts, paths, strict=True)
     ]
-
-
-def _recipe(model: ProPMLClassifier, n_rows: int) -> Recipe:
-    """The one network that the arguments of the classifier describe; where they leave it open, the paper's layers."""
-    return Recipe(
-        (256, 256) if model.hidden == "auto" else tuple(int(width) for width in model.hidden),
-        dropout=model.dropout,
-        input_dropout=model.input_dropout,
-        epochs=model._n_epochs(n_rows),
-        batch_size=model._n_batch(n_rows),
-        learning_rate=model.learning_rate,
-        weight_decay=model.weight_decay,
-        ema=model.ema,
-    )
 
 
 def _settings(model: ProPMLClassifier, lams: Sequence[float]) -> list[dict[str, float]]:

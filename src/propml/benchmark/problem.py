@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.benchmark.durable import lock_file
+from propml.benchmark.noise_levels import LEVELS
 from propml.benchmark.results import Noise
 from propml.corruption import SVMConfusions, corrupt
-from propml.corruption.svm import scale_to_unit_range
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
-from propml.datasets.locations import cache_dir
+from propml.durable import lock_file
+from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
+from propml.this_machine import cache_dir
 
 # Suites of the registry whose files hold candidates that people, not we, have made.
 REAL_SUITES = ("real-world", "extra")
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
 SUBSET_STREAM = int.from_bytes(b"rows")
-
-
-class Level(NamedTuple):
-    """What a noise level is to a corruption: the argument, the number in it, and the most that makes sense."""
-
-    argument: str
-    of: Callable[[float], float]
-    most: float = float("inf")
-
-
-LEVELS: dict[str, Level] = {
-    "svm": Level("ratio", lambda noise: noise / 100),
-    "flips": Level("rate", float, 1.0),
-    "count": Level("count", int),
-    "fraction": Level("fraction", float, 1.0),
-    "annotators": Level("false_positive_rate", float, 1.0),
-}
 SCALINGS = ("unit-range", "none")
 
 
@@ -71,8 +55,7 @@ class Problem:
         """
         if scaling == "none":
             return self.X
-        dense = sp.csr_array(self.X).toarray() if sp.issparse(self.X) else np.asarray(self.X)
-        return scale_to_unit_range(dense)
+        return RangeScaler().fit_transform(self.X)
 
 
 def has_real_candidates(dataset: str) -> bool:
@@ -101,8 +84,8 @@ def load_problem(
     dataset : str
         A name of :func:`propml.datasets.names`.
     noise : float or None
-        Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see :data:`LEVELS`; ``None``
-        for the candidates of the file.
+        Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see
+        :data:`~propml.benchmark.noise_levels.LEVELS`; ``None`` for the candidates of the file.
     seed : int
         Of the corruption, and of the subset where ``rows`` asks for one.
     corruption : str
@@ -158,9 +141,16 @@ def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], show: bo
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Only one process of this machine is inside at a time; one that is killed lets the next one in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    """Only one process of this machine is inside at a time; one that is killed lets the next one in.
+
+    Where nothing can be kept nobody waits: what another process computes could not be read.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError:
+        yield
+        return
     try:
         lock_file(handle)
         yield

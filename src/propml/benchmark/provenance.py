@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from propml import __version__
+from propml.this_machine import usable_cores
 
 __all__ = ["device_name", "run_provenance"]
 
@@ -59,7 +60,7 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": _processor(),
-        "cpus": _cpus(),
+        "cpus": usable_cores(),
         "memory_gib": _memory_gib(),
         "started": started.isoformat(timespec="seconds"),
         "command": shlex.join(_without_places(part) for part in (sys.argv if command is None else command)),
@@ -110,10 +111,6 @@ def _processor() -> str:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory_gib() -> float | None:

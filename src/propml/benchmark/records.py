@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propml.benchmark.durable import Row
+from propml.benchmark.block_file import Row
 from propml.benchmark.results import Noise, Result
+from propml.benchmark.titles import setting_name
 
 if TYPE_CHECKING:
     from propml.benchmark.any_cell import AnyCell, CellOutcome
@@ -50,7 +51,7 @@ class Failure(NamedTuple):
     run: str = ""
 
     def __str__(self) -> str:
-        return f"{setting_title(self.dataset, self.noise)} {self.method}, seed {self.seed}: {self.reason}"
+        return f"{setting_name(self.dataset, self.noise)} {self.method}, seed {self.seed}: {self.reason}"
 
     @property
     def reason(self) -> str:
@@ -100,17 +101,6 @@ class KeptFold(NamedTuple):
     test: np.ndarray
     scores: np.ndarray
     predicted: np.ndarray
-
-
-def setting_title(dataset: str, noise: Noise) -> str:
-    """A dataset and its noise as they are printed.
-
-    >>> setting_title("birds", 50), setting_title("voc2007", 0.1), setting_title("yeastcc", None)
-    ('birds 50 %', 'voc2007 0.1', 'yeastcc')
-    """
-    if noise is None:
-        return dataset
-    return f"{dataset} {noise:g} %" if noise >= 1 else f"{dataset} {noise:g}"
 
 
 def identity_of(cell: AnyCell) -> Row:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from propml.benchmark.metric_names import metric_of
-from propml.benchmark.records import setting_title
+from propml.benchmark.titles import setting_name
 from propml.progress import Bar, progress_bar
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RunProgress:
 def cell_title(cell: AnyCell) -> str:
     """A cell in few words, such as ``"birds 50 % PML-NI"``."""
     seed = f", seed {cell.seed}" if cell.seed else ""
-    return f"{setting_title(cell.dataset, cell.noise)} {cell.method.name}{seed}"
+    return f"{setting_name(cell.dataset, cell.noise, cell.corruption)} {cell.method.name}{seed}"
 
 
 def outcome_text(outcome: CellOutcome) -> str:

@@ -8,7 +8,7 @@
     scores/         test rows, scores and predictions of each cell, so that a new metric needs no new fit
 
 A cell is done when its block is there. Its scores are written before, and each is written as a whole or not at all (see
-:mod:`propml.benchmark.durable`), so that a run may be killed anywhere, and several may run at once.
+:mod:`propml.benchmark.block_file`), so that a run may be killed anywhere, and several may run at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propml.benchmark.block_file import BlockFile, Row
 from propml.benchmark.claims import Claims
-from propml.benchmark.durable import BlockFile, Row, write_whole
 from propml.benchmark.records import (
     IDENTITY,
     Chosen,
@@ -37,6 +37,7 @@ from propml.benchmark.records import (
     value_rows,
 )
 from propml.benchmark.results import Result
+from propml.durable import write_whole
 
 if TYPE_CHECKING:
     from propml.benchmark.any_cell import AnyCell, CellOutcome

@@ -1,5 +1,6 @@
 """The command line, ``propml …``: one file per group of commands, each of them thin."""
 
+import io
 import os
 import sys
 
@@ -13,6 +14,9 @@ def main() -> None:
 
     Set ``PROPML_DEBUG=1`` to see the trace as well.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # not every encoding has a λ
     try:
         app()
     except (ValueError, OSError, ImportError) as error:

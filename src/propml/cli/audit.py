@@ -52,7 +52,7 @@ def audit(
         ),
     ] = UndecidedLabels.verdict,
     candidates: opt.Candidates = None,
-    sep: opt.Sep = ";",
+    sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
@@ -110,22 +110,31 @@ def audit(
     if apply is not None:
         from propml.audit.folder import apply_review
 
-        path, counts = apply_review(out, apply, data=data, undecided=undecided.value)
+        path, counts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
         typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
     if data is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
+    if undecided is not UndecidedLabels.verdict:
+        raise ValueError(f"--undecided {undecided.value} is for --apply, which is not given; leave it out")
+    if candidates is None and sep != opt.SEP:
+        raise ValueError(f"--sep {sep} is for the column that --candidates names, and none is named; leave it out")
+    if incomplete and candidates is not None and not opt.separator(sep):
+        raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
     from propml.audit import audit as run_audit
     from propml.audit.crossfit import default_auditor
+    from propml.audit.destinations import check_folder
     from propml.audit.features import learn_features
     from propml.audit.files import read_table
-    from propml.audit.folder import write_audit
+    from propml.audit.folder import check_sources, write_audit
     from propml.extras import require
 
+    check_folder(out)
+    check_sources(out, data, votes)
     require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
-    reading = opt.reading(locals())
+    reading = opt.reading(locals()) | {"image": image}
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)

@@ -191,8 +191,8 @@ def _numbers(option: str, given: Sequence[str] | None, kind: Callable[[str], Any
 def _print_means(experiment: Experiment, store: ResultStore) -> None:
     """The first metric of the experiment, one row per method and one column per setting; the best ones are bold."""
     from propml.benchmark.metric_names import metric_of
-    from propml.benchmark.records import setting_title
     from propml.benchmark.results import Setting, summarise
+    from propml.benchmark.titles import setting_name
 
     metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
     keys = {cell.key for cell in cells}
@@ -211,7 +211,7 @@ def _print_means(experiment: Experiment, store: ResultStore) -> None:
         table = Table(title=f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent", title_justify="left")
         table.add_column("", no_wrap=True)
         for setting in part:
-            table.add_column(escape(setting_title(*setting)), justify="right")
+            table.add_column(escape(setting_name(*setting, cells[0].corruption)), justify="right")
         for entry in experiment.methods:
             table.add_row(escape(entry.name), *(shown.get((setting, entry.name), "") for setting in part))
         console.print(table)

@@ -186,6 +186,7 @@ def corrupt(
         "min_votes": min_votes,
     }
     if preview:
+        _check_preview(method, {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir})
         _print_levels(data, realised_levels(_labelled(_read(data, data_dir), keep_unlabelled).truth))
         return
     settings = _settings_of(method.value, given)
@@ -193,6 +194,7 @@ def corrupt(
         check_output(out)
     if votes_out is not None:
         _check_votes_output(method.value, votes_out)
+    _check_apart({"the file to read": Path(data), "--out": out, "--votes-out": votes_out})
     clean = _labelled(_read(data, data_dir), keep_unlabelled)
     if method is Method.SVM and clean.X is None:
         raise ValueError(
@@ -225,7 +227,7 @@ def _read(data: str, data_dir: Path | None) -> _Clean:
 
     from propml.corruption.files import read_clean
 
-    if data.endswith(".npz"):
+    if data.lower().endswith(".npz"):
         X, truth, names = read_clean(data)
     else:
         from propml.datasets import load
@@ -236,6 +238,10 @@ def _read(data: str, data_dir: Path | None) -> _Clean:
         X, truth, names = getattr(loaded, "X", None), loaded.truth, loaded.label_names
     if truth.ndim != 2:
         raise ValueError(f"the truth of {data} has shape {truth.shape}; expected 0/1 of shape (n_samples, n_labels)")
+    if X is not None and X.shape[:1] != truth.shape[:1]:
+        raise ValueError(
+            f"X of {data} has shape {X.shape} and its truth {truth.shape}; give one row of labels per row of X"
+        )
     return _Clean(X, truth, names, np.arange(len(truth)))
 
 
@@ -284,8 +290,28 @@ def _check_votes_output(method: str, path: Path) -> None:
         raise ValueError(f"votes cannot be written to {path}; give a file ending in .csv in a folder that exists")
 
 
+def _check_apart(files: dict[str, Path | None]) -> None:
+    """No file is written over another one of this call."""
+    seen: dict[Path, str] = {}
+    for what, path in files.items():
+        if path is None:
+            continue
+        if (other := seen.setdefault(path.resolve(), what)) != what:
+            raise ValueError(f"{what} is {path}, which is also {other}; choose another {what}")
+
+
+def _check_preview(method: Method, given: dict[str, Any]) -> None:
+    unused = [_flag(name) for name, value in given.items() if value is not None]
+    unused += [] if method is Method.SVM else [f"--method {method.value}"]
+    if unused:
+        raise ValueError(
+            f"--preview prints what the paper's rounding makes of the labels and does nothing with "
+            f"{', '.join(unused)}; leave that out, or --preview"
+        )
+
+
 def _svm_running(jobs: int, cache_dir: Path | None, no_cache: bool) -> dict[str, Any]:
-    from propml.datasets.locations import cache_dir as user_cache
+    from propml.this_machine import cache_dir as user_cache
 
     folder = None if no_cache else cache_dir or user_cache() / "corruption"
     return {"n_jobs": jobs, "cache_dir": folder, "verbose": True}

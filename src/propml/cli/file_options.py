@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 LABELS, COLUMNS, FORMAT, MODEL = "Labels", "Columns", "File format", "Model"
+SEP = ";"
 
 Candidates = Annotated[
     str | None,
@@ -88,16 +89,17 @@ ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that 
 QUICK: dict[str, Any] = {"hidden": (64,), "epochs": 30, "order": 0.5, "refine": False}
 
 
-# Options that say how a file is read; their names are those of propml.audit.files.read_table's arguments.
+# Options that say how a file is read, in every command that trains; their names are those of
+# propml.audit.files.read_table's arguments.
 READING = (
     *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
-    *("features", "ignore", "id_column", "text", "image", "delimiter", "encoding"),
+    *("features", "ignore", "id_column", "text", "delimiter", "encoding"),
 )
 
 
 def reading(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was told about its file, out of all its options: arguments of ``read_table``."""
-    given = {name: options[name] for name in READING if name in options}
+    given = {name: options[name] for name in READING}
     return given | {
         "sep": separator(given["sep"]),
         "votes_columns": names_of(given["votes_columns"]),
@@ -123,14 +125,9 @@ def names_of(columns: str) -> list[str]:
 
 def checked_device(device: str) -> str:
     """The device, if it is one and at hand."""
-    import torch
+    from propml.this_machine import choose_device
 
-    if device == "auto":
-        return device
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch built without the device asserts that it is there
-        raise ValueError(f"--device {device} cannot be used here; choose auto, cpu or an available GPU") from error
+    choose_device(device)
     return device
 
 

@@ -31,7 +31,7 @@ def fit(
     data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF, npz, svmlight or .mat.")],
     out: Annotated[Path, typer.Option(help="Folder for the model; made if it is not there.")] = Path("model"),
     candidates: opt.Candidates = None,
-    sep: opt.Sep = ";",
+    sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
@@ -73,10 +73,12 @@ def fit(
     [bold]propml tune table photos.csv --candidates tags --id file --out tuned[/bold], then
     [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
+    from propml.audit.destinations import check_folder
     from propml.audit.features import learn_features
     from propml.audit.files import read_table
     from propml.audit.model_card import make_card, write_model
 
+    check_folder(out)
     model = _model(method, seed, quick, device).set_params(**_tuned(tuned, method, quick))
     reading = opt.reading(locals())
     table = read_table(data, **reading)
@@ -118,6 +120,7 @@ def predict(
 
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
+    from propml.audit.destinations import check_folder, check_not_read
     from propml.audit.formats.sources import open_source
     from propml.audit.formats.text import write_csv
     from propml.audit.model_card import read_model
@@ -125,7 +128,11 @@ def predict(
 
     if out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
-    saved = _on_device(read_model(model), device)
+    if out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder, and predictions are written as one file; choose another name")
+    check_folder(out.parent)
+    check_not_read([out], [data])
+    saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
     X, notes = saved.features.apply(source, show=True)
     opt.echo_notes(notes)
@@ -157,7 +164,7 @@ def evaluate(
         str | None,
         typer.Option(rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels, --sep between them."),
     ] = None,
-    sep: opt.Sep = ";",
+    sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     xml: opt.Xml = None,
     ignore_unseen: Annotated[
@@ -183,7 +190,7 @@ def evaluate(
     from propml.audit.model_card import read_model
     from propml.metrics import evaluate as all_metrics
 
-    saved = _on_device(read_model(model), device)
+    saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
     true = _truth(source, saved, truth, opt.separator(sep), label_columns, xml, ignore_unseen)
     X, notes = saved.features.apply(source, show=True)
@@ -193,7 +200,7 @@ def evaluate(
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])
-    found = all_metrics((true.states > 0).astype(np.int8), scores, predicted)
+    found = all_metrics(true.states, scores, predicted)
     if as_json:
         typer.echo(json.dumps({"metrics": dict(found), "counts": found.counts()}, indent=2))
     else:
@@ -253,10 +260,12 @@ def _tuned(path: Path | None, method: str, quick: bool) -> dict[str, Any]:
     return params
 
 
-def _on_device(saved: SavedModel, device: str) -> SavedModel:
+def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
     """The model where it is to run now, wherever it was trained."""
     if hasattr(saved.model, "device"):
         saved.model.device = opt.checked_device(device)
+    elif device != "auto":
+        raise ValueError(f"--device is for networks, and the model in {folder} has none; leave it out")
     return saved
 
 
@@ -298,7 +307,20 @@ def _truth(
     if hasattr(source, "cells"):
         where = labels_in(source, truth, sep, label_columns, xml, what="true")
         assert where is not None
-        return where.read(source, saved.model.labels_, ignore_unseen=ignore_unseen)
-    if truth is not None or label_columns is not None:
+        return _certain(source, where.read(source, saved.model.labels_, ignore_unseen=ignore_unseen))
+    if truth is not None or label_columns is not None or xml is not None:
         raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
-    return true_labels(source, saved.model.labels_, ignore_unseen=ignore_unseen)
+    return _certain(source, true_labels(source, saved.model.labels_, ignore_unseen=ignore_unseen))
+
+
+def _certain(source: Any, true: Candidates) -> Candidates:
+    """The true labels, if none of them is unknown."""
+    if true.has_unknown:
+        at = true.states.tocoo()
+        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
+        name = str(true.labels[label])
+        raise ValueError(
+            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
+            f"or not; write 1 or 0, or leave the row out"
+        )
+    return true

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
+from propml.vision.recipe import DEFAULT
 
 if TYPE_CHECKING:
     from propml.tuning.result import SearchResult
@@ -30,6 +31,8 @@ app = typer.Typer(
 )
 
 SEARCH, SPACE, MACHINES = "Search", "Space", "Machines"
+# Options that say how a file of one's own is read.
+OF_FILES = (*opt.READING, "truth", "categorical")
 
 Out = Annotated[Path, typer.Option(help="Folder for study, best.toml, trials.csv and search.html; goes on if there.")]
 Trials = Annotated[
@@ -75,6 +78,7 @@ RayAddress = Annotated[
 
 @app.command()
 def table(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="One of `propml datasets list`, or your file.")],
     out: Out = Path("tuned"),
     method: Annotated[str, typer.Option(rich_help_panel=SEARCH, help="propml, ridge, ml-knn, pml-ni, …")] = "propml",
@@ -143,10 +147,13 @@ def table(
 
     experiment = None
     if Path(data).is_file():
+        if noise is not None:
+            raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
         reading = opt.reading(locals())
         reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
         X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
     elif data.lower() in REGISTRY:
+        _refuse_file_options(context, data)
         X, target, true, experiment = _dataset(data.lower(), noise, seed)
     else:
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
@@ -161,7 +168,9 @@ def vision(
     out: Out = Path("tuned"),
     trials: Trials = 30,
     timeout: Timeout = None,
-    epochs: Annotated[int, typer.Option(min=1, rich_help_panel=SEARCH, help="The whole budget of a trial.")] = 50,
+    epochs: Annotated[
+        int, typer.Option(min=1, rich_help_panel=SEARCH, help="The whole budget of a trial.")
+    ] = DEFAULT.epochs,
     objective: Objective = "candidates",
     param: Param = None,
     storage: Storage = None,
@@ -170,19 +179,21 @@ def vision(
     ray_address: RayAddress = None,
     noise: Annotated[
         float | None, typer.Option(rich_help_panel="Images", help="Flip each label that is not true with this chance.")
-    ] = None,
-    size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = 224,
+    ] = DEFAULT.noise,
+    size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = DEFAULT.size,
     limit: Annotated[int | None, typer.Option(rich_help_panel="Images", min=1, help="Only the first so many.")] = None,
     loss: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="propml, bce, asl, propall, power or unbiased.")
-    ] = "propml",
-    backbone: Annotated[str, typer.Option(rich_help_panel=opt.MODEL, help="A model of timm.")] = "tresnet_l",
+    ] = DEFAULT.loss,
+    backbone: Annotated[str, typer.Option(rich_help_panel=opt.MODEL, help="A model of timm.")] = DEFAULT.backbone,
     weights: Annotated[str, typer.Option(rich_help_panel=opt.MODEL, help="none, pretrained or a file.")] = "none",
-    batch_size: Annotated[int, typer.Option(rich_help_panel=opt.MODEL, min=1, help="Images per step.")] = 64,
+    batch_size: Annotated[
+        int, typer.Option(rich_help_panel=opt.MODEL, min=1, help="Images per step.")
+    ] = DEFAULT.batch_size,
     augment: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="paper, randaugment, crop, light or none.")
-    ] = "paper",
-    seed: opt.Seed = 0,
+    ] = DEFAULT.augment,
+    seed: opt.Seed = DEFAULT.seed,
     device: opt.Device = "auto",
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.
@@ -229,6 +240,15 @@ def _changes(params: list[str] | None) -> dict[str, Any]:
     from propml.tuning.spaces import parse_dimension
 
     return dict(parse_dimension(each) for each in params or ())
+
+
+def _refuse_file_options(context: typer.Context, dataset: str) -> None:
+    options = {each.opts[0]: each.name for each in context.command.params if each.name in OF_FILES}
+    sources = {flag: context.get_parameter_source(name) for flag, name in options.items() if name is not None}
+    # By name: typer brings a copy of click whose values are not those of click itself.
+    given = [flag for flag, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        raise ValueError(f"{dataset} is a DATASET, and a FILE is read with {', '.join(given)}; leave that out")
 
 
 def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, dict[str, Any]]:

@@ -11,9 +11,9 @@ import typer
 from propml.cli.file_options import checked_device, echo_notes
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
+from propml.vision.recipe import DEFAULT, Recipe, recipe_from
 
 if TYPE_CHECKING:
-    from propml.vision.recipe import Recipe
     from propml.vision.sources import ImageSource
     from propml.vision.training import TrainingResult
 
@@ -44,7 +44,7 @@ def train(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; a new one for each.")] = Path("run"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in OUT that was stopped; the result is the same.")
+        bool, typer.Option("--resume", help="Go on with the run in OUT that was stopped, from its last checkpoint.")
     ] = False,
     tuned: Annotated[
         Path | None,
@@ -57,83 +57,87 @@ def train(
         _option(
             IMAGES,
             "Make candidates: flip each label that is not true with this probability (paper: 0.1, 0.2, 0.4).",
-            min=0,
-            max=1,
-            show_default="the images' own candidates",
+            show_default="the images' own candidates, or else their true labels",
         ),
-    ] = None,
+    ] = DEFAULT.noise,
     split: Annotated[str, _option(IMAGES, "Part to learn from.")] = "train",
     validation: Annotated[
         str | None,
         _option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
     ] = None,
-    size: Annotated[int, _option(IMAGES, "Side in pixels.", min=1)] = 224,
+    size: Annotated[int, _option(IMAGES, "Side in pixels.", min=1)] = DEFAULT.size,
     data: Annotated[Path | None, _option(IMAGES, "Where known datasets are looked for first.")] = None,
     cache: Annotated[Path | None, _option(IMAGES, "For decoded images.", show_default="the user's cache")] = None,
     strict: Annotated[bool, _option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
     limit: Annotated[int | None, _option(IMAGES, "Only the first N images of each part: a quick try.", min=1)] = None,
     backbone: Annotated[
         str, _option(NETWORK, "Any image model of timm by name, such as resnet18; small_cnn for thumbnails.")
-    ] = "tresnet_l",
+    ] = DEFAULT.backbone,
     weights: Annotated[
         str, _option(NETWORK, "To start from: none (random), pretrained (downloaded), or a file.")
     ] = "none",
-    head: Annotated[str, _option(NETWORK, "linear or query2label.")] = "linear",
-    head_width: Annotated[int, _option(NETWORK, "Of query2label; its inner layers are 4 times as wide.", min=4)] = 2048,
-    loss: Annotated[str, _option(LOSS, "propml, bce, asl, propall, power or unbiased.")] = "propml",
+    head: Annotated[str, _option(NETWORK, "linear or query2label.")] = DEFAULT.head,
+    head_width: Annotated[
+        int, _option(NETWORK, "Of query2label; its inner layers are 4 times as wide.", min=4)
+    ] = DEFAULT.head_width,
+    loss: Annotated[str, _option(LOSS, "propml, bce, asl, propall, power or unbiased.")] = DEFAULT.loss,
     lam: Annotated[
         str, _option(LOSS, "λ, the weight of excluded labels; auto: the best of four on held-out candidates.")
-    ] = "auto",
-    order: Annotated[float, _option(LOSS, "Of power: 0 is bce, 1 is propml.")] = 0.5,
+    ] = str(DEFAULT.lam),
+    order: Annotated[float, _option(LOSS, "Of power: 0 is bce, 1 is propml.")] = DEFAULT.order,
     flip_rate: Annotated[
         float | None, _option(LOSS, "Of unbiased: the noise, if you know it.", show_default="estimated")
-    ] = None,
-    gamma_negative: Annotated[float, _option(LOSS, "Of asl; Query2Label has 2.")] = 4.0,
-    clip: Annotated[float, _option(LOSS, "Of asl; Query2Label has 0.")] = 0.05,
+    ] = DEFAULT.flip_rate,
+    gamma_negative: Annotated[float, _option(LOSS, "Of asl; Query2Label has 2.")] = DEFAULT.gamma_negative,
+    clip: Annotated[float, _option(LOSS, "Of asl; Query2Label has 0.")] = DEFAULT.clip,
     curriculum: Annotated[
         str, _option(LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce.")
-    ] = "none",
-    warmup_epochs: Annotated[int, _option(LOSS, "Of cdcr: epochs on all candidates, first.", min=1)] = 16,
+    ] = DEFAULT.curriculum,
+    warmup_epochs: Annotated[
+        int, _option(LOSS, "Of cdcr: epochs on all candidates, first.", min=1)
+    ] = DEFAULT.warmup_epochs,
     lam_epochs: Annotated[
         int | None, _option(LOSS, "How long auto tries each λ.", min=1, show_default="a third of the epochs")
-    ] = None,
-    epochs: Annotated[int, _option(TRAINING, "Passes over the images.", min=1)] = 50,
-    batch_size: Annotated[int, _option(TRAINING, "Images per step, over all GPUs.", min=1)] = 64,
-    lr: Annotated[float, _option(TRAINING, "Highest learning rate of the one-cycle schedule.")] = 7.4134e-5,
-    weight_decay: Annotated[float, _option(TRAINING, "Not on biases and norms.")] = 6.627e-7,
+    ] = DEFAULT.lam_epochs,
+    epochs: Annotated[int, _option(TRAINING, "Passes over the images.", min=1)] = DEFAULT.epochs,
+    batch_size: Annotated[int, _option(TRAINING, "Images per step, over all GPUs.", min=1)] = DEFAULT.batch_size,
+    lr: Annotated[float, _option(TRAINING, "Highest learning rate of the one-cycle schedule.")] = DEFAULT.lr,
+    weight_decay: Annotated[float, _option(TRAINING, "Not on biases and norms.")] = DEFAULT.weight_decay,
     schedule_epochs: Annotated[
         int | None,
         _option(
             TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", min=1, show_default="epochs"
         ),
-    ] = None,
-    optimiser: Annotated[str, _option(TRAINING, "adam (the paper's) or adamw.")] = "adam",
+    ] = DEFAULT.schedule_epochs,
+    optimiser: Annotated[str, _option(TRAINING, "adam (the paper's) or adamw.")] = DEFAULT.optimiser,
     augment: Annotated[
         str,
         _option(
             TRAINING,
             "paper (flip, cutout, RandAugment), randaugment (no cutout), crop (from scratch), light (flip), none.",
         ),
-    ] = "paper",
+    ] = DEFAULT.augment,
     crop_size: Annotated[
         int | None, _option(TRAINING, "Of crop: side of the crops in pixels.", min=1, show_default="size")
-    ] = None,
-    ema: Annotated[float, _option(TRAINING, "Decay of the averaged weights; 0: none.")] = 0.9997,
+    ] = DEFAULT.crop_size,
+    ema: Annotated[float, _option(TRAINING, "Decay of the averaged weights; 0: none.")] = DEFAULT.ema_decay,
     ema_warmup: Annotated[
         bool, _option(TRAINING, "Forget the first weights sooner; the paper does not, and averages them in.")
-    ] = True,
+    ] = DEFAULT.ema_warmup,
     select: Annotated[
         str,
         _option(CHOICE, "Epoch and weights by: candidates (held out), last (none), oracle (test labels: the paper)."),
-    ] = "candidates",
-    hold_out: Annotated[float, _option(CHOICE, "Share of training images held out to choose by.")] = 0.1,
-    seed: Annotated[int, _option(CHOICE, "The same seed gives the same noise, order and network.", min=0)] = 0,
+    ] = DEFAULT.select,
+    hold_out: Annotated[float, _option(CHOICE, "Share of training images held out to choose by.")] = DEFAULT.hold_out,
+    seed: Annotated[
+        int, _option(CHOICE, "The same seed gives the same noise, order and network.", min=0)
+    ] = DEFAULT.seed,
     device: Annotated[str, _option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
-    precision: Annotated[str, _option(MACHINE, "auto, bfloat16, float16 or float32.")] = "auto",
+    precision: Annotated[str, _option(MACHINE, "auto, bfloat16, float16 or float32.")] = DEFAULT.precision,
     compile: Annotated[
         str | None, _option(MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
-    ] = None,
-    eval_every: Annotated[int, _option(MACHINE, "Epochs between two evaluations.", min=1)] = 1,
+    ] = DEFAULT.compile,
+    eval_every: Annotated[int, _option(MACHINE, "Epochs between two evaluations.", min=1)] = DEFAULT.eval_every,
     tensorboard: Annotated[bool, _option(MACHINE, "Write curves for TensorBoard too.", "--tensorboard")] = False,
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
@@ -143,7 +147,7 @@ def train(
 
     OUT then holds [bold]best.safetensors[/bold] (for [bold]propml vision predict OUT[/bold]), curves.csv (every metric,
     of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint: after a crash
-    the same command with [bold]--resume[/bold] ends with the same weights.
+    the same command with [bold]--resume[/bold] goes on from there, on a CPU to the same weights.
 
     Examples:
 
@@ -158,9 +162,9 @@ def train(
     [bold]propml vision train --dataset voc2007 --noise 0.4 --loss asl --gamma-negative 2 --clip 0 --head
     query2label[/bold]
 
-    [bold]torchrun --nproc-per-node 4 --no-python propml vision train --dataset coco2014 --batch-size 256[/bold]
+    [bold]torchrun --nproc-per-node 4 --no-python propml vision train --dataset coco2014 --noise 0.2 --batch-size
+    256[/bold]
     """
-    from propml.vision.recipe import Recipe
     from propml.vision.training import train as run_training
 
     settings: dict[str, Any] = {
@@ -197,7 +201,7 @@ def train(
         "compile": compile,
         "eval_every": eval_every,
     }
-    recipe = Recipe(**settings | _tuned(tuned, context))
+    recipe = recipe_from(settings | _tuned(tuned, context), tuned)
     train_on, report_on = _sources(dataset, split, validation, recipe, data, limit)
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
@@ -263,7 +267,14 @@ def _sources(
         if learned.truth is not None:  # who has true labels will miss the report
             _note(f"nothing to report on: {error}")
         return learned, None
-    return learned, judged if validation is not None or judged.truth is not None else None
+    if validation is not None:
+        return learned, judged
+    if judged.truth is None:
+        return learned, None
+    if recipe.select != "oracle" and not judged.truth.any():
+        _note(f"nothing to report on: no image of {judged.name} ({judged.split}) has a true label")
+        return learned, None
+    return learned, judged
 
 
 def _note(sentence: str) -> None:

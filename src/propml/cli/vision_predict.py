@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from propml.cli.file_options import checked_device, printable
+from propml.cli.file_options import printable
+from propml.this_machine import choose_device
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
@@ -42,9 +44,16 @@ def features(
     ] = None,
     backbone: Annotated[str | None, typer.Option(metavar="NAME", help="A model of timm, such as tresnet_l.")] = None,
     weights: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For --backbone: a file, or pretrained to download them.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="For --backbone: a file, or pretrained to download them.",
+            show_default="random, the same every time",
+        ),
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="For --backbone: side of the images in pixels.")] = 224,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="For --backbone: side of the images in pixels.", show_default="224")
+    ] = None,
     split: Split = "train",
     noise: Noise = None,
     seed: Seed = 0,
@@ -68,7 +77,7 @@ def features(
 
     [bold]propml vision features photos.csv --backbone tresnet_l --weights pretrained[/bold]
     """
-    from propml.datasets.locations import cache_dir
+    from propml.this_machine import cache_dir
     from propml.vision.features import backbone_alone, pooled_features, write_features
     from propml.vision.image_cache import build_cache
 
@@ -76,8 +85,12 @@ def features(
         raise ValueError(f"features are written as .npz, and {out} ends in {out.suffix!r}; choose a name in .npz")
     if (model is None) == (backbone is None):
         raise ValueError("give --model, the folder of a run, or --backbone, the name of a network, and not both")
-    source = _source(dataset, split, noise, seed, data)
-    trained = _loaded(model) if model is not None else backbone_alone(str(backbone), weights, size)
+    if model is not None and (weights is not None or size is not None):
+        raise ValueError(
+            "--weights and --size are for --backbone; the network in --model has its own, so leave them out"
+        )
+    trained = _loaded(model) if model is not None else backbone_alone(str(backbone), weights, size or 224)
+    source = _source(dataset, split, noise, seed, data, trained)
     cached = build_cache(
         source,
         trained.recipe.size,
@@ -85,7 +98,7 @@ def features(
         on_error="error" if strict else "skip",
         workers=workers,
     )
-    found = pooled_features(trained, cached.images, batch_size=batch_size, device=_device(device), show=True)
+    found = pooled_features(trained, cached.images, batch_size=batch_size, device=str(choose_device(device)), show=True)
     write_features(out, found, source, cached)
     _tell_skipped(cached.skipped)
     typer.echo(f"{len(found)} images, {found.shape[1]} features, {len(source.label_names)} labels; written: {out}")
@@ -117,17 +130,22 @@ def predict(
 
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
+    from propml.vision.picture import check_picture
     from propml.vision.predict import predict_images
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
+    if picture is not None:
+        check_picture(picture)
     trained = _loaded(model)
+    if out is not None and (clash := next((label for label in trained.label_names if ";" in label), None)):
+        raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
     found = predict_images(
         trained,
         images,
         on_error="error" if strict else "skip",
         batch_size=batch_size,
-        device=_device(device),
+        device=str(choose_device(device)),
         workers=workers,
         show=True,
     )
@@ -170,10 +188,12 @@ def picture(
     import numpy as np
 
     from propml.vision.image_cache import build_cache
-    from propml.vision.picture import image_grid
+    from propml.vision.picture import check_picture, image_grid
     from propml.vision.predict import probabilities
 
-    trained, source = _loaded(model), _source(dataset, split, noise, seed, data)
+    check_picture(out)
+    trained = _loaded(model)
+    source = _source(dataset, split, noise, seed, data, trained)
     if source.label_names != trained.label_names:
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     chosen = np.random.default_rng(seed).permutation(len(source))[:images]
@@ -182,7 +202,7 @@ def picture(
     shown = source.take(read.kept)
     image_grid(
         read.images,
-        probabilities(trained, read.images, device=_device(device)),
+        probabilities(trained, read.images, device=str(choose_device(device))),
         trained.label_names,
         candidates=None if shown.candidates is None else shown.candidates.to_matrix(),
         truth=shown.truth,
@@ -213,12 +233,14 @@ def export(
     typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
 
 
-def _source(dataset: str, split: str, noise: float | None, seed: int, data: Path | None) -> ImageSource:
-    """Images with the candidates that training would draw for them."""
+def _source(
+    dataset: str, split: str, noise: float | None, seed: int, data: Path | None, trained: TrainedNetwork
+) -> ImageSource:
+    """Images as the network saw them in training, with the candidates that training would draw for them."""
     from propml.vision.noise import draw_candidates
     from propml.vision.sources import open_source
 
-    source = open_source(dataset, split, data_dir=data)
+    source = open_source(dataset, split, size=trained.recipe.size, data_dir=data)
     if noise is None:
         return source
     if source.truth is None:
@@ -232,35 +254,30 @@ def _loaded(folder: Path) -> TrainedNetwork:
     return load_network(folder)
 
 
-def _device(device: str) -> str:
-    import torch
-
-    chosen = checked_device(device)
-    return chosen if chosen != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float]]]) -> None:
     from propml.audit.formats.text import write_csv
 
-    if clash := next((label for label in found.label_names if ";" in label), None):
-        raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
     header = ["image", "predicted", *(f"p({label})" for label in found.label_names)]
     rows = (
-        [str(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
+        [_unicode(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
         for path, own, scores in zip(found.paths, labels, found.probabilities.tolist(), strict=True)
     )
     write_csv(out, header, rows)
 
 
 def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
-    import numpy as np
-
-    from propml.vision.image_cache import decode_image
+    from propml.vision.image_cache import decode_images
     from propml.vision.picture import image_grid
+    from propml.vision.sources import ImageSource
 
-    first = found.paths[:24]
-    pixels = np.stack([decode_image(path, size) for path in first])
+    first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")
+    pixels = decode_images(first, size, on_error="error", show=False).images
     image_grid(pixels, found.probabilities[: len(first)], found.label_names, top=top, threshold=threshold, path=picture)
+
+
+def _unicode(path: Path) -> str:
+    """The name of a file, with a replacement character for each byte that is no text."""
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", str(path))
 
 
 def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:

@@ -1,9 +1,9 @@
 """Arrays that took long to compute, kept on disk under a key made of everything they depend on."""
 
+import functools
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from propml.durable import replacing
 
 
 def content_key(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> str:
@@ -27,6 +29,8 @@ def cached_array(
 ) -> np.ndarray:
     """The float64 array stored under ``key``; computed and stored where there is none, or where the file is damaged.
 
+    Where nothing can be stored there is a warning, and the array all the same.
+
     Parameters
     ----------
     folder : path
@@ -39,14 +43,27 @@ def cached_array(
         Called without arguments where the array is not at hand.
     """
     path = Path(folder) / f"{key}.npz"
-    if path.exists():
-        try:
-            return _read(path, key, shape)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            warnings.warn(f"the cache file {path} cannot be used ({error}); it is computed again", stacklevel=2)
+    try:
+        return _read(path, key, shape)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # what is wrong with the folder is told where the array is to be stored
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        warnings.warn(f"the cache file {path} cannot be used ({error}); it is computed again", stacklevel=2)
     values = np.asarray(compute(), dtype=np.float64)
-    _write(path, key, values)
+    try:
+        _write(path, key, values)
+    except OSError as error:
+        _tell_once(str(folder), str(error.strerror or error))
     return values
+
+
+@functools.cache  # Python's own memory of warnings is lost whenever somebody changes their filters
+def _tell_once(folder: str, why: str) -> None:
+    warnings.warn(
+        f"nothing can be kept in the cache folder {folder} ({why}), so the same is computed again next time; "
+        f"make room there, or choose another folder",
+        stacklevel=3,
+    )
 
 
 def _read(path: Path, key: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -60,16 +77,8 @@ def _read(path: Path, key: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _write(path: Path, key: str, values: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside its place and then moved: a reader, or a run that was killed, never sees half a file.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, values=values, key=np.array(key), checksum=np.array(_checksum(values)))
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path, several=True) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, values=values, key=np.array(key), checksum=np.array(_checksum(values)))
 
 
 def _checksum(values: np.ndarray) -> str:

@@ -3,13 +3,15 @@
 import csv
 import json
 import zipfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from propml.corruption.annotators import vote_table
+from propml.durable import replacing
+from propml.spreadsheet import neutralised
 from propml.targets import Candidates
 
 SUFFIXES = (".npz", ".csv")
@@ -45,7 +47,7 @@ def read_clean(path: str | Path) -> CleanFile:
 def check_output(path: str | Path) -> Path:
     """The path, if something can be written there; said before the long work, not after it."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{path} ends in {path.suffix!r}; candidates are written as {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first, or choose another --out")
@@ -68,7 +70,7 @@ def write_candidates(path: str | Path, candidates: Candidates, rows: np.ndarray,
         How they were made, ``seed`` among them; plain values that JSON can hold.
     """
     path = check_output(path)
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         _write_csv(path, candidates, rows)
         return
     arrays: dict[str, Any] = {
@@ -80,27 +82,29 @@ def write_candidates(path: str | Path, candidates: Candidates, rows: np.ndarray,
     }
     if candidates.votes is not None:
         arrays["votes"] = candidates.votes.toarray()
-    np.savez_compressed(path, **arrays)
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def write_votes(path: str | Path, candidates: Candidates, rows: np.ndarray) -> None:
     """Write the long table of votes: ``item``, ``annotator``, ``label`` (empty where nothing was proposed)."""
     table = vote_table(candidates)
     row_of = dict(zip(candidates.index, rows.tolist(), strict=True))
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(table)
-        for item, annotator, label in zip(*table.values(), strict=True):
-            writer.writerow([row_of[item], annotator, "" if label is None else label])
+    votes = zip(*table.values(), strict=True)
+    rows_of_votes = ([row_of[item], who, "" if label is None else label] for item, who, label in votes)
+    _write_table(Path(path), list(table), rows_of_votes)
 
 
 def _write_csv(path: Path, candidates: Candidates, rows: np.ndarray) -> None:
     if clash := [name for name in candidates.labels if ";" in str(name)]:
         raise ValueError(f"label {clash[0]!r} contains ';', which separates labels in a .csv; write an .npz instead")
     unseen = np.asarray((candidates.states < 0).sum(axis=1)).ravel() > 0
-    with path.open("w", newline="", encoding="utf-8") as file:
+    lines = zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True)
+    _write_table(path, ["row", "candidates"], ([row, names] for row, names, nobody in lines if not nobody))
+
+
+def _write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["row", "candidates"])
-        for row, names, nobody in zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True):
-            if not nobody:
-                writer.writerow([row, names])
+        writer.writerow(header)
+        writer.writerows([neutralised(str(cell)) for cell in row] for row in rows)

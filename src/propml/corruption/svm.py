@@ -33,6 +33,7 @@ from propml.corruption.platt import fit_sigmoid, sigmoid
 from propml.corruption.seeds import RandomState, seed_of
 from propml.corruption.truth import clean_labels
 from propml.progress import track
+from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
 
 # Up to here one kernel matrix serves all labels and folds (8000 rows: 512 MB); above, each machine computes its own.
@@ -173,7 +174,7 @@ def svm_probabilities(
     seed = seed_of(random_state)
 
     def compute() -> np.ndarray:
-        machines = _Machines(scale_to_unit_range(features))
+        machines = _Machines(RangeScaler().fit_transform(features))
         jobs = (joblib.delayed(machines.probabilities)(true[:, j], seed) for j in range(true.shape[1]))
         # libsvm runs without the interpreter's lock, so threads work in parallel and share the kernel.
         columns = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
@@ -185,20 +186,6 @@ def svm_probabilities(
     settings = {"procedure": PROCEDURE, "folds": FOLDS, "seed": seed, "scikit-learn": sklearn.__version__}
     key = content_key({"X": features, "truth": true}, settings)
     return cached_array(cache_dir, f"svm-{key}", true.shape, compute)
-
-
-def scale_to_unit_range(features: np.ndarray) -> np.ndarray:
-    """Each feature min-max scaled to [-1, 1]; a constant one becomes 0.
-
-    >>> scale_to_unit_range(np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]]))
-    array([[-1.,  0.],
-           [ 0.,  0.],
-           [ 1.,  0.]])
-    """
-    low, high = features.min(axis=0), features.max(axis=0)
-    varies = high > low
-    span = np.where(varies, high - low, 1.0)
-    return np.where(varies, 2 * (features - low) / span - 1, 0.0)
 
 
 class _Machines:

@@ -27,23 +27,32 @@ _NPZ_PROBLEMS = (
 )  # fmt: skip
 
 
-def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
-    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers."""
+def load_svmlight(path: Path) -> tuple[sp.csr_matrix, list[tuple[float, ...]]]:
+    """Features and the labels of each row of ``label,label index:value …``.
+
+    Positions are taken as they are written: a guess whether they start at 0 or 1 may differ from file to file.
+    """
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, numbers = load_svmlight_file(path, multilabel=True)
+        X, numbers = load_svmlight_file(path, multilabel=True, zero_based=True)
     except (ValueError, EOFError, OverflowError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is not valid svmlight ({error}); a row is 'label,label index:value …'") from error
-    if not X.shape[0] or not X.shape[1]:
+    if not X.shape[0] or not X.nnz:
         raise ValueError(f"{path} has no rows or no features")
     if X.shape[1] > MAX_FEATURES:
         raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {MAX_FEATURES}")
     if not np.isfinite(X.data).all():
         raise ValueError(f"{path} has values that are not finite; fill them in before reading")
-    rows = [[f"{number:g}" for number in row] for row in numbers]
+    return X, numbers
+
+
+def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
+    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers."""
+    X, numbers = load_svmlight(path)
+    rows = [[f"{number:.15g}" for number in row] for row in numbers]
     if labels is None:
-        labels = [f"{number:g}" for number in sorted({number for row in numbers for number in row})]
+        labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
     return Dataset(
         name=name,
         X=sp.csr_array(X),

@@ -12,8 +12,9 @@ from propml.datasets.archives import extract
 from propml.datasets.checksums import checksum_of
 from propml.datasets.dataset import Dataset, ImageDataset
 from propml.datasets.entry import Entry
-from propml.datasets.locations import cache_dir, data_dirs, existing_file
+from propml.datasets.locations import data_dirs, existing_file
 from propml.datasets.registry import REGISTRY
+from propml.this_machine import cache_dir
 
 __all__ = ["at_hand", "find", "load", "lookup", "names"]
 

@@ -19,6 +19,8 @@ from propml.extras import require
 __all__ = ["Columns", "read_csv", "read_parquet"]
 
 _WORDS = {"true": 1.0, "false": 0.0}
+# A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
+csv.field_size_limit(2**31 - 1)
 
 
 @dataclass(frozen=True, eq=False)

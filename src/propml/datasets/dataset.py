@@ -84,6 +84,13 @@ class Dataset:
                     f"by {len(self.label_names)} label names"
                 )
 
+    def __repr__(self) -> str:
+        kind = "sparse " if sp.issparse(self.X) else ""
+        labels = "".join(
+            f", {part}" for part, given in (("truth", self.truth), ("candidates", self.candidates)) if given is not None
+        )
+        return f"Dataset({self.name!r}, {kind}X {self.X.shape}, {len(self.label_names)} labels{labels})"
+
     def take(self, rows: Any) -> Dataset:
         """The given rows of every part: positions, a boolean mask or a slice."""
         picked = np.atleast_1d(np.arange(self.X.shape[0])[rows])
@@ -138,6 +145,9 @@ class ImageDataset:
                 f"{self.name}: truth has shape {self.truth.shape}, expected {len(self.paths)} images "
                 f"by {len(self.label_names)} label names"
             )
+
+    def __repr__(self) -> str:
+        return f"ImageDataset({self.name!r}, {self.split!r}, {len(self.paths)} images, {len(self.label_names)} labels)"
 
     def take(self, rows: Any) -> ImageDataset:
         """The given images: positions, a boolean mask or a slice."""

@@ -10,6 +10,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from propml.datasets.checksums import checksum_of
@@ -42,7 +44,8 @@ def download(
     """Download ``url`` to ``path``.
 
     The bytes go to ``path`` + ``.part``; a later call asks the server for the rest of it. When all have come and
-    the checksum is right the file is renamed. A wrong checksum removes everything that was written.
+    the checksum is right the file is renamed. A wrong checksum removes everything that was written, and a folder in
+    which nothing came to lie is not left behind.
 
     Parameters
     ----------
@@ -61,7 +64,28 @@ def download(
     """
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{url} is not an http or https address")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with _folder(path.parent):
+        _download(url, path, checksum, retries, wait, timeout, show_progress)
+    return path
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """A folder that is there while the block runs, and after an error only if it was there before or holds a file."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # not empty
+            for each in new:
+                each.rmdir()
+        raise
+
+
+def _download(
+    url: str, path: Path, checksum: str | None, retries: int, wait: float, timeout: float, show_progress: bool
+) -> None:
     part = path.with_name(f"{path.name}.part")
     resumed = part.exists()
     _transfer_stubbornly(url, part, retries, wait, timeout, show_progress)
@@ -77,7 +101,6 @@ def download(
             f"Something on the way changed it: try again, or from another network"
         )
     os.replace(part, path)
-    return path
 
 
 def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, show_progress: bool) -> None:
@@ -89,10 +112,7 @@ def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeou
         except _Dropped as error:
             failures = 0 if _size(part) > before else failures + 1
             if failures > retries:
-                raise OSError(
-                    f"{url} could not be downloaded: {error}; {_size(part)} bytes are kept in {part}, "
-                    f"and the next try goes on from there"
-                ) from error
+                raise OSError(f"{url} could not be downloaded: {error}; {_kept(part)}") from error
             time.sleep(wait * 2**failures if failures else 0)
 
 
@@ -152,6 +172,13 @@ def _explain(error: urllib.error.HTTPError, url: str, part: Path) -> None:
     if error.code in _PASSING:
         raise _Dropped(f"the server answered {error.code} {error.reason}")
     raise OSError(f"{url} could not be downloaded: the server answered {error.code} {error.reason}")
+
+
+def _kept(part: Path) -> str:
+    if not _size(part):
+        part.unlink(missing_ok=True)
+        return "nothing has come yet; try again later, or from another network"
+    return f"{_size(part)} bytes are kept in {part}, and the next try goes on from there"
 
 
 def _size(part: Path) -> int:

@@ -1,24 +1,11 @@
 """Where datasets are looked for: an explicit folder, ``PROPML_DATA``, then the user's cache."""
 
 import os
-import sys
 from pathlib import Path
 
-__all__ = ["cache_dir", "data_dirs", "existing_file", "writable_data_dir"]
+from propml.this_machine import cache_dir
 
-
-def cache_dir() -> Path:
-    """The user's cache of this package: ``$XDG_CACHE_HOME/propml`` or the platform's usual place.
-
-    The folder is not created.
-    """
-    if chosen := os.environ.get("XDG_CACHE_HOME"):
-        return Path(chosen) / "propml"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "propml" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "propml"
-    return Path.home() / ".cache" / "propml"
+__all__ = ["data_dirs", "existing_file", "writable_data_dir"]
 
 
 def data_dirs(data_dir: str | Path | None = None) -> list[Path]:

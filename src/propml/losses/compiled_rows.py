@@ -2,7 +2,7 @@
 
 Where there is no compiler, or the environment variable ``PROPML_COMPILER`` is ``none``, there is no library, and the
 CPU works with :mod:`propml.losses.cpu_blocks` instead. The variable may also name a compiler. The library is kept in
-``$XDG_CACHE_HOME/propml/compiled`` (``~/.cache/…``), one for each source, compiler and kind of processor.
+the folder ``compiled`` of :func:`propml.this_machine.cache_dir`, one for each source, compiler and kind of processor.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from propml.losses import plain
 from propml.losses.rows import Rows
+from propml.this_machine import cache_dir
 
 SOURCE = Path(__file__).with_name("rows.c")
 # Sums may be taken in any order, as a vector of partial sums; NaN and infinity keep their meaning.
@@ -103,7 +104,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
         ends = [n_rows * count // threads for count in range(threads + 1)]
         failed = any(_pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:]))
     if failed:
-        raise MemoryError(f"no memory for three rows of {n_labels} labels in each of {threads} threads")
+        raise MemoryError(f"no memory for four rows of {n_labels} labels in each of {threads} threads")
     return values
 
 
@@ -133,7 +134,7 @@ if hasattr(os, "register_at_fork"):
 
 def _built(compiler: str) -> Path:
     """The path of the library, compiled where it is not there yet."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "propml" / "compiled"
+    folder = cache_dir() / "compiled"
     what = "\n".join(
         (SOURCE.read_text(encoding="utf-8"), compiler, str(BUILDS), *FLAGS, torch.__version__, _processor())
     )

@@ -78,7 +78,10 @@ def _read(rows: Rows, here: slice, scale: Tensor) -> Block:
     if rows.example_weight is not None:
         factor = factor * rows.example_weight[here].float().unsqueeze(1)
     lam = rows.lam if rows.lam_rows is None else rows.lam_rows[here].float().unsqueeze(1)
-    return Block(rows.logits[here].float(), positive, told, lam * factor, factor)
+    z = rows.logits[here].float()
+    if told is not None:  # 0 times it would be NaN where a logit that does not count is not finite
+        z = torch.where(told.view(torch.bool), z, 0.0)
+    return Block(z, positive, told, lam * factor, factor)
 
 
 def _propml_block(block: Block, slopes: Tensor | None, t: Tensor, r: Tensor, share: Tensor) -> Tensor:

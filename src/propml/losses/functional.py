@@ -14,7 +14,7 @@ label_weight : Tensor, shape (C,), optional
 example_weight : Tensor, optional
     How much each example counts; broadcast against the returned values.
 mask : Tensor of bool, same shape as ``logits``, optional
-    False where an entry carries no loss (the same as an unknown label).
+    False where an entry carries no loss (the same as an unknown label), whatever its logit is.
 
 They return the shape of ``logits`` without ``label_dim``, in float32 at least: float16 and bfloat16 logits are lifted
 before anything is summed. Everything is computed in log space; value and gradient are finite for finite logits, and an
@@ -33,7 +33,16 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses import plain
 from propml.losses.fused import Reduction, fused_or_plain
-from propml.losses.plain import Lam, Marks, entries_of, excluded_term, log_sum_exp, sum_over_labels, weighted
+from propml.losses.plain import (
+    Lam,
+    Marks,
+    check_non_negative,
+    entries_of,
+    excluded_term,
+    log_sum_exp,
+    sum_over_labels,
+    weighted,
+)
 from propml.losses.rows import Problem
 
 
@@ -55,7 +64,7 @@ def propml_loss(
     Parameters
     ----------
     lam : float or Tensor
-        The paper's λ; a tensor is broadcast against the returned values (one λ per example, or per model).
+        The paper's λ, at least 0; a tensor is broadcast against the returned values (one λ per example, or per model).
 
     Notes
     -----
@@ -161,6 +170,7 @@ def propall_loss(
     ----------
     Struski, Tabor, Zieliński: ProPaLL: Probabilistic Partial Label Learning. 2022.
     """
+    check_non_negative("lam", lam)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     weight = None if label_weight is None else label_weight.to(z)
     if weight is not None:
@@ -198,8 +208,8 @@ def power_loss(
     Parameters
     ----------
     order : float or Tensor
-        a = 0 is the geometric mean and gives BCE on candidates, a = 1 the arithmetic mean and gives ProPML up to the
-        constant log|S|. A tensor is broadcast against the returned values.
+        At least 0: a = 0 is the geometric mean and gives BCE on candidates, a = 1 the arithmetic mean and gives ProPML
+        up to the constant log|S|. A tensor is broadcast against the returned values.
 
     Notes
     -----
@@ -262,14 +272,19 @@ def unbiased_entries(
     mask: Tensor | None = None,
 ) -> Tensor:
     """The terms that :func:`unbiased_loss` sums, with the labels as the last axis; 0 where an entry is unknown."""
-    for rate in (flip_rate, miss_rate):
-        if isinstance(rate, float | int) and not 0 <= rate < 1:
-            raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
-    if isinstance(flip_rate, float | int) and isinstance(miss_rate, float | int) and flip_rate + miss_rate >= 1:
-        raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")
+    check_rates(flip_rate, miss_rate)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     if_true, if_false = -logsigmoid(z), -logsigmoid(-z)
     observed = (1 - flip_rate) * if_true - miss_rate * if_false
     absent = (1 - miss_rate) * if_false - flip_rate * if_true
     entries = torch.where(positive, observed, torch.where(negative, absent, 0.0))
     return entries / (1 - flip_rate - miss_rate)
+
+
+def check_rates(flip_rate: Lam, miss_rate: Lam) -> None:
+    """Refuse noise rates, where they are numbers, that leave nothing to learn."""
+    for rate in (flip_rate, miss_rate):
+        if isinstance(rate, (float, int)) and not 0 <= rate < 1:
+            raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
+    if isinstance(flip_rate, (float, int)) and isinstance(miss_rate, (float, int)) and flip_rate + miss_rate >= 1:
+        raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")

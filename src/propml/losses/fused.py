@@ -9,7 +9,8 @@ arithmetic costs more than memory, the gradient is always written at once.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from propml.losses.engines import HAS_TRITON, INTERPRETED, engine_of
 from propml.losses.rows import Problem
 
 Reduction = Literal["mean", "sum", "none"]
+REDUCTIONS = get_args(Reduction)
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 CPU_TYPES = (torch.float32, torch.bfloat16)
@@ -29,6 +31,7 @@ TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: th
 
 def fused_or_plain(logits: Tensor, problem: Problem, reduction: Reduction) -> Tensor:
     """The loss by its kernel, or by the plain formula where the kernel does not apply."""
+    check_reduction(reduction)
     if not is_fusable(logits, problem):
         return reduced(problem.plain_values(logits), reduction)
     if torch.compiler.is_compiling():
@@ -57,6 +60,8 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
         return False
     shape, candidates, mask = logits.shape, problem.candidates, problem.mask
     packed = isinstance(candidates, CandidateBits)
+    if not (packed or isinstance(candidates, Tensor)):
+        return False
     return (
         candidates.shape == ((*problem.lead(logits), shape[problem.label_dim]) if packed else shape)
         and candidates.device == logits.device
@@ -66,6 +71,11 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
         and (problem.example_weight is None or _is_per_row(problem.example_weight, problem.lead(logits), logits))
         and (problem.label_weight is None or _is_per_label(problem.label_weight, shape[problem.label_dim]))
     )
+
+
+def check_reduction(reduction: Reduction) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f'reduction is {reduction!r}; choose "mean", "sum" or "none"')
 
 
 def reduced(values: Tensor, reduction: Reduction) -> Tensor:
@@ -144,7 +154,7 @@ def _plain_gradient(problem: Problem, reduction: Reduction, logits: Tensor, grad
 def _is_simple(value: Any, problem: Problem, logits: Tensor) -> bool:
     """Whether a λ or an order is one number, or one for each row, and the loss stays in float32 with it."""
     if isinstance(value, float | int):
-        return True
+        return 0 <= value < math.inf
     return _is_per_row(value, problem.lead(logits), logits) and _keeps_type(value)
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from propml.losses import functional
 from propml.losses.candidate_bits import CandidateBits
-from propml.losses.fused import Reduction, reduced
+from propml.losses.fused import Reduction, check_reduction, reduced
+from propml.losses.plain import check_non_negative
 
 # These reduce by themselves, in the kernel.
 REDUCING = (functional.propml_loss, functional.bce_loss, functional.asl_loss, functional.power_loss)
@@ -45,8 +45,7 @@ class CandidateLoss(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        if reduction not in ("mean", "sum", "none"):
-            raise ValueError(f'reduction is {reduction!r}; choose "mean", "sum" or "none"')
+        check_reduction(reduction)
         self.function = function
         self.reduction = reduction
         self.label_dim = label_dim
@@ -82,6 +81,7 @@ class CandidateLoss(nn.Module):
 class ProPMLLoss(CandidateLoss):
     """The paper's loss, equation 1, in place of ``torch.nn.BCEWithLogitsLoss``; see :func:`propml.losses.propml_loss`.
 
+    >>> import torch
     >>> loss = ProPMLLoss(lam=0.3)
     >>> loss(torch.zeros(2, 3), torch.tensor([[1, 1, 0], [1, 0, 0]]))
     tensor(0.6585)
@@ -95,12 +95,13 @@ class ProPMLLoss(CandidateLoss):
         label_dim: int = -1,
         label_weight: Tensor | None = None,
     ) -> None:
+        check_non_negative("lam", lam)
         super().__init__(
             functional.propml_loss,
             reduction=reduction,
             label_dim=label_dim,
             label_weight=label_weight,
-            lam=_non_negative("lam", lam),
+            lam=lam,
         )
 
 
@@ -127,14 +128,16 @@ class ASLLoss(CandidateLoss):
         label_dim: int = -1,
         label_weight: Tensor | None = None,
     ) -> None:
+        for name, value in (("gamma_positive", gamma_positive), ("gamma_negative", gamma_negative), ("clip", clip)):
+            check_non_negative(name, value)
         super().__init__(
             functional.asl_loss,
             reduction=reduction,
             label_dim=label_dim,
             label_weight=label_weight,
-            gamma_positive=_non_negative("gamma_positive", gamma_positive),
-            gamma_negative=_non_negative("gamma_negative", gamma_negative),
-            clip=_non_negative("clip", clip),
+            gamma_positive=gamma_positive,
+            gamma_negative=gamma_negative,
+            clip=clip,
             detach_focus=detach_focus,
         )
 
@@ -171,6 +174,7 @@ class UnbiasedLoss(CandidateLoss):
         label_dim: int = -1,
         label_weight: Tensor | None = None,
     ) -> None:
+        functional.check_rates(flip_rate, miss_rate)
         super().__init__(
             functional.unbiased_loss,
             reduction=reduction,
@@ -202,9 +206,3 @@ class UnbiasedLoss(CandidateLoss):
             entries = entries * example_weight.unsqueeze(-1)
         per_label = entries.flatten(end_dim=-2).mean(dim=0)
         return per_label.clamp(min=0).sum() if self.clamp == "label" else per_label.sum().clamp(min=0)
-
-
-def _non_negative(name: str, value: float) -> float:
-    if not 0 <= value < torch.inf:
-        raise ValueError(f"{name} is {value}; give a finite number of at least 0")
-    return value

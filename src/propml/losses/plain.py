@@ -3,6 +3,8 @@
 What a kernel cannot do, and every float64 loss, is computed here; the kernels are tested against it.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -25,6 +27,7 @@ def propml(
     mask: Tensor | None,
 ) -> Tensor:
     """See :func:`propml.losses.propml_loss`."""
+    check_non_negative("lam", lam)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     excluded = excluded_term(z, negative, label_weight)
     if label_weight is None:
@@ -49,6 +52,7 @@ def bce(
     mask: Tensor | None,
 ) -> Tensor:
     """See :func:`propml.losses.bce_loss`."""
+    check_non_negative("lam", lam)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     found = sum_over_labels(-logsigmoid(z), positive, label_weight)
     return weighted(found + lam * excluded_term(z, negative, label_weight), example_weight)
@@ -69,6 +73,7 @@ def asl(
     detach_focus: bool,
 ) -> Tensor:
     """See :func:`propml.losses.asl_loss`."""
+    check_non_negative("lam", lam)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
     focus_positive = torch.exp(gamma_positive * log_not_p)
@@ -98,6 +103,8 @@ def power(
     order: Lam,
 ) -> Tensor:
     """See :func:`propml.losses.power_loss`."""
+    check_non_negative("lam", lam)
+    check_non_negative("order", order)
     z, positive, negative = entries_of(logits, candidates, mask, label_dim)
     log_p = logsigmoid(z)
     counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
@@ -117,9 +124,11 @@ def power(
 
 
 def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis."""
-    if isinstance(candidates, CandidateBits):
-        candidates = candidates.to_matrix().movedim(-1, label_dim)
+    """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis.
+
+    Where an entry is neither, its logit is 0, so that it does no harm whatever it was.
+    """
+    candidates = unpacked(candidates, label_dim)
     if candidates.shape != logits.shape:
         raise ValueError(
             f"candidates have shape {tuple(candidates.shape)}, logits {tuple(logits.shape)}; give one entry per logit"
@@ -129,16 +138,35 @@ def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim
     lifted = torch.promote_types(logits.dtype, torch.float32)
     z = logits.to(lifted).movedim(label_dim, -1)
     marks = candidates.movedim(label_dim, -1)
-    if marks.dtype == torch.bool:
-        positive, negative = marks, ~marks
-    else:
-        positive, negative = marks > 0.5, (marks > -0.5) & (marks <= 0.5)
+    positive = marks if marks.dtype == torch.bool else marks > 0.5
+    known = None if marks.dtype in (torch.bool, torch.uint8) else marks > -0.5  # not so for NaN
     if mask is not None:
         if mask.shape != logits.shape or mask.dtype != torch.bool:
             raise ValueError(f"mask is {mask.dtype} of shape {tuple(mask.shape)}; give bool of the logits' shape")
         counted = mask.movedim(label_dim, -1)
-        positive, negative = positive & counted, negative & counted
-    return z, positive, negative
+        positive = positive & counted
+        known = counted if known is None else known & counted
+    if known is None:
+        return z, positive, ~positive
+    return torch.where(known, z, 0.0), positive, known & ~positive
+
+
+def unpacked(candidates: Marks, label_dim: int) -> Tensor:
+    """The candidates as a tensor with the axes of the logits."""
+    if isinstance(candidates, CandidateBits):
+        return candidates.to_matrix().movedim(-1, label_dim)
+    if not isinstance(candidates, Tensor):
+        raise TypeError(
+            f"candidates are of type {type(candidates).__name__}; give a tensor: torch.as_tensor(array), "
+            "or torch.as_tensor(candidates.to_matrix()) where they are Candidates"
+        )
+    return candidates
+
+
+def check_non_negative(name: str, value: Lam) -> None:
+    """Refuse a number below 0, NaN or infinity; a tensor is not looked into, a GPU would have to wait for that."""
+    if not isinstance(value, Tensor) and not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value}; give a finite number of at least 0")
 
 
 def log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:

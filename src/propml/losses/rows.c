@@ -186,6 +186,16 @@ static inline float of_row(const float *numbers, int64_t stride, int64_t i, floa
     return numbers ? numbers[i * stride] : otherwise;
 }
 
+/* Those of row i. */
+static void read_row_marks(const struct job *job, int64_t i, const float *weight, int positive_weights_only, float *in,
+                           float *out)
+{
+    const void *marks = (const char *)job->marks + i * job->mark_stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
+    const uint8_t *known = job->known ? job->known + i * job->mark_stride : 0;
+    const uint8_t *mask = job->mask ? job->mask + i * job->mask_stride : 0;
+    read_marks(marks, job->mark_type, known, mask, weight, positive_weights_only, job->n_labels, in, out);
+}
+
 /* One row; scratch holds 3 * n_labels numbers. */
 static void row(const struct job *job, int64_t i, float *scratch)
 {
@@ -196,10 +206,7 @@ static void row(const struct job *job, int64_t i, float *scratch)
         read_bfloat16((const uint16_t *)job->logits + i * job->logit_stride, scratch + 2 * n, n);
         z = scratch + 2 * n;
     }
-    const void *marks = (const char *)job->marks + i * job->mark_stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
-    const uint8_t *known = job->known ? job->known + i * job->mark_stride : 0;
-    const uint8_t *mask = job->mask ? job->mask + i * job->mask_stride : 0;
-    read_marks(marks, job->mark_type, known, mask, job->label_weight, kind != BCE, n, in, out);
+    read_row_marks(job, i, job->label_weight, kind != BCE, in, out);
     float order = kind == POWER ? of_row(job->orders, job->order_stride, i, job->order) : 1.0f;
     int row_kind = kind == POWER && order < TINY_ORDER ? BCE : kind;
     float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
@@ -230,7 +237,7 @@ static void row(const struct job *job, int64_t i, float *scratch)
     } else {
         float log_found;
         if (found < TINY) {
-            read_marks(marks, job->mark_type, known, mask, job->label_weight, 1, n, in, out);
+            read_row_marks(job, i, job->label_weight, 1, in, out);
             found = tiny_set(z, n, order, in, &log_found);
             if (job->gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
                 for (int64_t j = 0; j < n; j++) {
@@ -259,6 +266,24 @@ static void row(const struct job *job, int64_t i, float *scratch)
     }
 }
 
+/* The same where unknown and masked entries have the logit 0: scratch holds one more row of logits for that. */
+static void row_of_known(const struct job *job, int64_t i, float *scratch)
+{
+    const int64_t n = job->n_labels, size = job->is_bfloat16 ? 2 : 4;
+    const char *z = (const char *)job->logits + i * job->logit_stride * size;
+    char *known_only = (char *)(scratch + 3 * n);
+    read_row_marks(job, i, 0, 0, scratch, scratch + n);
+    for (int64_t j = 0; j < n; j++)
+        if (scratch[j] + scratch[n + j] > 0)
+            memcpy(known_only + j * size, z + j * size, size);
+        else
+            memset(known_only + j * size, 0, size);
+    struct job again = *job;
+    again.logits = known_only;
+    again.logit_stride = 0;
+    row(&again, i, scratch);
+}
+
 /* Rows first to last on one thread, or in parts on so many; 1 where memory is short, and then not all are computed. */
 int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
 {
@@ -272,11 +297,14 @@ int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
         part = omp_get_thread_num();
         parts = omp_get_num_threads();
 #endif
-        float *scratch = malloc(3 * job->n_labels * sizeof *scratch);
+        float *scratch = malloc(4 * job->n_labels * sizeof *scratch);
         failed = scratch == 0;
         int64_t end = first + (last - first) * (part + 1) / parts;
-        for (int64_t i = first + (last - first) * part / parts; scratch && i < end; i++)
+        for (int64_t i = first + (last - first) * part / parts; scratch && i < end; i++) {
             row(job, i, scratch);
+            if (job->values[i] != job->values[i]) /* perhaps by 0 times a logit that does not count and is not finite */
+                row_of_known(job, i, scratch);
+        }
         free(scratch);
     }
     return failed;

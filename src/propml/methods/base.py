@@ -15,10 +15,12 @@ import scipy.sparse as sp
 from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
 from propml.persistence import read_state, write_state
+from propml.target_checks import UNKNOWN, check_classes, form_of, names_array
 from propml.targets import Candidates, as_candidates
 
 Features: TypeAlias = np.ndarray | sp.csr_array
@@ -82,8 +84,10 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         y = _without_needless_axis(np.asarray(y) if _is_array_only_by_name(y) else y)
-        self._single_label = not isinstance(y, Candidates) and not _holds_sets(y) and np.ndim(y) == 1
+        self._single_label = form_of(y) == "classes"
         if self._single_label:
+            if type(y) is not np.ndarray or y.dtype.kind == "O":
+                check_classes(y)  # scikit-learn makes text of what is missing here
             features, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
             check_classification_targets(y)
             candidates = Candidates.from_classes(y)
@@ -91,7 +95,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         else:
             features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
             candidates = as_candidates(y, empty="ignore")
-            self.classes_ = np.asarray(candidates.labels)
+            self.classes_ = names_array(candidates.labels)
             check_consistent_length(features, candidates.states)
         if candidates.has_unknown and not self._takes_unknown:
             raise ValueError(
@@ -132,9 +136,52 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_labels(self, X: Any) -> list[list[Any]]:
         """The names of the predicted labels of each row."""
+        predicted = self.predict(X)
         if self._single_label:
-            return [[name] for name in self.predict(X).tolist()]
-        return [[self.labels_[j] for j in np.flatnonzero(row)] for row in self.predict(X)]
+            return [[name] for name in predicted.tolist()]
+        return [[self.labels_[j] for j in np.flatnonzero(row)] for row in predicted]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose predicted labels are exactly those of ``y``; after a class vector, the accuracy.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, shape (n_samples, n_features)
+        y : labels
+            Anything that :meth:`fit` takes. Unknown entries (-1) are left out, and rows that hold nothing else. A row
+            with a label that the model does not know is not predicted.
+        sample_weight : array-like, shape (n_samples,), optional
+        """
+        predicted = self.predict(X)
+        if self._single_label:
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        states = self._states_of(y)
+        check_consistent_length(predicted, states)
+        weight = _check_sample_weight(sample_weight, predicted)
+        known = states != UNKNOWN
+        if not known.any():
+            raise ValueError("every entry of y is unknown (-1), so there is nothing to score by; give known labels")
+        predicted = np.pad(predicted, [(0, 0), (0, states.shape[1] - predicted.shape[1])])
+        right = ((states == predicted) | ~known).all(axis=1)
+        return float(np.average(right, weights=weight * known.any(axis=1)))
+
+    def _states_of(self, y: Any) -> np.ndarray:
+        """Dense states with one column for each label of the model, followed by those of labels that it does not know.
+
+        A matrix is read by position, everything that names its labels by name.
+        """
+        names = set(getattr(y, "columns", ()))
+        by_position = not isinstance(y, Candidates) and form_of(y) == "matrix" and names != set(self.labels_)
+        given = as_candidates(y, self.labels_ if by_position else None, empty="ignore")
+        if isinstance(y, Candidates) and not set(y.labels) & set(self.labels_):
+            raise ValueError(
+                f"y has none of the labels that the model was fitted on, such as {self.labels_[0]!r}; "
+                f"name the labels alike, or give y.to_matrix()"
+            )
+        column = {name: j for j, name in enumerate(dict.fromkeys((*self.labels_, *given.labels)))}
+        states = np.zeros((len(given), len(column)), dtype=np.int8)
+        states[:, [column[name] for name in given.labels]] = given.to_matrix()
+        return states
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -169,6 +216,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         for name, value in state["learned"].items():
             setattr(model, name, value)
         model._single_label = state["single_label"]
+        if not model._single_label:
+            model.classes_ = names_array(model.labels_)
         return model
 
 
@@ -187,12 +236,5 @@ def _without_needless_axis(y: Any) -> Any:
 
 def _is_array_only_by_name(y: Any) -> bool:
     """Whether this can become an array and shows nothing else that we know how to read."""
-    return hasattr(y, "__array__") and not hasattr(y, "ndim") and not hasattr(y, "columns")
-
-
-def _holds_sets(y: Any) -> bool:
-    """Whether a 1-D thing holds one collection of names per row."""
-    if hasattr(y, "dtype") and getattr(y.dtype, "kind", "O") not in "O":
-        return False
-    first = next((row for row in y if row is not None), None)
-    return isinstance(first, set | frozenset | list | tuple)
+    known = isinstance(y, Candidates) or hasattr(y, "ndim") or hasattr(y, "columns")
+    return hasattr(y, "__array__") and not known

@@ -68,8 +68,8 @@ class MLkNNClassifier(CandidateClassifier):
         self.verbose = verbose
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        if self.k < 1 or self.k != int(self.k):
-            raise ValueError(f"k is {self.k}; ML-kNN needs a whole number of neighbours, at least one")
+        if not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise ValueError(f"k is {self.k!r}; ML-kNN needs an integer number of neighbours, 1 or more")
         if not self.s > 0:
             raise ValueError(f"s is {self.s}; ML-kNN needs a positive smoothing, or unseen counts have no chance")
         n_rows, n_labels = candidates.shape

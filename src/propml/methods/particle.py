@@ -127,11 +127,15 @@ class ParticleClassifier(CandidateClassifier):
 
     def _check_arguments(self) -> None:
         for name, good, wanted in (
-            ("k", self.k >= 1, "a whole number of neighbours, 1 or more"),
+            ("k", isinstance(self.k, int | np.integer) and self.k >= 1, "an integer number of neighbours, 1 or more"),
             ("alpha", 0 <= self.alpha < 1, "a part from 0 up to, but not including, 1"),
             ("threshold", 0 < self.threshold <= 1, "a number above 0 and up to 1"),
             ("C", self.C > 0, "a positive number"),
-            ("inner_folds", self.inner_folds >= 2, "a whole number of folds, 2 or more"),
+            (
+                "inner_folds",
+                isinstance(self.inner_folds, int | np.integer) and self.inner_folds >= 2,
+                "an integer number of folds, 2 or more",
+            ),
         ):
             if not good:
                 raise ValueError(f"{name} is {getattr(self, name)}; {type(self).__name__} needs {wanted}")

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,34 +39,30 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from propml.losses import rank_loss, refined_loss
 from propml.losses.named import get_loss
 from propml.methods.base import CandidateClassifier, Features
+from propml.methods.propml_arguments import (
+    KINDS,
+    ORDER,
+    Kind,
+    Pairs,
+    epochs_of,
+    flag_or_auto,
+    folds_of,
+    kind_of,
+    number_or_auto,
+    positive_int,
+    recipe_of,
+)
 from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
-from propml.neural.ensemble import Ensemble
+from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.experts import Choice
-from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds
-from propml.neural.recipe import Recipe
+from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
 from propml.neural.saving import ensemble_from_state, ensemble_state
 from propml.targets import Candidates
+from propml.this_machine import choose_device
 
-ORDER = 0.5  # of order="auto": half-way between BCE and ProPML
-
-
-class Kind(NamedTuple):
-    """A kind of network, and the order of the power mean with which it makes first opinions."""
-
-    hidden: tuple[int, ...]
-    input_dropout: float
-    first_order: float
-
-
-# What hidden="auto" averages.
-KINDS = {"deep": Kind((256, 256), 0.0, 1.0), "wide": Kind((512,), 0.3, 0.5)}
-# Training steps of epochs="auto": early stopping usually ends before.
-MOST_STEPS = 1000
 # With so many rows for each feature no input needs dropping, and first opinions are worth learning from.
 ROWS_PER_FEATURE = 10
-# Below so many rows nothing is held out: there is too little to judge by.
-FEWEST_ROWS = 10
 # Rows (of which first models see 60 %) that make an opinion worth learning from.
 FEWEST_ROWS_TO_REFINE = 500
 # Above so many labels in all rows nothing is refined: every fold has targets of its own, of two bytes each.
@@ -91,8 +87,8 @@ class ProPMLClassifier(CandidateClassifier):
     dropout, input_dropout : float
         ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
     linear : "auto" or bool
-        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"``; and where no
-        network by itself predicts held-out candidates better, beyond doubt, it is heard alone.
+        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"`` and held-out
+        rows; and where no network by itself predicts those better, beyond doubt, it is heard alone.
     refine : "auto" or bool
         Whether first models are trained to say how plausible each candidate is, and the networks that are kept learn
         from that (:func:`propml.losses.refined_loss`); "auto" means with ``loss="power"`` and ``lam="auto"`` where
@@ -206,6 +202,7 @@ class ProPMLClassifier(CandidateClassifier):
         y : candidate labels
             Anything that :func:`propml.targets.as_candidates` takes; -1 marks unknown entries.
         sample_weight : array-like, shape (n_samples,), optional
+            How much each row counts; one of weight 0 is as good as not there.
         """
         self._fitted(X, y, sample_weight)
         return self
@@ -223,36 +220,49 @@ class ProPMLClassifier(CandidateClassifier):
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
         features, candidates = self._validated(X, y)
-        weight = None
-        if sample_weight is not None:
+        cut = number_or_auto("threshold", self.threshold, np.nextafter(0, 1), 1, "a probability between 0 and 1")
+        if cut != "auto":
+            self.thresholds_[:] = cut
+        if sample_weight is None:
+            fitted = self._fit_ensemble(features, candidates, folds_of(self.cv, len(candidates)))
+        else:
             weight = _check_sample_weight(sample_weight, features, ensure_non_negative=True)
-            weight = weight * (len(weight) / weight.sum())
-        if self.threshold != "auto":
-            if isinstance(self.threshold, str) or not 0 < self.threshold < 1:
-                raise ValueError(f'threshold is {self.threshold!r}; give a probability between 0 and 1, or "auto"')
-            self.thresholds_[:] = self.threshold
-        fitted = self._fit_ensemble(features, candidates, weight)
+            fitted = self._fit_weighted(features, candidates, weight)
         self._take(fitted)
         return fitted
 
-    def _fit_ensemble(self, X: Features, candidates: Candidates, weight: np.ndarray | None) -> Fitted:
+    def _fit_weighted(self, X: Features, candidates: Candidates, weight: np.ndarray) -> Fitted:
+        """Rows of weight 0 are as good as not there: nothing is learned, chosen or scaled by them."""
+        kept = np.flatnonzero(weight)
+        if not len(kept):
+            raise ValueError("sample_weight is 0 everywhere; give at least one non-zero weight")
+        own = weight[kept] * (len(kept) / weight.sum())
+        cv = folds_of(self.cv, len(candidates), kept)
+        fitted = self._fit_ensemble(X[kept], candidates[kept], cv, own)
+        held = np.full(candidates.shape, np.nan, dtype=fitted.held.dtype)
+        held[kept] = fitted.held
+        return replace(fitted, held=held)
+
+    def _fit_ensemble(
+        self, X: Features, candidates: Candidates, cv: int | Pairs | None, weight: np.ndarray | None = None
+    ) -> Fitted:
         """The ensemble with its held-out opinions; what :meth:`fit` keeps a part of."""
         seed = _seed(self.random_state)
         n = len(candidates)
-        cv = self._folds(n)
         first, kept = self._stages(candidates, cv)
+        linear = flag_or_auto("linear", self.linear)
         plan = Plan(
             kept,
             get_criterion(self.criterion),
-            [1 + seed * 97 + i for i in range(self._positive_int("n_models", self.n_models))],
-            self.loss == "power" if self.linear == "auto" else bool(self.linear),
-            self.linear == "auto",
-            self._device(),
+            make_seeds(seed, positive_int("n_models", self.n_models)),
+            self.loss == "power" and self.cv is not None if linear == "auto" else bool(linear),
+            linear == "auto",
+            choose_device(self.device),
             self._networks if self._goes_on() else None,
             first,
             {
-                "patience": max(5, self._n_epochs(n) // 3) if self.early_stopping else None,
-                "judge_every": max(1, self._n_epochs(n) // 50),
+                "patience": max(5, epochs_of(self, n) // 3) if self.early_stopping else None,
+                "judge_every": max(1, epochs_of(self, n) // 50),
                 "bfloat16": self.bfloat16,
                 "show": bool(self.verbose),
             },
@@ -263,13 +273,14 @@ class ProPMLClassifier(CandidateClassifier):
         """The networks that make first opinions (none without refinement), and those that are kept."""
         n = len(candidates)
         loss, order = get_loss(self.loss)
-        averages = self.loss == "power" and self.order == "auto"
+        wanted = number_or_auto("order", self.order, 0, np.inf, "a number of at least 0")
+        averages = self.loss == "power" and wanted == "auto"
         if self.loss == "power":
-            order = ORDER if self.order == "auto" else float(self.order)
+            order = ORDER if averages else wanted
         refines = self._refines(candidates, cv)
         first, kept = [], []
         for name, kind in self._kinds(n).items():
-            recipe = self._recipe(kind, n)
+            recipe = recipe_of(self, n, kind)
             if refines:
                 first_order = kind.first_order if averages else order
                 first.append(Choice(name, recipe, loss, self._settings(candidates, first_order, cv, (1.0,))))
@@ -279,18 +290,21 @@ class ProPMLClassifier(CandidateClassifier):
             kept.append(Choice(name, recipe, loss, self._settings(candidates, order, cv)))
             if averages and self.lam == "auto":
                 kept.append(Choice(f"{name}, rank", recipe, rank_loss, [{"lam": 1.0}]))
-        if self._goes_on():
-            kept = [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]
-        return first, kept
+        return first, self._gone_on(kept, candidates.shape[1]) if self._goes_on() else kept
 
     def _refines(self, candidates: Candidates, cv: Any) -> bool:
-        if (len(cv) if isinstance(cv, list) else cv or 0) < 3:
-            return False
-        if self.refine != "auto":
-            return bool(self.refine)
+        wanted = flag_or_auto("refine", self.refine)
+        enough = (len(cv) if isinstance(cv, list) else cv or 0) >= 3
+        if wanted != "auto":
+            if wanted and not enough:
+                raise ValueError(
+                    f"refine=True needs three folds, and ten rows, at least; cv is {self.cv!r} and there are "
+                    f"{len(candidates)} rows"
+                )
+            return bool(wanted)
         n, n_labels = candidates.shape
         many = n >= max(FEWEST_ROWS_TO_REFINE, ROWS_PER_FEATURE * self.n_features_in_)
-        return self.loss == "power" and self.lam == "auto" and many and n * n_labels <= MOST_TO_REFINE
+        return enough and self.loss == "power" and self.lam == "auto" and many and n * n_labels <= MOST_TO_REFINE
 
     def _settings(
         self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD
@@ -299,67 +313,38 @@ class ProPMLClassifier(CandidateClassifier):
         extra = {"order": order} if self.loss == "power" else {}
         return [{"lam": lam, **extra} for lam in self._lams(candidates, order, cv, spread)]
 
-    def _recipe(self, kind: Kind, n: int) -> Recipe:
-        return Recipe(
-            tuple(int(width) for width in kind.hidden),
-            dropout=self.dropout,
-            input_dropout=kind.input_dropout,
-            epochs=self._n_epochs(n),
-            batch_size=self._n_batch(n),
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            ema=self.ema,
-        )
-
     def _kinds(self, n: int) -> dict[str, Kind]:
         """Deep; and, unless rows are many for each feature, wide with the input dropout that few rows ask for."""
         if self.hidden != "auto":
-            return {"network": Kind(self.hidden, self.input_dropout, 0.5)}
+            return {"network": kind_of(self)}
         return {"deep": KINDS["deep"]} if n >= ROWS_PER_FEATURE * self.n_features_in_ else KINDS
 
     def _goes_on(self) -> bool:
         return bool(self.warm_start and getattr(self, "_networks", None))
 
-    def _lams(self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD) -> list[float]:
+    def _gone_on(self, kept: list[Choice], n_labels: int) -> list[Choice]:
+        """The choices with the λ that they had, where none is given now; their networks must have kept their shapes."""
+        for choice in kept:
+            widths = [self.n_features_in_, *choice.recipe.hidden, n_labels]
+            before = self._networks.get(choice.name)
+            if not isinstance(before, Networks) or before.widths() != widths:
+                raise ValueError(
+                    "warm_start goes on from the networks of the last fit, and the ones asked for now have other "
+                    "layers, features or labels; give the same, or fit a new model"
+                )
         if self.lam != "auto":
-            if isinstance(self.lam, str) or not 0 <= self.lam < np.inf:
-                raise ValueError(f'lam is {self.lam!r}; give a number of at least 0, or "auto"')
-            return [float(self.lam)]
-        if cv is None and self.cv is None:
-            raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
+            return kept
+        return [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]
+
+    def _lams(self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD) -> list[float]:
+        lam = number_or_auto("lam", self.lam, 0, np.inf, "a number of at least 0")
+        if lam != "auto":
+            return [lam]
         if self.loss == "rank":
             return [1.0]
+        if self.cv is None:
+            raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
         return lam_grid(candidates, order, (1.0,) if cv is None else spread)
-
-    def _folds(self, n: int) -> int | list[tuple[np.ndarray, np.ndarray]] | None:
-        if self.cv is None or n < FEWEST_ROWS:
-            return None
-        if isinstance(self.cv, int | np.integer) and self.cv >= 2:
-            return int(self.cv)
-        if isinstance(self.cv, Iterable) and (pairs := list(self.cv)):
-            return pairs
-        raise ValueError(f"cv is {self.cv!r}; give at least 2 folds, (train, held-out) pairs, or None")
-
-    def _n_batch(self, n: int) -> int:
-        if self.batch_size == "auto":
-            return 128 if n < 20_000 else min(1024, n // 160)
-        return self._positive_int("batch_size", self.batch_size)
-
-    def _n_epochs(self, n: int) -> int:
-        if self.epochs == "auto":
-            return int(np.clip(MOST_STEPS / max(n * 0.8 / self._n_batch(n), 1), 10, 250))
-        return self._positive_int("epochs", self.epochs)
-
-    @staticmethod
-    def _positive_int(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
-        return int(value)
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
 
     def _take(self, fitted: Fitted) -> None:
         self.ensemble_ = ensemble_state(fitted.ensemble)
@@ -382,7 +367,7 @@ class ProPMLClassifier(CandidateClassifier):
         ]
 
     def _scores(self, X: Features) -> np.ndarray:
-        device = self._device()
+        device = choose_device(self.device)
         module = self._module.to(device)
         rows = max(1, min(4096, 2**24 // max(X.shape[1], 1)))
         parts = []
@@ -390,6 +375,7 @@ class ProPMLClassifier(CandidateClassifier):
             for start in range(0, X.shape[0], rows):
                 block = X[start : start + rows]
                 dense = sp.csr_array(block).toarray() if sp.issparse(block) else block
+                dense = np.require(dense, requirements="W")  # of which torch warns, though nothing is written
                 parts.append(module(torch.as_tensor(dense, device=device)).cpu().numpy())
         self._module.to("cpu")
         return np.concatenate(parts)
@@ -418,7 +404,8 @@ class ProPMLClassifier(CandidateClassifier):
                     f"{name} is a function, which cannot be saved without pickle; save the model with to_torch() and "
                     f"torch.save, or use a named {name}"
                 )
-        params["random_state"] = params["random_state"] if isinstance(params["random_state"], int) else None
+        seed = params["random_state"]
+        params["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
         return params
 
     @classmethod

@@ -22,8 +22,8 @@ def balanced_lam(candidates: Candidates, order: float = 1.0) -> float:
     """
     sizes = candidates.sizes()
     pull = np.where(sizes > 0, np.maximum(sizes, 1.0) ** (1 - order), 0.0).mean()
-    known = (np.diff(candidates.states.indptr) - sizes).mean()  # stored and not a candidate: unknown
-    excluded = candidates.shape[1] - sizes.mean() - known
+    unknown = (np.diff(candidates.states.indptr) - sizes).mean()  # stored, and not as candidates
+    excluded = candidates.shape[1] - sizes.mean() - unknown
     return float(pull / max(excluded, 1 / len(candidates)))
 
 

@@ -36,30 +36,27 @@ class Networks(nn.Module):
     Parameters
     ----------
     members : sequence of Layers
-        Weights ``(in, out)`` and biases of each network; a skip layer comes last.
-    skip : bool
+        Weights ``(in, out)`` and biases of each network.
     standard : Standard
     """
 
-    def __init__(self, members: Sequence[Layers], skip: bool, standard: Standard) -> None:
+    def __init__(self, members: Sequence[Layers], standard: Standard) -> None:
         super().__init__()
-        self.skip, self.standard = skip, standard
+        self.standard = standard
         depth = len(members[0])
         stacked = [np.stack([layers[i][0] for layers in members]) for i in range(depth)]
         biases = [np.stack([layers[i][1] for layers in members])[:, None] for i in range(depth)]
         self.weights = nn.ParameterList(nn.Parameter(torch.from_numpy(w), requires_grad=False) for w in stacked)
         self.biases = nn.ParameterList(nn.Parameter(torch.from_numpy(b), requires_grad=False) for b in biases)
 
+    def widths(self) -> list[int]:
+        """Features, units of the hidden layers, labels."""
+        return [self.weights[0].shape[1], *(weight.shape[2] for weight in self.weights)]
+
     def forward(self, X: Tensor) -> Tensor:
-        weights, biases = list(self.weights), list(self.biases)
         hidden = X
-        deep = len(weights) - 1 if self.skip else len(weights)
-        for layer in range(deep):
-            hidden = torch.matmul(hidden, weights[layer]) + biases[layer]
-            if layer < deep - 1:
-                hidden = torch.relu(hidden)
-        if self.skip:
-            hidden = hidden + torch.matmul(X, weights[-1])
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = torch.matmul(torch.relu(hidden) if layer else hidden, weight) + bias
         return self.standard.apply(hidden.mean(dim=0))
 
 

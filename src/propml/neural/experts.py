@@ -70,7 +70,7 @@ def network_expert(
         held[fold.held] = values.mean(axis=(0, 1))
     standard = _standard(held)
     members = [fleet.layers(f, seed, chosen) for f in range(n_folds) for seed in range(n_seeds)]
-    module = Networks(members, choice.recipe.skip and bool(choice.recipe.hidden), standard)
+    module = Networks(members, standard)
     return Expert(choice.name, module, standard.apply(held), dict(choice.settings[chosen - offset]))
 
 

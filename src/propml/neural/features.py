@@ -26,7 +26,8 @@ class FeatureScaler(nn.Module):
         Whether zeros stay zeros (mostly-zero or sparse features).
     counts : bool
         Whether log(1 + x) comes first.
-    center, scale : Tensor, shape (n_features,)
+    center, scale : Tensor of float64, shape (n_features,)
+        In double precision: a date differs little from the mean of all dates, beside what both are.
     """
 
     center: Tensor
@@ -36,8 +37,8 @@ class FeatureScaler(nn.Module):
         super().__init__()
         self.keeps_zeros = False
         self.counts = False
-        self.register_buffer("center", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(n_features))
+        self.register_buffer("center", torch.zeros(n_features, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(n_features, dtype=torch.float64))
 
     def fit(self, X: Any, rarity: float = 0.0) -> Self:
         """Learn from dense ``(n, D)`` or SciPy sparse features.
@@ -50,36 +51,37 @@ class FeatureScaler(nn.Module):
         self.keeps_zeros = bool(sp.issparse(X) or filled < (1 - MOSTLY_ZERO) * X.size)
         if not self.keeps_zeros:
             deviation = X.std(axis=0)
-            varies = deviation > 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-300)
-            self.center = torch.as_tensor(X.mean(axis=0), dtype=torch.float32)
-            self.scale = torch.as_tensor(np.where(varies, 1 / np.where(varies, deviation, 1), 0), dtype=torch.float32)
+            varies = deviation > 1e-12 * np.maximum(np.abs(X).max(axis=0), 1e-300)
+            self.center = torch.as_tensor(X.mean(axis=0), dtype=torch.float64)
+            self.scale = torch.as_tensor(np.where(varies, 1 / np.where(varies, deviation, 1), 0), dtype=torch.float64)
             return self
         values = X.data if sp.issparse(X) else X
         self.counts = bool((values >= 0).all() and (values == np.round(values)).all() and values.max(initial=0) > 1)
         squares, number = _squares_of_columns(X, self.counts)
         typical = np.sqrt(squares / np.maximum(number, 1)) * (np.maximum(number, 1) / X.shape[0]) ** (rarity / 2)
         self.scale = torch.as_tensor(
-            np.where(typical > 0, 1 / np.where(typical > 0, typical, 1), 0), dtype=torch.float32
+            np.where(typical > 0, 1 / np.where(typical > 0, typical, 1), 0), dtype=torch.float64
         )
         return self
 
     def forward(self, X: Tensor) -> Tensor:
-        if self.counts:
-            X = torch.log1p(X.clamp(min=0))
+        scaled = torch.log1p(X.clamp(min=0)) if self.counts else X
         if self.keeps_zeros:
-            return X * self.scale
-        return ((X - self.center) * self.scale).clamp(-CLIP, CLIP)
+            scaled = scaled * self.scale
+        else:
+            scaled = ((scaled - self.center) * self.scale).clamp(-CLIP, CLIP)
+        return scaled.to(X.dtype)
 
     def transform(self, X: Any) -> Any:
         """The scaled features as float32, sparse where they came sparse."""
         if not sp.issparse(X):
             with torch.no_grad():
-                return self(torch.from_numpy(np.array(X, dtype=np.float32))).numpy()
-        scaled = sp.csr_array(X, copy=True).astype(np.float32)
+                return self(torch.from_numpy(np.array(X, dtype=np.float64))).float().numpy()
+        scaled = sp.csr_array(X, copy=True).astype(np.float64)
         if self.counts:
             scaled.data = np.log1p(np.maximum(scaled.data, 0))
         scaled.data *= self.scale.numpy()[scaled.indices]
-        return scaled
+        return scaled.astype(np.float32)
 
 
 def _squares_of_columns(X: Any, counts: bool) -> tuple[np.ndarray, np.ndarray]:

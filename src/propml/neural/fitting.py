@@ -88,6 +88,11 @@ def make_folds(n: int, cv: int | Sequence[tuple[np.ndarray, np.ndarray]] | None,
     ]
 
 
+def make_seeds(seed: int, n_models: int) -> list[int]:
+    """The seeds of the networks of a fold, none of which another seed gives."""
+    return [1 + seed * 97 + i for i in range(n_models)]
+
+
 def fit_scaler(X: Any, states: np.ndarray, folds: Sequence[Fold], criterion: Criterion) -> FeatureScaler:
     """The scaling; for mostly-zero features how loud rare columns are is chosen by a linear model on held-out rows."""
     plain = FeatureScaler(X.shape[1]).fit(X)
@@ -153,8 +158,9 @@ def fit_ensemble(
     seen = np.isfinite(opinion[:, 0])
     slope, threshold = 1.0, 0.0
     if seen.any():
-        slope, _ = candidate_sigmoid(opinion[seen], states[seen])
-        threshold = middle_threshold(opinion[seen], states[seen])
+        counted = None if weight is None else weight[seen]
+        slope, _ = candidate_sigmoid(opinion[seen], states[seen], counted)
+        threshold = middle_threshold(opinion[seen], states[seen], counted)
     modules: list[nn.Module] = [expert.module for expert, _ in heard]
     ensemble = Ensemble(scaler, modules, [share for _, share in heard], slope, threshold)
     return Fitted(ensemble, experts, shares, fleets, slope * (opinion - threshold))

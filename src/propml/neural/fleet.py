@@ -48,7 +48,7 @@ class Fleet:
         return self.chunks[0].stack.shape.labels
 
     def layers(self, fold: int, seed: int, setting: int) -> Layers:
-        """The weights ``(in, out)`` and biases of one network, layer by layer; a skip layer comes last."""
+        """The weights ``(in, out)`` and biases of one network, layer by layer."""
         chunk = next(c for c in self.chunks if fold in c.folds and setting in c.settings)
         return chunk.layers(fold, seed, setting)
 
@@ -275,8 +275,7 @@ def _keep(kept: list[Tensor], stack: StackedMLP, better: Tensor) -> None:
     for old, parameter in zip(kept, stack.parameters(), strict=True):
         if parameter is stack.first:
             by_fold = better.view(shape.folds, shape.per_fold)
-            columns = [by_fold.repeat_interleave(width, dim=1) for width in (stack.first_width, stack.skip_width)]
-            chosen = torch.cat(columns, dim=1).unsqueeze(1)
+            chosen = by_fold.repeat_interleave(stack.first_width, dim=1).unsqueeze(1)
         else:
             chosen = better.view(-1, 1, 1)
         old.copy_(torch.where(chosen, parameter, old))

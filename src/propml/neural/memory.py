@@ -16,7 +16,6 @@ def bytes_of_member(recipe: Recipe, n_features: int, n_labels: int, n_rows: int)
     """Bytes that one network of a recipe needs while it is trained."""
     widths = [n_features, *recipe.hidden, n_labels]
     weights = sum((a + 1) * b for a, b in itertools.pairwise(widths))
-    weights += n_features * n_labels if recipe.skip else 0
     # Activations of a batch, forward and backward, and of a block of 1024 rows that is judged.
     activations = (6 * recipe.batch_size + 2 * 1024) * (sum(widths[1:]) + 4 * n_labels)
     masks = min(n_rows, MASK_ROWS) * sum(recipe.hidden) if recipe.dropout else 0

@@ -53,21 +53,9 @@ class StackedMLP(nn.Module):
         self.shape, self.recipe = shape, recipe
         widths = [shape.features, *recipe.hidden, shape.labels]
         self.first_width = widths[1]
-        first = _drawn(generators, widths[0], widths[1])
-        weights, biases = [first[0]], [first[1]]
-        if recipe.skip and recipe.hidden:
-            self.skip_width = shape.labels
-            skip = torch.zeros(len(generators), widths[0], shape.labels)
-        else:
-            self.skip_width = 0
-            skip = torch.zeros(len(generators), widths[0], 0)
-        for inputs, outputs in itertools.pairwise(widths[1:]):
-            weight, bias = _drawn(generators, inputs, outputs)
-            weights.append(weight)
-            biases.append(bias)
-        self.first = nn.Parameter(
-            torch.cat([self._side_by_side(weights[0]), self._side_by_side(skip)], dim=-1).contiguous()
-        )
+        drawn = [_drawn(generators, inputs, outputs) for inputs, outputs in itertools.pairwise(widths)]
+        weights, biases = zip(*drawn, strict=True)
+        self.first = nn.Parameter(self._side_by_side(weights[0]))
         self.weights = nn.ParameterList(self._stacked(weight) for weight in weights[1:])
         self.biases = nn.ParameterList(self._stacked(bias.unsqueeze(1)) for bias in biases)
 
@@ -83,36 +71,28 @@ class StackedMLP(nn.Module):
         return wide.reshape(self.shape.folds, d, self.shape.per_fold * h)
 
     def forward(self, wide: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
-        """Logits ``(members, B, C)`` from the wide first product ``(folds, B, members per fold · (H + skip))``.
+        """Logits ``(members, B, C)`` from the wide first product ``(folds, B, members per fold · H)``.
 
         ``masks`` holds one scaled dropout mask ``(folds·seeds, B, H)`` per hidden layer, or nothing in evaluation.
         """
-        split = self.shape.per_fold * self.first_width
-        hidden = self._apart(wide[..., :split], self.first_width) + self.biases[0]
+        hidden = self._apart(wide) + self.biases[0]
         for layer, (weight, bias) in enumerate(zip(self.weights, list(self.biases)[1:], strict=True)):
             hidden = _Silenced.apply(hidden, masks[layer], self.recipe.dropout) if masks else torch.relu(hidden)
             hidden = torch.baddbmm(bias, hidden, weight)
-        if self.skip_width:
-            hidden = hidden + self._apart(wide[..., split:], self.skip_width)
         return hidden
 
-    def _apart(self, wide: Tensor, width: int) -> Tensor:
+    def _apart(self, wide: Tensor) -> Tensor:
         """(folds, B, members per fold · H) → (members, B, H)."""
         folds, rows, _ = wide.shape
-        return (
-            wide.view(folds, rows, self.shape.per_fold, width).transpose(1, 2).reshape(self.shape.members, rows, width)
-        )
+        apart = wide.view(folds, rows, self.shape.per_fold, self.first_width).transpose(1, 2)
+        return apart.reshape(self.shape.members, rows, self.first_width)
 
     def member(self, k: int) -> list[tuple[Tensor, Tensor]]:
-        """The weights ``(in, out)`` and biases of member ``k``, layer by layer; a skip layer comes last."""
+        """The weights ``(in, out)`` and biases of member ``k``, layer by layer."""
         fold, place = divmod(k, self.shape.per_fold)
-        split = self.shape.per_fold * self.first_width
         own = slice(place * self.first_width, (place + 1) * self.first_width)
-        layers = [(self.first[fold, :, :split][:, own], self.biases[0][k, 0])]
+        layers = [(self.first[fold, :, own], self.biases[0][k, 0])]
         layers += [(w[k], b[k, 0]) for w, b in zip(self.weights, list(self.biases)[1:], strict=True)]
-        if self.skip_width:
-            own = slice(split + place * self.skip_width, split + (place + 1) * self.skip_width)
-            layers.append((self.first[fold, :, own], torch.zeros(self.skip_width, device=self.first.device)))
         return layers
 
 

@@ -19,6 +19,7 @@ from propml.neural.fleet import train_fleet
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.targets import as_candidates
+from propml.this_machine import choose_device
 
 WIDE = tuple(float(factor) for factor in np.geomspace(1 / 30, 30, 9))
 
@@ -117,7 +118,7 @@ def lambda_path(
     judge = get_criterion(criterion)
     folds = make_folds(len(target), cv, random_state)
     states = target.to_matrix()
-    place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    place = choose_device(device)
     fleet = train_fleet(
         make_rows(fit_scaler(features, states, folds, judge).transform(features), place),
         torch.as_tensor(states, device=place),

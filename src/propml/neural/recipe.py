@@ -13,8 +13,6 @@ class Recipe:
         Widths of the hidden layers; empty for a linear model.
     dropout, input_dropout : float
         Chance that a hidden unit, or a feature, is silent during a training step.
-    skip : bool
-        Add a linear path from the features to the outputs.
     epochs, batch_size, learning_rate, weight_decay
         Adam; the decay is decoupled and spares biases.
     ema : float
@@ -24,7 +22,6 @@ class Recipe:
     hidden: tuple[int, ...] = (256, 256)
     dropout: float = 0.5
     input_dropout: float = 0.0
-    skip: bool = False
     epochs: int = 100
     batch_size: int = 128
     learning_rate: float = 1e-3
@@ -38,5 +35,7 @@ class Recipe:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies in [0, 1)")
         for name in ("epochs", "batch_size", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
+        if not 0 <= self.weight_decay < float("inf"):
+            raise ValueError(f"weight_decay is {self.weight_decay}; give a number of at least 0")

@@ -116,7 +116,7 @@ class SparseRows:
         rows = index.numpy().ravel()
         batch = self.X[rows]
         lengths = np.diff(batch.indptr)
-        fold = np.repeat(np.arange(len(rows)) // n_rows, lengths)
+        fold = np.repeat(np.repeat(np.arange(n_folds), n_rows), lengths)
         if kept is not None:
             entries = np.arange(batch.nnz) + np.repeat(self.X.indptr[rows] - batch.indptr[:-1], lengths)
             batch.data = batch.data * kept.numpy()[fold, entries % kept.shape[1]]
@@ -124,7 +124,7 @@ class SparseRows:
         columns = batch.indices.astype(np.int64) + fold * self.n_features
         shape = (len(rows), n_folds * self.n_features)
         block = sp.csr_array((batch.data, columns, batch.indptr), shape=shape)
-        return _SparseProduct.apply(weight.reshape(shape[1], -1), block).view(n_folds, n_rows, -1)
+        return _SparseProduct.apply(weight.reshape(shape[1], -1), block).view(n_folds, n_rows, weight.shape[-1])
 
     def drawn_mask(self, rate: float, generators: list[torch.Generator]) -> Tensor:
         return torch.stack([keep_mask((min(self.X.nnz, MASK_VALUES),), rate, g) for g in generators])

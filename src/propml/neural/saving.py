@@ -45,7 +45,6 @@ def _expert_state(expert: nn.Module) -> dict[str, Any]:
     return {
         "weights": [_numpy(w) for w in expert.weights],
         "biases": [_numpy(b) for b in expert.biases],
-        "skip": expert.skip,
         **standard,
     }
 
@@ -56,7 +55,7 @@ def _expert_from_state(state: dict[str, Any]) -> nn.Module:
         return Linear(state["weight"], state["bias"], standard)
     weights, biases = state["weights"], state["biases"]
     members = [[(w[k], b[k, 0]) for w, b in zip(weights, biases, strict=True)] for k in range(len(weights[0]))]
-    return Networks(members, state["skip"], standard)
+    return Networks(members, standard)
 
 
 def _numpy(tensor: torch.Tensor) -> np.ndarray:

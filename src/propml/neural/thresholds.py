@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 
-def middle_threshold(scores: np.ndarray, states: np.ndarray) -> float:
+def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Half-way between a row's best candidate and its best excluded label, on average.
 
     The best candidate of a row is nearly always true, its best excluded label surely false: the cut that separates them
@@ -17,30 +17,38 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray) -> float:
     scores : ndarray, shape (n, C)
     states : ndarray, shape (n, C)
         1 candidate, 0 excluded, -1 unknown.
+    weight : ndarray, shape (n,), optional
+        How much each row counts.
     """
     inside = np.where(states > 0, scores, -np.inf).max(axis=1)
     outside = np.where(states == 0, scores, -np.inf).max(axis=1)
     both = np.isfinite(inside) & np.isfinite(outside)
     if both.any():
-        return float((inside[both].mean() + outside[both].mean()) / 2)
+        counted = None if weight is None else weight[both]
+        return float(np.average((inside[both] + outside[both]) / 2, weights=counted))
     # No row has both: everything is a candidate where candidates are, so cut below them; or nothing is, so cut above.
     found = np.isfinite(inside)
     return float(scores[found].min() - 1) if found.any() else float(scores.max() + 1)
 
 
-def candidate_sigmoid(scores: np.ndarray, states: np.ndarray, most: int = 200_000) -> tuple[float, float]:
+def candidate_sigmoid(
+    scores: np.ndarray, states: np.ndarray, weight: np.ndarray | None = None, most: int = 200_000
+) -> tuple[float, float]:
     """Slope and offset of the sigmoid that best predicts candidates from scores: how much a unit of score means."""
     known = states >= 0
     z, y = scores[known].astype(np.float64), (states[known] > 0).astype(np.float64)
-    z, y = z[:: len(z) // most + 1], y[:: len(y) // most + 1]  # two parameters need no more
+    row = np.ones(len(states)) if weight is None else weight
+    w = np.broadcast_to(row[:, None], states.shape)[known]
+    z, y, w = (values[:: len(z) // most + 1] for values in (z, y, w))  # two parameters need no more
+    w = w / w.mean()
     if y.min() == y.max():
         return 1.0, 0.0
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         slope, offset = parameters
         u = slope * z + offset
-        error = expit(u) - y
-        value = -(y * log_expit(u) + (1 - y) * log_expit(-u)).mean()
+        error = w * (expit(u) - y)
+        value = -(w * (y * log_expit(u) + (1 - y) * log_expit(-u))).mean()
         return float(value), np.array([(error * z).mean(), error.mean()])
 
     slope, offset = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x

@@ -40,6 +40,8 @@ class TableData:
     objective : {"candidates", "oracle"}
     criterion : str
         A name of :data:`propml.neural.criteria.CRITERIA`.
+    seed : int
+        Of the folds.
     """
 
     X: Any
@@ -48,6 +50,7 @@ class TableData:
     folds: list[Fold] = field(repr=False)
     objective: str = "candidates"
     criterion: str = "average_precision"
+    seed: int = 0
 
     @classmethod
     def of(
@@ -84,7 +87,7 @@ class TableData:
         answers = target.to_matrix()
         if objective == "oracle":
             answers = _true_labels(truth, target)
-        return cls(features, target, answers, make_folds(len(target), cv, seed), objective, criterion)
+        return cls(features, target, answers, make_folds(len(target), cv, seed), objective, criterion, seed)
 
     @property
     def n_rows(self) -> int:
@@ -112,6 +115,7 @@ class TableData:
             "objective": self.objective,
             "criterion": self.criterion,
             "folds": len(self.folds),
+            "seed": self.seed,
             "data": f"{self.n_rows} × {self.X.shape[1]}, {self.answers.shape[1]} labels, {digest.hexdigest()[:16]}",
         }
 

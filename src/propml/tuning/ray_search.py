@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from propml.benchmark.ray_executor import connect
 from propml.extras import require
+from propml.this_machine import runs_on_gpu
 from propml.tuning.brackets import ETA, levels
 from propml.tuning.reasons import reason
 from propml.tuning.storage import heartbeat
@@ -88,10 +89,7 @@ def search_on_ray(
 
 
 def _gpus(task: Task) -> float:
-    import torch
-
-    device = getattr(task, "device", "cpu")
-    return 1.0 if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()) else 0.0
+    return 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
 
 
 def _slots(ray: Any) -> int:

@@ -7,12 +7,13 @@ import io
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
+from propml.spreadsheet import neutralised
 from propml.tuning.spaces import Choice, Space, stored
 from propml.tuning.trials import counted
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SearchResult", "TrialRecord", "read_best"]
 
 BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
+EXPECTED = "give the best.toml that `propml tune` wrote"
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,14 @@ class SearchResult:
         searched.
         """
         from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import MinMaxScaler
 
         from propml.methods.registry import method_class
+        from propml.range_scaler import RangeScaler
 
         if self.method == "vision":
             raise ValueError("images were searched; train with propml.vision.recipe.Recipe(**result.params)")
         model = method_class(self.method)(**{**self.params, **further})
-        return model if self.method == "propml" else make_pipeline(MinMaxScaler((-1, 1)), model)
+        return model if self.method == "propml" else make_pipeline(RangeScaler(), model)
 
     def to_toml(self, experiment: Mapping[str, Any] | None = None) -> str:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
@@ -139,8 +141,9 @@ class SearchResult:
         table.writerow(["trial", "state", "value", "epochs", "seconds", *names, "why"])
         for each in self.trials:
             told = [json.dumps(v) if isinstance(v := each.params.get(n, ""), tuple) else v for n in names]
+            told = [neutralised(v) if isinstance(v, str) else v for v in (*told, each.why)]
             value = "" if math.isnan(each.value) else f"{each.value:.6f}"
-            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *told, each.why])
+            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *told])
         return text.getvalue()
 
     def write(self, folder: str | Path, experiment: Mapping[str, Any] | None = None, command: str = "") -> Path:
@@ -203,15 +206,20 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there; give the best.toml that `propml tune` wrote") from None
-    methods: Sequence[Any] = list(found.get("methods", {}).values())
+        raise FileNotFoundError(f"{path} is not there; {EXPECTED}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML ({error}); {EXPECTED}") from error
+    methods = found.get("methods", {})
     if "recipe" in found:
-        methods = [{"method": "vision", "params": found["recipe"]}]
-    if len(methods) != 1 or "method" not in methods[0]:
-        raise ValueError(f"{path} holds {len(methods)} methods; one was expected, as `propml tune` writes it")
-    return methods[0]["method"], {
-        name: tuple(value) if isinstance(value, list) else value for name, value in methods[0].get("params", {}).items()
-    }
+        methods = {"recipe": {"method": "vision", "params": found["recipe"]}}
+    if not isinstance(methods, dict) or len(methods) != 1:
+        count = len(methods) if isinstance(methods, dict) else "no table of"
+        raise ValueError(f"{path} holds {count} methods, and one was expected; {EXPECTED}")
+    ((title, entry),) = methods.items()
+    method, params = (entry.get("method"), entry.get("params", {})) if isinstance(entry, dict) else (None, None)
+    if not isinstance(method, str) or not isinstance(params, dict):
+        raise ValueError(f"{path}: {title!r} is no table with the name of a method and its params; {EXPECTED}")
+    return method, {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
 
 
 def _toml(value: Any) -> str:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
+from propml.methods.propml_arguments import recipe_of
 from propml.neural.criteria import get_criterion
 from propml.neural.fitting import fit_scaler
 from propml.neural.fleet import judge
@@ -27,6 +28,7 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import padded
+from propml.this_machine import choose_device
 from propml.tuning.member_rates import MemberRatesTrainer
 from propml.tuning.objective import TableData
 from propml.tuning.reasons import reason
@@ -51,8 +53,7 @@ class Networks:
 
     def __init__(self, data: TableData, device: str = "auto") -> None:
         self.data = data
-        place = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(place if device == "auto" else device)
+        self.device = choose_device(device)
         states = data.candidates.to_matrix()
         self.criterion = get_criterion(data.criterion)
         scaler = fit_scaler(data.X, states, data.folds, self.criterion)
@@ -63,16 +64,7 @@ class Networks:
     def recipe(self, configuration: Configuration, epochs: int) -> Recipe:
         """The network that arguments of :class:`~propml.methods.propml.ProPMLClassifier` describe."""
         arguments = {name: value for name, value in configuration.items() if name not in PER_MEMBER}
-        model = ProPMLClassifier(**arguments)
-        hidden = (256, 256) if model.hidden == "auto" else tuple(int(width) for width in model.hidden)
-        return Recipe(
-            hidden,
-            dropout=model.dropout,
-            input_dropout=model.input_dropout,
-            epochs=epochs,
-            batch_size=model._n_batch(self.data.n_rows),
-            ema=model.ema,
-        )
+        return recipe_of(ProPMLClassifier(**arguments), self.data.n_rows, epochs=epochs)
 
     def fitting(self, recipe: Recipe) -> int:
         """How many trials, with all their folds, memory has room for."""

@@ -16,7 +16,7 @@ from propml.tuning.reasons import reason
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import PER_MEMBER
 from propml.tuning.spaces import kinds
-from propml.tuning.storage import heartbeat, open_study, reclaim
+from propml.tuning.storage import heartbeat, open_study, reclaim, replace_unusable
 from propml.tuning.tasks import NetworkTask, Task, make_task
 from propml.tuning.trials import Asked, Desk, counted
 
@@ -156,6 +156,7 @@ def run_search(
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     limits = Limits(trials, math.inf if timeout is None else time.monotonic() + timeout)
     home = None if folder is None else Path(folder)
+    replace_unusable(storage, name, _facts(task))
     study = study_of(task, storage, name, seed)
     reclaim(study)
     done = len(finished(study))
@@ -182,7 +183,12 @@ def run_search(
 def study_of(task: Task, storage: str | Path | None, name: str, seed: int) -> optuna.Study:
     """The study of a task; trials that do not train together are pruned by Optuna's Hyperband."""
     single = None if isinstance(task, NetworkTask) or task.epochs == 1 else task.epochs
-    return open_study(storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=single)
+    return open_study(storage, name, _facts(task), seed=seed, epochs=single)
+
+
+def _facts(task: Task) -> dict[str, Any]:
+    """What a study and a task must agree on."""
+    return {**task.facts(), **kinds(task.space)}
 
 
 def finished(study: optuna.Study) -> list[Any]:

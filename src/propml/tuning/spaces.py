@@ -259,20 +259,23 @@ def parse_dimension(text: str) -> tuple[str, Any]:
     log = scale == "log" and bool(colon)
     low, dots, high = (rest if log else value).partition("..")
     if dots:
-        ends = (_value(low), _value(high))
+        ends = (_value(name, low), _value(name, high))
         if not all(map(_real, ends)):
             raise ValueError(f"{text!r} has no two numbers around ..; write NAME=LOW..HIGH")
         return name, Number(ends[0], ends[1], log=True) if log else ends
     if "|" in value:
-        return name, [_value(part) for part in value.split("|")]
-    return name, _value(value)
+        return name, [_value(name, part) for part in value.split("|")]
+    return name, _value(name, value)
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
+    text = text.strip()
     try:
         return _frozen(json.loads(text))
     except ValueError:
-        return text.strip()
+        if text[:1] in ("[", "{", '"'):
+            raise ValueError(f"{name} is {text!r}; write a list such as [256,256], a number or a word") from None
+        return text
 
 
 def _frozen(value: Any) -> Any:

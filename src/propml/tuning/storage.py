@@ -26,7 +26,7 @@ from propml.extras import require
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["beat", "heartbeat", "open_study", "owner", "quiet", "reclaim", "storage_url"]
+__all__ = ["beat", "heartbeat", "open_study", "owner", "quiet", "reclaim", "replace_unusable", "storage_url"]
 
 # A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to
 # be waited for: whether a process of this machine lives is known at once.
@@ -177,13 +177,43 @@ def _agree(study: optuna.Study, facts: Mapping[str, Any]) -> None:
     if known is None:
         study.set_user_attr("propml", dict(facts))
         return
-    for key in {**facts, **known}:
-        if known.get(key) != facts.get(key):
-            raise ValueError(
-                f"the study {study.study_name!r} was made with another {key}: {known.get(key)!r}, "
-                f"now {facts.get(key)!r}; "
-                f"give the search another name or another storage"
-            )
+    for key in _differing(known, facts):
+        raise ValueError(
+            f"the study {study.study_name!r} was made with another {key}: {known.get(key)!r}, now {facts.get(key)!r}; "
+            f"give the search another name or another storage"
+        )
+
+
+def _differing(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """What a study and a search disagree on; a study that does not tell the seed of its folds is not asked for it."""
+    asked = [key for key in {**facts, **known} if key in known or key != "seed"]
+    return [key for key in asked if known.get(key) != facts.get(key)]
+
+
+def replace_unusable(storage: str | Path | None, name: str, facts: Mapping[str, Any]) -> None:
+    """Put a new study in the place of one with other facts in which no trial can be used."""
+    if storage is None:
+        return
+    optuna = require("optuna", "tune")
+    with quiet():
+        try:
+            kept = optuna.load_study(study_name=name, storage=_opened(storage_url(storage)))
+        except KeyError:
+            return
+    known = kept.user_attrs.get("propml")
+    if known is None or not _differing(known, facts):
+        return
+    reclaim(kept)
+    trials, state = kept.get_trials(deepcopy=False), optuna.trial.TrialState
+    stopped = [trial for trial in trials if trial.state in (state.FAIL, state.WAITING)]
+    begun = any(trial.intermediate_values and "why" not in trial.user_attrs for trial in stopped)
+    if not trials or len(stopped) < len(trials) or begun:
+        return
+    with quiet():
+        optuna.delete_study(study_name=name, storage=kept._storage)
+        fresh = optuna.create_study(study_name=name, storage=kept._storage, direction="maximize")
+    # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
+    fresh.add_trials([optuna.trial.create_trial(state=state.FAIL, user_attrs={"lost": "replaced"}) for _ in trials])
 
 
 def owner() -> dict[str, Any]:

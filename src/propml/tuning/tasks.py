@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from propml.benchmark.experiment_file import GIVEN
-from propml.corruption.svm import scale_to_unit_range
+from propml.durable import replacing
 from propml.methods.propml import ProPMLClassifier
+from propml.methods.propml_arguments import epochs_of
 from propml.methods.registry import METHODS, method_class
+from propml.range_scaler import RangeScaler
 from propml.tuning.objective import TableData
 from propml.tuning.spaces import Space, altered, space_of
 
@@ -87,8 +88,7 @@ class MethodTask:
     @cached_property
     def _features(self) -> np.ndarray:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
-        X = self.data.X
-        return scale_to_unit_range(X.toarray() if sp.issparse(X) else X)
+        return RangeScaler().fit_transform(self.data.X)
 
     def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
         values = []
@@ -117,7 +117,7 @@ class NetworkTask(MethodTask):
                 raise ValueError(f"{name} is the search's own argument and no dimension of the space; give it there")
         if epochs is not None and epochs < 1:
             raise ValueError(f"epochs is {epochs}; give a whole number of at least 1")
-        self.epochs = epochs or ProPMLClassifier()._n_epochs(data.n_rows)
+        self.epochs = epochs or epochs_of(ProPMLClassifier(), data.n_rows)
         self.device = device
         self.fixed = {"epochs": self.epochs}
         if data.criterion != "average_precision":
@@ -147,8 +147,8 @@ class NetworkTask(MethodTask):
             if rung.why:
                 raise ValueError(rung.why[0])
             if kept is not None:
-                rung.save(kept.with_suffix(".writing"))
-                kept.with_suffix(".writing").replace(kept)
+                with replacing(kept) as beside:
+                    rung.save(beside)
             report(epoch, value)
         return {"best_epoch": int(rung.best_epochs()[0])}
 

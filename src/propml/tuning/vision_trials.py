@@ -19,7 +19,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.tuning.reasons import reason
 from propml.tuning.search import Pruned
 from propml.tuning.spaces import VISION, altered
@@ -36,7 +36,6 @@ LOOK = 0.2
 # What the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
 LARGE = ("last.safetensors", "best.safetensors")
-TITLES = {"propml": "ProPML", "bce": "BCE", "asl": "ASL", "propall": "ProPaLL", "power": "Power mean"}
 
 
 def train_images(*args: Any, **kwargs: Any) -> Any:
@@ -87,7 +86,7 @@ class VisionTask:
         self.space = altered(VISION, {"loss": recipe.loss, **(changes or {})}, known, "the vision recipe")
         self.source, self.recipe, self.validation = source, recipe, validation
         self.device, self.cache, self.train = device, cache, train
-        self.title = TITLES.get(recipe.loss, recipe.loss)
+        self.title = _loss_title(recipe.loss)
         self.epochs = recipe.epochs
         default = type(recipe)()
         self.fixed = {n: v for n, v in asdict(recipe).items() if v != getattr(default, n) and v is not None}
@@ -148,6 +147,13 @@ class VisionTask:
             (int(row["epoch"]), max(float(row[name]) for name in columns if row.get(name)))
             for row in csv.DictReader(text.splitlines())
         ]
+
+
+def _loss_title(loss: str) -> str:
+    """The name of the method that is this loss and nothing else, such as "ProPML" for "propml"."""
+    from propml.vision.recipe import METHODS
+
+    return next(name for name, changes in METHODS.items() if changes == {"loss": loss})
 
 
 def _train_one(

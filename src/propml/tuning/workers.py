@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from propml.this_machine import usable_cores
 from propml.tuning.storage import reclaim
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def work_in_processes(
     def start() -> None:
         nonlocal number
         left = limits.until - time.monotonic()
-        threads = max(1, (os.cpu_count() or 1) // workers)
+        threads = max(1, usable_cores() // workers)
         process = context.Process(
             target=_work,
             args=(task, limits.trials, left, storage, study.study_name, folder, seed + 1 + number, threads),

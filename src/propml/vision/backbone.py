@@ -7,6 +7,7 @@ must be in it, with the right shape, and nothing that is in it may be left over 
 from __future__ import annotations
 
 import inspect
+import math
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,10 @@ class ImageNetwork(nn.Module):
         """The last feature map, ``(B, channels, h, w)``, whatever layout the backbone has."""
         backbone: Any = self.backbone
         found = backbone.forward_features(images)
-        if found.ndim == 3:  # the tokens of a transformer, some of which stand for no place
-            places = found[:, getattr(backbone, "num_prefix_tokens", 0) :]
-            side = round(places.shape[1] ** 0.5)
-            return places.transpose(1, 2).reshape(len(found), -1, side, places.shape[1] // side)
+        if found.ndim == 3:  # the tokens of a transformer; the first ones, which not all count, stand for no place
+            places = found.shape[1] - getattr(backbone, "num_prefix_tokens", 0)
+            side = math.isqrt(places)
+            return found[:, -(side**2) :].transpose(1, 2).reshape(len(found), -1, side, side)
         return found.permute(0, 3, 1, 2) if getattr(backbone, "output_fmt", "NCHW") == "NHWC" else found
 
 
@@ -83,12 +84,13 @@ class SmallCNN(nn.Module):
 
 
 def make_network(recipe: Recipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
-    """The network that a recipe asks for.
+    """The network that a recipe asks for, on the CPU.
 
     Parameters
     ----------
     load_weights : bool
-        False where the weights of the whole network are loaded afterwards, from a checkpoint.
+        False where the weights of the whole network are loaded afterwards, from a checkpoint. Otherwise two black
+        images are tried, of every size that the recipe shows it, and an error names a size that it does not take.
     """
     backbone = _backbone(recipe.backbone, recipe.size, recipe.weights if load_weights else None)
     head: nn.Module
@@ -100,7 +102,11 @@ def make_network(recipe: Recipe, n_labels: int, *, load_weights: bool = True) ->
         head = nn.Linear(getattr(backbone, "head_hidden_size", backbone.num_features), n_labels)
         nn.init.normal_(head.weight, std=0.01)
         nn.init.zeros_(head.bias)
-    return ImageNetwork(backbone, head)
+    network = ImageNetwork(backbone, head)
+    if load_weights:
+        for side in sorted({recipe.size, recipe.crop_size or recipe.size}):
+            _try_images(network, recipe, side)
+    return network
 
 
 def normalisation(backbone: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -115,6 +121,24 @@ def normalisation(backbone: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(config.mean), tuple(config.std)
 
 
+@torch.no_grad()
+def _try_images(network: ImageNetwork, recipe: Recipe, side: int) -> None:
+    network.eval()  # batch norms must not learn from black images
+    try:
+        network(torch.zeros(2, 3, side, side))
+    except Exception as error:  # whatever a backbone makes of a size that it is not made for
+        raise _misfit(recipe.backbone, side, error) from error
+    network.train()
+
+
+def _misfit(backbone: str, side: int, error: Exception) -> ValueError:
+    why = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    return ValueError(
+        f"{backbone} cannot take images of {side} × {side} pixels ({why}); "
+        f"give another --size, --crop-size or --backbone"
+    )
+
+
 def _backbone(name: str, size: int, weights: str | None) -> Any:
     if name == SMALL_CNN:
         made: Any = SmallCNN()
@@ -123,6 +147,8 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
         options: dict[str, Any] = {"img_size": size} if _config(name).fixed_input_size else {}
         try:
             made = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
+        except AssertionError as error:  # a size that its patches or windows do not divide
+            raise _misfit(name, size, error) from error
         except (OSError, RuntimeError, ImportError) as error:
             if weights != "pretrained":
                 raise
@@ -152,7 +178,13 @@ def load_backbone(backbone: nn.Module, path: Path) -> None:
     state = _read_weights(path)
     translate = getattr(inspect.getmodule(type(backbone)), "checkpoint_filter_fn", None)
     if translate is not None:
-        state = translate(state, backbone)
+        try:
+            state = translate(state, backbone)
+        except Exception as error:  # whatever it misses in the tensors of another model
+            raise ValueError(
+                f"{path} does not fit the backbone: timm cannot translate its names ({error!r}); "
+                f"give the file of the same model"
+            ) from error
     own = backbone.state_dict()
     missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
     other = [name for name in own if name in state and state[name].shape != own[name].shape]
@@ -179,5 +211,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # whatever a damaged file makes of its reader
         raise ValueError(f"{path} cannot be read as weights ({error}); is it whole?") from error
     for key in ("state_dict", "model"):  # training scripts wrap what they save
-        state = state[key] if isinstance(state.get(key), dict) else state
+        state = state[key] if isinstance(state, dict) and isinstance(state.get(key), dict) else state
+    by_name = isinstance(state, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items())
+    if not by_name:
+        raise ValueError(f"{path} does not hold tensors by name; give what torch.save made of a model's state_dict()")
     return {name.removeprefix("module."): value for name, value in state.items()}

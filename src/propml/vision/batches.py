@@ -6,7 +6,6 @@ with exactly the batches it would have had.
 
 from __future__ import annotations
 
-import math
 import queue
 import threading
 from collections.abc import Iterator
@@ -37,8 +36,9 @@ class Batches:
         Which process this is, of how many.
     shuffle : bool
         With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
-        filled up with its first images where it cannot be shared out evenly. With ``False`` (evaluation) every image
-        comes once, in order, and a process may get fewer steps than another.
+        filled up with its first images where it cannot be shared out evenly. A last step in which a process would see a
+        single image, of which a batch norm can learn nothing, is left out, unless all steps are so. With ``False``
+        (evaluation) every image comes once, in order, and a process may get fewer steps than another.
     device : str or device
     rows : ndarray of int, optional
         Use only these rows of ``images`` and ``targets``, for instance all but those held out.
@@ -53,9 +53,9 @@ class Batches:
 
     Examples
     --------
-    >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 2, seed=0)
+    >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 3, seed=0)
     >>> len(batches), [tuple(images.shape) for images, _, _ in batches.epoch(0)]
-    (3, [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)])
+    (2, [(3, 3, 8, 8), (2, 3, 8, 8)])
     """
 
     def __init__(
@@ -94,8 +94,9 @@ class Batches:
 
     def __len__(self) -> int:
         """The number of steps of an epoch."""
-        together = self.batch_size * self.world
-        return len(self.rows) // together if self.drop_last else math.ceil(len(self.rows) / together)
+        full, rest = divmod(len(self.rows), self.batch_size * self.world)
+        alone = self.shuffle and full > 0 and self.batch_size > 1 and rest <= self.world
+        return full if self.drop_last or alone or not rest else full + 1
 
     def index(self, epoch: int, step: int) -> np.ndarray:
         """The rows of ``images`` that this process sees in a step, ``(n,)``."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from propml.metrics import VISION_METRICS, evaluate
+from propml.metrics import f1_scores, mean_average_precision, predict_threshold, predict_top_k
 from propml.neural.criteria import average_precision_loss
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
@@ -60,14 +60,17 @@ def judge_by_truth(truth: Any, logits: Tensor) -> dict[str, float]:
     >>> round(judge_by_truth([[1, 0, 0, 0], [0, 1, 0, 0]], torch.eye(4)[:2] - 0.5)["mAP"], 2)
     1.0
     """
-    found = evaluate(np.asarray(truth), logits.numpy(), threshold=0.0)  # a logit of 0 is a probability of 0.5
-    return {name: found[name] for name in VISION_METRICS}
+    truth, scores = np.asarray(truth), logits.numpy()
+    above = f1_scores(truth, predict_threshold(scores, 0.0))  # a logit of 0 is a probability of 0.5
+    top = f1_scores(truth, predict_top_k(scores, min(3, scores.shape[1])))
+    by_class = mean_average_precision(truth, scores)
+    return {"mAP": by_class.value, "CF1": above.CF1, "OF1": above.OF1, "CF1@3": top.CF1, "OF1@3": top.OF1}
 
 
 def judge_by_candidates(candidates: Tensor, logits: Tensor) -> dict[str, float]:
-    """Both means of :func:`candidate_precisions`; fractions, 0 where nothing can be ranked."""
+    """Both means of :func:`candidate_precisions`; fractions. One that has nothing to rank is left out."""
     found = {name: candidate_precisions(candidates, logits, name) for name in ("mAP", "average_precision")}
-    return {name: float(own.mean()) if len(own) else 0.0 for name, own in found.items()}
+    return {name: float(own.mean()) for name, own in found.items() if len(own)}
 
 
 def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> Tensor:
@@ -97,12 +100,20 @@ def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> 
     """
     if criterion == "mAP":
         candidates, logits = candidates.T, logits.T
-    ranked = (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
+    ranked = _rankable(candidates)
     return 1 - average_precision_loss(logits[ranked], candidates[ranked])
 
 
+def _rankable(candidates: Tensor) -> Tensor:
+    """The rows that have both a candidate and an excluded entry."""
+    return (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
+
+
 class Judge:
-    """Evaluates raw and averaged weights, and says which are better by the recipe's rule."""
+    """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
+
+    It refuses images by which nothing can be judged, so that nobody learns of it after the training.
+    """
 
     def __init__(
         self, data: TrainingData, recipe: Recipe, augment: Augment, precision: Precision, here: Process
@@ -115,6 +126,22 @@ class Judge:
         self.truth = None if data.validation is None else data.validation[1]
         if recipe.select == "oracle" and self.truth is None:
             raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+        if self.truth is not None and not self.truth.any():
+            raise ValueError(
+                f"none of the {len(self.truth)} validation images has a true label, so that mAP is undefined; "
+                f"give others, or leave them out (--validation none)"
+            )
+        if recipe.select == "candidates":
+            self._check_held_out(len(data.images))
+
+    def _check_held_out(self, n_images: int) -> None:
+        by_class, n = self.recipe.criterion == "mAP", len(self.candidates)
+        if not _rankable(self.candidates.T if by_class else self.candidates).any():
+            are, ranked = "is" if n == 1 else "are", "class" if by_class else "image"
+            raise ValueError(
+                f"{n} of {n_images} images {are} held out, and no {ranked} can be ranked there, as none has both a "
+                f"candidate and an excluded entry; raise --hold-out, or use --select last with a --lam"
+            )
 
     def look(self, state: TrainingState) -> dict[str, float]:
         """Columns such as ``"mAP raw"`` (true labels of validation images) and ``"held-out mAP ema"``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from propml.durable import replacing
 from propml.extras import require
 from propml.vision.checkpoint import TrainedNetwork
 
@@ -62,11 +62,9 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
     path = Path(path)
     if path.suffix != ".onnx":
         raise ValueError(f"{path} ends in {path.suffix!r}; choose a name in .onnx")
-    path.parent.mkdir(parents=True, exist_ok=True)
     size = trained.recipe.size
     whole = _FromPixels(trained).cpu().eval()
-    beside = path.with_name(f".{path.name}.writing")
-    try:
+    with replacing(path) as beside:
         _write(whole, beside, size)
         model = onnx.load(beside)
         onnx.helper.set_model_props(model, {"labels": json.dumps(list(trained.label_names), ensure_ascii=False)})
@@ -77,9 +75,6 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
                 f"the ONNX file differs from the network by {difference:.2g} in a probability, more than "
                 f"{tolerance:g}; it was not written"
             )
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
     return ExportedNetwork(path, difference)
 
 

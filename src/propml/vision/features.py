@@ -6,12 +6,12 @@ features (of which network and layer is not published; the pooled features befor
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from propml.durable import replacing
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.image_cache import CachedImages
@@ -23,10 +23,16 @@ __all__ = ["backbone_alone", "pooled_features", "write_features"]
 
 
 def backbone_alone(backbone: str, weights: str | None, size: int) -> TrainedNetwork:
-    """A backbone that was not trained on candidates here: with downloaded weights, those of a file, or random ones."""
+    """A backbone that was not trained on candidates here: with downloaded weights, those of a file, or random ones.
+
+    Random weights are the same in every call, so that features of two parts of a dataset can be compared.
+    """
     recipe = Recipe(backbone=backbone, weights=weights, size=size)
     mean, std = normalisation(backbone)
-    return TrainedNetwork(make_network(recipe, 1).eval(), ("",), recipe, mean, std, {})
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)  # torch.manual_seed would reach the GPUs' generators too
+        network = make_network(recipe, 1)
+    return TrainedNetwork(network.eval(), ("",), recipe, mean, std, {})
 
 
 def pooled_features(
@@ -85,14 +91,5 @@ def write_features(path: str | Path, features: np.ndarray, source: ImageSource, 
         arrays["candidates"] = own.candidates.to_matrix(np.int8)
     elif own.truth is not None:
         arrays["candidates"] = own.truth.astype(np.int8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.writing.npz")
-    try:
-        with beside.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]

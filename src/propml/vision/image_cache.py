@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,14 +21,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from propml.extras import require
 from propml.progress import progress_bar
+from propml.this_machine import usable_cores
+from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
-__all__ = ["CachedImages", "build_cache", "decode_image", "decode_images"]
+__all__ = ["CachedImages", "build_cache", "decode_images"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
-FORMAT = 1
+FORMAT = 2
 BLOCK = 256  # images between two lines of the journal
 
 OnError = Literal["skip", "error"]
@@ -96,7 +98,7 @@ def build_cache(
         raise ValueError(f'on_error is {on_error!r}; choose "skip" or "error"')
     if not len(source):
         raise ValueError(f"{source.name} has no images")
-    workers = workers or _cores()
+    workers = workers or usable_cores()
     if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
         return CachedImages(source.items, np.arange(len(source)))
     if folder is None:
@@ -105,7 +107,7 @@ def build_cache(
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with _locked(place.with_name(f".{place.name}.lock")):
-        if not (place / "index.json").is_file():
+        if not (place / "index.json").is_file() or _can_be_read_now(place, source, size, workers):
             _make(source, size, place, on_error, workers, show)
     return _opened(place, source, size, on_error)
 
@@ -116,40 +118,9 @@ def decode_images(
     """Decode into memory, see :func:`build_cache`; there may be nothing left of the images."""
     images = np.empty((len(source), size, size, 3), dtype=np.uint8)
     starts = range(0, len(source), BLOCK)
-    done = dict(_decode(source, images, starts, on_error, workers or _cores(), show))
+    done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), show))
     kept, skipped = _kept(source, done)
     return CachedImages(images[kept] if skipped else images, kept, skipped)
-
-
-def decode_image(path: str | Path, size: int) -> np.ndarray:
-    """One image file as uint8 ``(size, size, 3)``: upright, RGB, on white where transparent, resized bilinearly."""
-    Image, ImageOps = require("PIL.Image", "vision"), require("PIL.ImageOps", "vision")
-    with Image.open(path) as opened:
-        # A JPEG that is much too large is decoded at a fraction of its size; twice the side leaves the rest to us.
-        opened.draft("RGB", (2 * size, 2 * size))
-        return _resized(_rgb(ImageOps.exif_transpose(opened)), size)
-
-
-def _rgb(image: Any) -> Any:
-    Image = require("PIL.Image", "vision")
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
-    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    return image.convert("RGB")
-
-
-def _resized(image: Any, size: int) -> np.ndarray:
-    if image.size != (size, size):
-        image = image.resize((size, size), require("PIL.Image", "vision").Resampling.BILINEAR)
-    return np.asarray(image)
-
-
-def _pixels(item: Any, size: int) -> np.ndarray:
-    if isinstance(item, np.ndarray):
-        return _resized(require("PIL.Image", "vision").fromarray(item), size)
-    return decode_image(item, size)
 
 
 def _decode(
@@ -161,7 +132,7 @@ def _decode(
 
     def one(row: int) -> tuple[int, str] | None:
         try:
-            images[row] = _pixels(source.items[row], size)
+            images[row] = pixels_of(source.items[row], size)
         except MemoryError:
             raise
         except Exception as error:  # a damaged file can break its decoder in any way
@@ -174,7 +145,9 @@ def _decode(
         progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=show) as bar,
     ):
         for rows in blocks:
-            failed = dict(found for found in pool.map(one, rows) if found is not None)
+            with warnings.catch_warnings():  # here, as the filters are those of all threads
+                warnings.filterwarnings("ignore", module="PIL")
+                failed = dict(found for found in pool.map(one, rows) if found is not None)
             if failed and on_error == "error":
                 row, why = next(iter(failed.items()))
                 raise _unreadable(_name(source, row), why)
@@ -186,6 +159,16 @@ def _make(source: ImageSource, size: int, place: Path, on_error: OnError, worker
     """Decode into a folder beside the place, from where an earlier run stopped, and move it there when it is whole."""
     partial = place.with_name(f"{place.name}.partial")
     partial.mkdir(exist_ok=True)
+    try:
+        _fill(partial, source, size, on_error, workers, show)
+    except ValueError:
+        shutil.rmtree(partial, ignore_errors=True)  # once that image is repaired, the cache has another name
+        raise
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(partial, place)
+
+
+def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, show: bool) -> None:
     journal = partial / "journal.jsonl"
     decoded = partial / "decoded.npy"
     done = _read_journal(journal) if decoded.is_file() else {}
@@ -199,8 +182,9 @@ def _make(source: ImageSource, size: int, place: Path, on_error: OnError, worker
     with journal.open("a" if done else "w", encoding="utf-8") as log:
         for start, failed in _decode(source, images, missing, on_error, workers, show):
             images.flush()  # the pixels are on the disk before the journal says so
-            log.write(json.dumps({"start": start, "failed": failed}) + "\n")
-            log.flush()
+            if not any(map(_may_pass, failed.values())):
+                log.write(json.dumps({"start": start, "failed": failed}) + "\n")
+                log.flush()
             done[start] = failed
     kept, skipped = _kept(source, done)
     if skipped:
@@ -217,8 +201,6 @@ def _make(source: ImageSource, size: int, place: Path, on_error: OnError, worker
         file.flush()
         os.fsync(file.fileno())
     journal.unlink()
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(partial, place)
 
 
 def _read_journal(journal: Path) -> dict[int, dict[int, str]]:
@@ -247,8 +229,25 @@ def _some(found: CachedImages, source: ImageSource) -> CachedImages:
     return found
 
 
+def _may_pass(why: str) -> bool:
+    """Whether the system failed and not the file: Python puts the number of such an error in front of its text."""
+    return why.startswith("[Errno ")
+
+
+def _can_be_read_now(place: Path, source: ImageSource, size: int, workers: int) -> bool:
+    """Whether an image is missing from a cache only because the system failed when it was made."""
+    index = _index(place)
+    skipped = np.setdiff1d(np.arange(len(source)), index["kept"])
+    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if _may_pass(why)]
+    return bool(again) and len(decode_images(source.take(again), size, workers=workers, show=False)) > 0
+
+
+def _index(place: Path) -> dict[str, Any]:
+    return json.loads((place / "index.json").read_text(encoding="utf-8"))
+
+
 def _opened(place: Path, source: ImageSource, size: int, on_error: OnError) -> CachedImages:
-    index = json.loads((place / "index.json").read_text(encoding="utf-8"))
+    index = _index(place)
     skipped = tuple((str(path), str(why)) for path, why in index["skipped"])
     if skipped and on_error == "error":
         raise _unreadable(*skipped[0])
@@ -272,9 +271,10 @@ def _key(source: ImageSource, size: int) -> str:
     for path in source.items:
         try:
             seen = os.stat(path)
-            digest.update(f"{os.path.abspath(path)}\0{seen.st_size}\0{seen.st_mtime_ns}\n".encode())
+            state = f"{seen.st_size}\0{seen.st_mtime_ns}"
         except OSError:
-            digest.update(f"{os.path.abspath(path)}\0missing\n".encode())
+            state = "missing"
+        digest.update(os.fsencode(os.path.abspath(path)) + f"\0{state}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -286,10 +286,6 @@ def _unreadable(name: str, why: str) -> ValueError:
     return ValueError(
         f'the image {name} cannot be read ({why}); repair it, or leave it out (on_error="skip", without --strict)'
     )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

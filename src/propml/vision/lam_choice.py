@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
 from propml.vision.recipe import Recipe

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from propml.benchmark.durable import write_whole
 from propml.corruption import independent_flips
+from propml.durable import write_whole
 from propml.targets import Candidates
 from propml.vision.sources import ImageSource
 
-__all__ = ["draw_candidates", "keep_candidates", "read_candidates"]
+__all__ = ["draw_candidates", "keep_candidates", "note_on_truth", "read_candidates"]
 
 
 def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
@@ -46,6 +46,27 @@ def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Cand
     if source.truth is None:
         raise ValueError(f"{source.name} has no true labels, so no noise can be added to them; leave out --noise")
     return independent_flips(source.truth, noise, random_state=seed, labels=source.label_names)
+
+
+def note_on_truth(source: ImageSource, noise: float | None) -> list[str]:
+    """A sentence where :func:`draw_candidates` takes the true labels as they are; otherwise none.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from propml.vision.sources import open_source
+    >>> clean = replace(open_source("digits-mosaic", "train", n_samples=5), candidates=None)
+    >>> note_on_truth(clean, None)
+    ['digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them']
+    >>> note_on_truth(clean, 0.4)
+    []
+    """
+    if noise is not None or source.candidates is not None or source.truth is None:
+        return []
+    return [
+        f"{source.name} ({source.split}) has no candidates: learning from the true labels; "
+        f"--noise makes candidates of them"
+    ]
 
 
 def keep_candidates(path: Path, candidates: Candidates, noise: float | None, seed: int) -> None:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from propml.durable import replacing
 from propml.extras import require
 
-__all__ = ["image_grid"]
+__all__ = ["check_picture", "image_grid"]
 
 RIGHT, WRONG, QUIET = "#1a7f37", "#cf222e", "#57606a"
 WIDTH = 40  # characters beneath an image
+# What matplotlib says of letters that its font lacks; they are drawn as boxes.
+MISSING_LETTERS = ("Glyph .* missing from", "Matplotlib currently does not support")
+
+
+def check_picture(path: str | Path) -> None:
+    """Refuse what :func:`image_grid` could not write, before there is anything to draw."""
+    kinds = require("matplotlib.backend_bases", "report").FigureCanvasBase.get_supported_filetypes()
+    if Path(path).suffix[1:].lower() not in kinds:
+        raise ValueError(f"{path} does not end in a kind of picture; choose a name in .png, .pdf or .svg")
 
 
 def image_grid(
@@ -46,7 +57,7 @@ def image_grid(
     top : int, optional
         Show so many labels instead, however probable.
     path : path, optional
-        Where to write the picture; the suffix tells the format.
+        Where to write the picture, whole or not at all; the suffix tells the format.
 
     Returns
     -------
@@ -60,6 +71,8 @@ def image_grid(
             raise ValueError(f"{what} have shape {np.shape(given)}, expected {n} images by {expected[1]} label names")
     if not n:
         raise ValueError("there are no images to draw")
+    if path is not None:
+        check_picture(path)
     Figure = require("matplotlib.figure", "report").Figure
     columns = min(columns, n)
     rows = -(-n // columns)
@@ -79,8 +92,15 @@ def image_grid(
             ax.annotate(text, (0, 0), (0, at), "axes fraction", "offset points", color=colour, fontsize=8, va="top")
             at -= 10.6 * (text.count("\n") + 1)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        _write(figure, Path(path))
     return figure, axes[:n]
+
+
+def _write(figure: Any, path: Path) -> None:
+    with replacing(path) as beside, warnings.catch_warnings():
+        for message in MISSING_LETTERS:
+            warnings.filterwarnings("ignore", message)
+        figure.savefig(beside, dpi=150, format=path.suffix[1:].lower())
 
 
 def _lines(

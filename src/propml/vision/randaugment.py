@@ -36,23 +36,24 @@ LEVELS = 10  # of which the first changes nothing and is not drawn
 class Operation(NamedTuple):
     """What is done, with which amount at the lowest and the highest level, and whether it has two directions.
 
-    ``apply`` takes images and amounts; of the operations that move pixels it takes amounts, height and width, and says
-    where each pixel comes from.
+    ``apply`` takes images and amounts; of the operations that only move pixels it takes amounts, height and width, and
+    says where each pixel comes from. ``cutout``, which needs a place as well, has none.
     """
 
-    apply: Callable[..., Tensor]
+    apply: Callable[..., Tensor] | None
     lowest: float = 0.0
     highest: float = 0.0
     signed: bool = False
     neutral: float = 0.0  # the amount that changes nothing, from which the two directions part
+    moves: bool = False
 
 
 OPERATIONS: dict[str, Operation] = {
-    "shear_x": Operation(do.shear_x, 0, 0.3, signed=True),
-    "shear_y": Operation(do.shear_y, 0, 0.3, signed=True),
-    "translate_x": Operation(do.translate_x, 0, 150 / 331, signed=True),
-    "translate_y": Operation(do.translate_y, 0, 150 / 331, signed=True),
-    "rotate": Operation(do.rotate, 0, 30),
+    "shear_x": Operation(do.shear_x, 0, 0.3, signed=True, moves=True),
+    "shear_y": Operation(do.shear_y, 0, 0.3, signed=True, moves=True),
+    "translate_x": Operation(do.translate_x, 0, 150 / 331, signed=True, moves=True),
+    "translate_y": Operation(do.translate_y, 0, 150 / 331, signed=True, moves=True),
+    "rotate": Operation(do.rotate, 0, 30, moves=True),
     "color": Operation(do.color, 0, 0.9, signed=True, neutral=1),
     "contrast": Operation(do.contrast, 0, 0.9, signed=True, neutral=1),
     "sharpness": Operation(do.sharpness, 0, 0.9, signed=True, neutral=1),
@@ -62,10 +63,11 @@ OPERATIONS: dict[str, Operation] = {
     "autocontrast": Operation(do.autocontrast),
     "equalize": Operation(do.equalize),
     "invert": Operation(do.invert),
-    "cutout": Operation(do.invert, 0, 20 / 224),  # needs a place too: see _applied
+    "cutout": Operation(None, 0, 20 / 224),
 }
-_NAMES = tuple(OPERATIONS)
-MOVES = _NAMES[: _NAMES.index("color")]
+# Those that move pixels first: they are done together.
+_NAMES = tuple(sorted(OPERATIONS, key=lambda name: not OPERATIONS[name].moves))
+MOVES = tuple(name for name, each in OPERATIONS.items() if each.moves)
 
 
 def rand_augment(images: Tensor, generator: torch.Generator, *, rounds: int = 2, probability: float = 0.5) -> Tensor:
@@ -124,15 +126,16 @@ def _sources(amount: Tensor, counts: list[int], height: int, width: int) -> Tens
     """Where pixels come from in the images that are moved, which are the first ones, as float64 ``(n, 2, 3)``."""
     sources, start = torch.zeros(len(amount), 2, 3, dtype=torch.float64), 0
     for name, count in zip(MOVES, counts, strict=False):
-        own = slice(start, start + count)
-        sources[own] = OPERATIONS[name].apply(amount[own], height, width)
+        own, apply = slice(start, start + count), OPERATIONS[name].apply
+        assert apply is not None
+        sources[own] = apply(amount[own], height, width)
         start += count
     return sources
 
 
 def _amounts(operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """What the drawn strengths mean to the drawn operations, as float64 ``(n,)``."""
-    known = OPERATIONS.values()
+    known = [OPERATIONS[name] for name in _NAMES]
     lowest = torch.tensor([each.lowest for each in known], dtype=torch.float64)[operation]
     highest = torch.tensor([each.highest for each in known], dtype=torch.float64)[operation]
     signed = torch.tensor([each.signed for each in known])[operation]
@@ -142,7 +145,8 @@ def _amounts(operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
 
 
 def _applied(name: str, images: Tensor, amount: Tensor, place: Tensor) -> Tensor:
-    if name == "cutout":
+    apply = OPERATIONS[name].apply
+    if apply is None:  # cutout
         grey = torch.full((3,), do.GREY, dtype=torch.uint8, device=images.device)
         return do.erase(images, place, amount * images.shape[3], grey)
-    return OPERATIONS[name].apply(images, amount)
+    return apply(images, amount)

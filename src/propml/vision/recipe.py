@@ -15,22 +15,13 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 
-__all__ = ["METHODS", "Recipe", "Stage", "read_recipe", "write_recipe"]
+__all__ = ["DEFAULT", "METHODS", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "loss": ("propml", "bce", "asl", "propall", "power", "unbiased"),
-    "head": ("linear", "query2label"),
-    "curriculum": ("none", "cdcr", "cdcr-difficulty"),
-    "optimiser": ("adam", "adamw"),
-    "select": ("candidates", "oracle", "last"),
-    "criterion": ("mAP", "average_precision"),
-    "augment": ("paper", "randaugment", "crop", "light", "none"),
-    "precision": ("auto", "float32", "bfloat16", "float16"),
-}
 COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
@@ -176,9 +167,8 @@ class Recipe:
     checkpoint_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if (given := getattr(self, name)) not in choices:
-                raise ValueError(f"{name} is {given!r}; choose one of {', '.join(choices)}")
+        for name, kind in KINDS.items():
+            _check_kind(name, getattr(self, name), kind)
         if self.compile not in COMPILE:
             raise ValueError(f"compile is {self.compile!r}; choose one of {', '.join(map(str, COMPILE))}")
         for name in ("size", "epochs", "batch_size", "eval_every", "look_every", "head_width"):
@@ -187,12 +177,13 @@ class Recipe:
         if self.crop_size is not None and (self.augment != "crop" or self.crop_size < 1):
             raise ValueError(f'crop_size is {self.crop_size}; give at least 1, and augment="crop" with it')
         shares = {"noise": self.noise or 0.0, "hold_out": self.hold_out, "flip_rate": self.flip_rate or 0.0}
-        for name, share in (shares | {"ema_decay": self.ema_decay}).items():
+        for name, share in (shares | {"ema_decay": self.ema_decay, "clip": self.clip}).items():
             if not 0 <= share < 1:
                 raise ValueError(f"{name} is {share}; it is a share of at least 0 and below 1")
-        for name in ("lr", "weight_decay", *(() if self.lam == "auto" else ("lam",))):
-            if not isinstance(value := getattr(self, name), float | int) or not 0 <= value < math.inf:
-                raise ValueError(f"{name} is {value!r}; give a finite number of at least 0")
+        amounts = ("lr", "weight_decay", "order", "gamma_positive", "gamma_negative")
+        for name in (*amounts, *(() if self.lam == "auto" else ("lam",))):
+            if not 0 <= (value := getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {value}; give a finite number of at least 0")
         if self.hold_out == 0 and (self.select == "candidates" or self.chooses_lam):
             what = "λ is" if self.chooses_lam else "epoch and weights are"
             raise ValueError(
@@ -221,6 +212,31 @@ class Recipe:
         names = [field.name for field in fields(self) if field.name not in WATCHING]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
+
+KINDS = get_type_hints(Recipe)
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def _check_kind(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value that is not what the annotation of its setting says."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
+        return
+    parts = get_args(kind) or (kind,)
+    if not any(_is_of(value, part) for part in parts):
+        told = [WORDS[part] if part in WORDS else get_args(part)[0] for part in parts if part is not NoneType]
+        raise ValueError(f"{name} is {value!r}; give {' or '.join(told)}")
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """A whole number is a number too; true and false are none, though Python counts with them."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    return isinstance(value, float | int if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+
+
+DEFAULT = Recipe()
 
 # The methods of the paper's vision tables, as what they change of the recipe.
 METHODS: dict[str, dict[str, Any]] = {
@@ -251,4 +267,4 @@ def recipe_from(settings: dict[str, Any], where: Any) -> Recipe:
     known = {field.name for field in fields(Recipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")
-    return replace(Recipe(), **settings)
+    return replace(DEFAULT, **settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +12,11 @@ import numpy as np
 
 from propml.datasets.catalogue import find, lookup, names
 from propml.datasets.coco import read_coco
+from propml.datasets.columns import Columns, read_csv
 from propml.datasets.dataset import ImageDataset
 from propml.datasets.mosaic import digits_mosaic_images
 from propml.datasets.voc import read_voc
+from propml.spreadsheet import original
 from propml.targets import Candidates
 
 __all__ = ["ImageSource", "open_source", "read_own_images"]
@@ -22,6 +24,8 @@ __all__ = ["ImageSource", "open_source", "read_own_images"]
 # "train" and "test" mean the two parts that the paper uses; what the datasets call theirs works too.
 _VOC_SPLITS = {"train": "trainval"}
 _COCO_SPLITS = {"test": "val"}
+# A cell of one's own table that says: somebody looked, and there is no label.
+NO_LABEL = "-"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +161,11 @@ def read_own_images(
     table : path
         With a header line, UTF-8. Images are not opened here: one that is missing shows where it is decoded.
     split : str
-        Which rows: those whose ``split_column`` says so. A file without that column is one part, ``"train"``.
+        Which rows: those whose ``split_column`` says so. A file without that column is one part, ``"train"``. All parts
+        are checked, whichever is read; rows whose cell is empty belong to none.
     path, candidates, truth, split_column : str
-        What the columns are called. One of ``candidates`` and ``truth`` must be there.
+        What the columns are called. One of ``candidates`` and ``truth`` must be there. An empty cell of these two is
+        unknown, which all cells of a part are or none; a lone ``-`` says that there is no label.
     sep : str
         Between two labels of a cell.
     labels : sequence of str, optional
@@ -167,25 +173,29 @@ def read_own_images(
     folder : path, optional
         What the paths start from; by default the folder of the table.
     """
-    table = Path(table)
-    rows = _csv_rows(table)
-    if path not in rows[0]:
-        raise ValueError(f"{table} has no column {path!r}; it has {', '.join(rows[0])}")
-    known = [column for column in (candidates, truth) if column in rows[0]]
+    columns = read_csv(Path(table), ",")
+    files = columns.as_list(path)
+    known = [column for column in (candidates, truth) if column in columns.cells]
     if not known:
-        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {', '.join(rows[0])}")
+        there = ", ".join(map(repr, columns.cells))
+        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {there}")
     if labels is None:
-        labels = sorted({name for row in rows for column in known for name in _names_in(row[column], sep)})
-    chosen = _rows_of(rows, split, split_column, table)
-    bare = next((i for i, row in chosen if not row[path].strip()), None)
-    if bare is not None:
-        raise ValueError(f"{table}, line {bare + 2}: column {path!r} is empty; every row names an image")
-    start = table.parent if folder is None else Path(folder)
-    sets = {column: _sets(chosen, column, sep, labels, table) for column in known}
+        labels = sorted({name for column in known for cell in columns.as_list(column) for name in _names_in(cell, sep)})
+    parts = _parts(columns, split_column)
+    for part, rows in parts.items():
+        bare = next((row for row in rows if not files[row].strip()), None)
+        if bare is not None:
+            raise ValueError(f"{columns.where(bare, path)} is empty; every row names an image")
+        for column in known:
+            _check_cells(columns, rows, column, sep, labels, part)
+    rows = _rows_of(parts, split, split_column, columns)
+    start = columns.path.parent if folder is None else Path(folder)
+    sets = {column: _sets([columns.cells[column][row] for row in rows], sep, labels) for column in known}
+    true = sets.get(truth)
     return ImageSource(
-        name=table.stem,
-        items=tuple(start / row[path].strip() for _, row in chosen),
-        truth=sets[truth].to_matrix(np.uint8) if truth in known else None,
+        name=columns.path.stem,
+        items=tuple(start / files[row].strip() for row in rows),
+        truth=None if true is None else true.to_matrix(np.uint8),
         candidates=sets.get(candidates),
         label_names=tuple(labels),
         split=split,
@@ -196,13 +206,18 @@ def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
     if path.is_file():
         return read_own_images(path, split, **columns)
     for devkit in (path, path / "VOC2007", path / "VOCdevkit" / "VOC2007"):
-        if (devkit / "ImageSets" / "Main").is_dir():
+        if _is_devkit(devkit):
             return _of_voc(devkit, split)
     if (path / "annotations").is_dir():
         return _of_coco(path, split)
     tables = sorted(path.glob("*.csv"))
     if len(tables) == 1:
         return read_own_images(tables[0], split, **columns)
+    if others := sorted(folder for folder in (*path.glob("*"), *path.glob("VOCdevkit/*")) if _is_devkit(folder)):
+        raise ValueError(
+            f"{path} has no VOC2007, and it has {', '.join(folder.name for folder in others)}; "
+            f"give the one to open, such as {others[-1]}"
+        )
     found = f"{len(tables)} CSV files" if tables else "no CSV file"
     raise ValueError(
         f"{path} is no VOC devkit (ImageSets/Main) and no COCO folder (annotations), and holds {found}; "
@@ -210,9 +225,14 @@ def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
     )
 
 
+def _is_devkit(folder: Path) -> bool:
+    return (folder / "ImageSets" / "Main").is_dir()
+
+
 def _of_voc(devkit: Path, split: str) -> ImageSource:
     """An image that is not there is one of those that cannot be decoded, where it is skipped by name or an error."""
-    return _of_dataset(read_voc(devkit, _VOC_SPLITS.get(split, split), missing="keep"))
+    name = os.path.basename(os.path.abspath(devkit)).lower()  # "VOC2012" is voc2012, and "." has a name too
+    return _of_dataset(read_voc(devkit, _VOC_SPLITS.get(split, split), name=name, missing="keep"))
 
 
 def _of_coco(folder: Path, split: str) -> ImageSource:
@@ -234,46 +254,54 @@ def _mosaics(split: str, size: int | None, n_samples: int, random_state: int) ->
     return ImageSource("digits-mosaic", pixels, data.truth, data.candidates, data.label_names, split)
 
 
-def _csv_rows(table: Path) -> list[dict[str, str]]:
-    try:
-        with table.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{table} is not a CSV file in UTF-8 ({error})") from error
-    if not rows:
-        raise ValueError(f"{table} has no rows; give a header line and one row per image")
-    for i, row in enumerate(rows):
-        if None in row or None in row.values():
-            raise ValueError(f"{table}, line {i + 2}: the row has not as many cells as the header has names")
-    return rows
+def _parts(columns: Columns, split_column: str) -> dict[str, list[int]]:
+    """The rows of each part."""
+    if split_column not in columns.cells:
+        return {"train": list(range(len(columns.lines)))}
+    parts: dict[str, list[int]] = {}
+    for row, cell in enumerate(columns.as_list(split_column)):
+        if part := cell.strip():
+            parts.setdefault(part, []).append(row)
+    return parts
 
 
-def _rows_of(
-    rows: list[dict[str, str]], split: str, split_column: str, table: Path
-) -> list[tuple[int, dict[str, str]]]:
-    if split_column not in rows[0]:
-        if split != "train":
-            raise ValueError(
-                f"{table} has no column {split_column!r} that says which images are {split!r}; "
-                f"add one, or give another table"
-            )
-        return list(enumerate(rows))
-    chosen = [(i, row) for i, row in enumerate(rows) if row[split_column].strip() == split]
-    if not chosen:
-        there = ", ".join(sorted({row[split_column].strip() for row in rows}))
-        raise ValueError(f"{table} has no image of split {split!r}; it has {there}")
-    return chosen
+def _rows_of(parts: dict[str, list[int]], split: str, split_column: str, columns: Columns) -> list[int]:
+    if split in parts:
+        return parts[split]
+    if split_column not in columns.cells:
+        raise ValueError(
+            f"{columns.path} has no column {split_column!r} that says which images are {split!r}; "
+            f"add one, or give another table"
+        )
+    raise ValueError(f"{columns.path} has no image of split {split!r}; it has {', '.join(sorted(parts)) or 'none'}")
 
 
-def _sets(
-    rows: list[tuple[int, dict[str, str]]], column: str, sep: str, labels: Sequence[str], table: Path
-) -> Candidates:
+def _check_cells(columns: Columns, rows: list[int], column: str, sep: str, labels: Sequence[str], part: str) -> None:
+    """Refuse labels that are not known, and cells that are empty where others are not."""
+    cells = columns.as_list(column)
     known = set(labels)
-    for i, row in rows:
-        if strange := [name for name in _names_in(row[column], sep) if name not in known]:
-            raise ValueError(f"{table}, line {i + 2}, column {column!r}: {strange[0]!r} is not among the labels")
-    return Candidates.from_text([row[column] for _, row in rows], sep, labels, empty="ignore")
+    for row in rows:
+        if strange := [name for name in _names_in(cells[row], sep) if name not in known]:
+            raise ValueError(f"{columns.where(row, column)}: {strange[0]!r} is not among the labels")
+    empty = [row for row in rows if _is_empty(cells[row], sep)]
+    if empty and len(empty) < len(rows):
+        raise ValueError(
+            f"{columns.where(empty[0], column)} is empty, and other images of split {part!r} have labels there; "
+            f"name its labels, write {NO_LABEL} if it has none, or leave it out of that split"
+        )
+
+
+def _sets(cells: list[str], sep: str, labels: Sequence[str]) -> Candidates | None:
+    """The labels of each cell; ``None`` where no cell says anything."""
+    if all(_is_empty(cell, sep) for cell in cells):
+        return None
+    return Candidates.from_lists([_names_in(cell, sep) for cell in cells], labels, empty="ignore")
+
+
+def _is_empty(cell: str, sep: str) -> bool:
+    return not cell.replace(sep, "").strip()
 
 
 def _names_in(cell: str, sep: str) -> list[str]:
-    return [name for part in cell.split(sep) if (name := part.strip())]
+    names = [name for part in original(cell).split(sep) if (name := part.strip())]
+    return [] if names == [NO_LABEL] else names

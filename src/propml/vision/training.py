@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.datasets.locations import cache_dir
 from propml.progress import progress_bar
+from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
@@ -43,6 +43,9 @@ from propml.vision.watch import Watch
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
+# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
+TRACES = ("last.safetensors", "curves.csv", "lam.json", "lam/*/last.safetensors", "lam/*/curves.csv")
+
 
 @dataclass(frozen=True)
 class TrainingResult:
@@ -63,7 +66,7 @@ class TrainingResult:
     history : list of dict
         One entry per evaluated epoch, with both kinds of weights.
     notes : list of str
-        Sentences on images that could not be read.
+        Sentences on true labels that are learned from, and on images that could not be read.
     """
 
     folder: Path
@@ -102,8 +105,8 @@ def train(
     out : path
         The folder of the run.
     resume : bool
-        Go on with the run that was stopped in that folder. On one device it ends with the weights that the run would
-        have had without the stop.
+        Go on with the run that was stopped in that folder. On the CPU it ends with the weights that the run would have
+        had without the stop, bit by bit; on a GPU kernels may be chosen anew.
     device : str
     cache : path, "auto" or None
         Where decoded images are kept; ``"auto"``: in the user's cache, ``None``: in memory only.
@@ -114,7 +117,7 @@ def train(
     show : bool
         Whether to show a progress bar.
     tell : callable, optional
-        Called with each sentence on images that could not be read, before training begins.
+        Called with each of the result's notes before training begins.
     """
     out = Path(out)
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
@@ -175,7 +178,7 @@ def fit(
     steps_left = recipe.epochs * len(batches) - state.epoch * len(batches) - state.step
     board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
     with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
-        watch = Watch(state, data.names, here, bar)
+        watch = Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, recipe.epochs):
             stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
             if state.step == 0 and epoch == stage.first > 0:
@@ -281,9 +284,13 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
 
 
 def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
-    """Make the folder of a new run, or check that the one that is there is the one to go on with."""
+    """Make the folder of a new run, or check that the one that is there is the one to go on with.
+
+    A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
+    """
     path = out / "recipe.json"
-    if path.exists():
+    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
+    if started:
         if not resume:
             raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
         before = read_recipe(path)
@@ -295,6 +302,10 @@ def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
         out.mkdir(parents=True, exist_ok=True)
         for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
             rest.unlink()
+        if not started:
+            for name in ("candidates.npz", "skipped.txt"):
+                (out / name).unlink(missing_ok=True)
+            shutil.rmtree(out / "lam", ignore_errors=True)
         write_recipe(path, recipe)
     here.wait()
 
@@ -319,7 +330,7 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
         if short.select == "oracle":
             return {"worth": found.metrics["mAP"], **told}
         precisions = _held_out_precisions(folder, split, short, here)
-        return {"worth": float(precisions.mean()) if len(precisions) else 0.0, "precisions": precisions, **told}
+        return {"worth": float(precisions.mean()), "precisions": precisions, **told}
 
     lam = choose_lam(data.candidates, recipe, out / "lam.json", try_lam, writes=here.is_first)
     here.wait()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.benchmark.durable import write_whole
+from propml.durable import write_whole
 from propml.targets import Candidates
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
-from propml.vision.noise import draw_candidates, keep_candidates, read_candidates
+from propml.vision.noise import draw_candidates, keep_candidates, note_on_truth, read_candidates
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
 
@@ -122,17 +125,27 @@ def prepare_data(
     on_error: OnError = "skip",
     show: bool = True,
 ) -> tuple[TrainingData, list[str]]:
-    """Decode the images and draw the candidates, or read what an earlier start of this run drew.
+    """Decode the images and draw the candidates, which must be those that an earlier start of this run had.
+
+    ``candidates.npz`` in ``out`` holds the candidates, the rows of the images that could be read (``kept``) and a
+    digest of the names of their files (``images``), by which a later start is checked.
 
     Returns
     -------
     data : TrainingData
         With nothing held out yet.
     notes : list of str
-        Sentences on images that could not be read; ``skipped.txt`` in ``out`` names them all.
+        Sentences on true labels that are learned from, and on images that could not be read; ``skipped.txt`` in
+        ``out`` names them all.
     """
-    candidates = _candidates(train, recipe, out / "candidates.npz", here)
+    record = out / "candidates.npz"
+    candidates = draw_candidates(train, recipe.noise, recipe.seed)
+    _check_candidates(record, candidates)
     decoded = build_cache(train, recipe.size, cache, on_error=on_error, show=show and here.is_first)
+    items = train.items
+    names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
+    images = {"kept": decoded.kept, "images": _digest(names)}
+    _check_images(record, images)
     parts, checked = [(train, decoded)], None
     if validation is not None:
         if validation.label_names != train.label_names:
@@ -145,18 +158,20 @@ def prepare_data(
         seen = build_cache(validation, recipe.size, cache, on_error=on_error, show=show and here.is_first)
         checked = (seen.images, validation.truth[seen.kept])
         parts.append((validation, seen))
-    items = train.items
-    names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
     none = np.array([], dtype=np.int64)
-    notes = [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
-    if notes and here.is_first:
-        skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
-        write_whole(out / "skipped.txt", "".join(skipped).encode())
+    here.wait()  # all have looked before the first one writes
+    if here.is_first and not record.exists():
+        keep_candidates(record, candidates, recipe.noise, recipe.seed)
+        _add_arrays(record, images)
+    notes = note_on_truth(train, recipe.noise)
+    notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
+    skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
+    if skipped and here.is_first:
+        write_whole(out / "skipped.txt", "".join(skipped).encode(errors="replace"))
     return TrainingData(decoded.images, candidates[decoded.kept], names, checked, none), notes
 
 
-def _candidates(source: ImageSource, recipe: Recipe, path: Path, here: Process) -> Candidates:
-    drawn = draw_candidates(source, recipe.noise, recipe.seed)
+def _check_candidates(path: Path, drawn: Candidates) -> None:
     if path.exists() and read_candidates(path) != Candidates.from_matrix(
         drawn.to_matrix(), [str(name) for name in drawn.labels], empty="ignore"
     ):
@@ -164,10 +179,31 @@ def _candidates(source: ImageSource, recipe: Recipe, path: Path, here: Process) 
             f"{path} holds other candidates than this run would learn from: the images, their labels, the noise or the "
             f"seed have changed; go on with those it was started with, or choose another folder"
         )
-    here.wait()  # all have looked before the first one writes
-    if here.is_first and not path.exists():
-        keep_candidates(path, drawn, recipe.noise, recipe.seed)
-    return drawn
+
+
+def _check_images(path: Path, images: dict[str, np.ndarray]) -> None:
+    """Which images are held out depends on which can be read; folders of older versions do not say which could."""
+    if not path.exists():
+        return
+    with np.load(path, allow_pickle=False) as stored:
+        if images.keys() <= stored.keys() and not all(np.array_equal(stored[name], images[name]) for name in images):
+            raise ValueError(
+                f"the run in {path.parent} was started with {len(stored['kept'])} images that could be read, and those "
+                f"of now ({len(images['kept'])}) are others; bring the first ones back, or choose another folder"
+            )
+
+
+def _digest(names: list[str]) -> np.ndarray:
+    """Of the names of files without their folders, since data may be moved."""
+    return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
+
+
+def _add_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with np.load(path, allow_pickle=False) as stored:
+        together = {**stored, **arrays}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **together)
+    write_whole(path, buffer.getvalue())
 
 
 def _ordered(

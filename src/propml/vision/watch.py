@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Watch:
         What to call the images.
     here : Process
     bar : Bar
+    checkpoint : Path
+        Where checkpoints are written.
 
     Attributes
     ----------
@@ -32,8 +35,8 @@ class Watch:
         Images per second since :meth:`start`, in all processes together.
     """
 
-    def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar) -> None:
-        self.state, self.names, self.here, self.bar = state, names, here, bar
+    def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar, checkpoint: Path) -> None:
+        self.state, self.names, self.here, self.bar, self.checkpoint = state, names, here, bar, checkpoint
         self.pending: list[tuple[Tensor, Tensor]] = []
         self.images, self.started, self.rate = 0, time.perf_counter(), 0.0
 
@@ -64,9 +67,10 @@ class Watch:
         bad = int((~losses.isfinite()).nonzero()[0])
         step = self.state.step - len(self.pending) + bad
         here = "of another process" if bool(own[bad].isfinite()) else self._named(self.pending[bad][1])
+        kept = ". The last checkpoint is from before that step" if self.checkpoint.exists() else ""
         raise ValueError(
             f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch {here}; "
-            f"look at these images, lower lr, or use precision float32. The last checkpoint is from before that step"
+            f"look at these images, lower lr, or use precision float32{kept}"
         )
 
     def _named(self, index: Tensor) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.formats.tables import Cells, Edit, found, replacing
+from propml.audit.formats.tables import Cells, Edit, found
 from propml.datasets.arff import read_arff
 from propml.datasets.arff_header import read_header, split_cells, without_comment
+from propml.durable import replacing
 
 __all__ = ["ArffTable"]
 
@@ -44,7 +45,7 @@ class ArffTable:
 
     def _as_written(self, column: int) -> list[str]:
         numbers, values = self._column(column)
-        return [f"{number:g}" if values is None else values[int(number)] for number in numbers]
+        return [f"{number:.15g}" if values is None else values[int(number)] for number in numbers]
 
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, attribute {name!r}"

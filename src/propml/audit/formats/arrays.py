@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.formats.tables import replacing
 from propml.datasets import array_files as readers
 from propml.datasets.mat import CANDIDATE_KEYS, read_mat
 from propml.datasets.mat5 import read_mat5
+from propml.durable import replacing
 from propml.targets import Candidates
 
 __all__ = ["ArrayFile", "read_array_file"]
@@ -76,23 +75,11 @@ def _write_npz(source: Path, path: Path, states: sp.csr_array, labels: tuple[Has
 
 
 def _read_svmlight(path: Path) -> ArrayFile:
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        # Positions as they are written: a guess whether they start at 0 or 1 may differ from one file to the next.
-        X, numbers = load_svmlight_file(path, multilabel=True, zero_based=True)
-    except (ValueError, EOFError, OverflowError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not valid svmlight ({error}); a row is 'label,label index:value …'") from error
-    if not X.shape[0] or not X.nnz:
-        raise ValueError(f"{path} has no rows or no features")
-    if X.shape[1] > readers.MAX_FEATURES:
-        raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {readers.MAX_FEATURES}")
-    if not np.isfinite(X.data).all():
-        raise ValueError(f"{path} has values that are not finite; fill them in before reading")
+    X, numbers = readers.load_svmlight(path)
     candidates = None
     if any(numbers):
-        labels = [f"{number:g}" for number in sorted({number for row in numbers for number in row})]
-        rows = [[f"{number:g}" for number in row] for row in numbers]
+        labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
+        rows = [[f"{number:.15g}" for number in row] for row in numbers]
         candidates = Candidates.from_lists(rows, labels, empty="ignore")
     return ArrayFile(path, sp.csr_array(X), candidates, candidates, _write_svmlight)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from propml.audit.formats.tables import Cells, Edit, check_names, found, replacing
+from propml.audit.formats.tables import Cells, Edit, check_names, found
+from propml.durable import replacing
 from propml.extras import require
 
 __all__ = ["ParquetTable"]
@@ -97,6 +98,8 @@ def _cells(column: Any) -> Any:
     if kinds.is_dictionary(kind):
         column = column.dictionary_decode()
         kind = column.type
+    if kinds.is_integer(kind) and column.null_count:
+        return _numbers_with_gaps(column)
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
     if kinds.is_date(kind) or kinds.is_timestamp(kind):
@@ -106,6 +109,15 @@ def _cells(column: Any) -> Any:
     return column.to_pylist()
 
 
+def _numbers_with_gaps(column: Any) -> Any:
+    """Whole numbers as floats, or cell by cell where a float would change one of them."""
+    pyarrow = require("pyarrow", "data")
+    try:
+        return column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+    except pyarrow.ArrowInvalid:
+        return column.to_pylist()
+
+
 def _vectors(column: Any) -> Any:
     kinds = require("pyarrow", "data").types
     values = column.flatten()  # respects the slice that a batch may be, and leaves out missing lists
@@ -113,4 +125,4 @@ def _vectors(column: Any) -> Any:
     lengths = set(column.value_lengths().to_pylist()) if is_number else set()
     if column.null_count or values.null_count or len(lengths) != 1 or lengths <= {0, None}:
         return column.to_pylist()
-    return values.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

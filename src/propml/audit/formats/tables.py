@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -22,7 +20,6 @@ __all__ = [
     "choose_columns",
     "found",
     "listed",
-    "replacing",
 ]
 
 # So many column names stand in a message at most.
@@ -146,16 +143,3 @@ def choose_columns(table: Table, given: str | Sequence[str]) -> list[str]:
                 raise ValueError(f"{table.path} has no column that matches {part!r}; it has {listed(table.names)}")
             chosen += matching
     return list(dict.fromkeys(chosen))
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path beside this one to write to; it takes this one's place when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-        yield beside
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

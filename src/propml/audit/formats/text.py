@@ -14,8 +14,9 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from propml.audit.formats.tables import Edit, check_names, found, replacing
-from propml.audit.spreadsheet import LEADS, neutralised, original
+from propml.audit.formats.tables import Edit, check_names, found
+from propml.durable import replacing
+from propml.spreadsheet import LEADS, neutralised, original
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
 
@@ -26,6 +27,8 @@ BLOCK_ROWS = 8192
 LOOKED_AT = 2**24
 OTHER_DELIMITERS = (";", "\t", ",", "|")
 _APOSTROPHE_OR_LEAD = LEADS | {"'"}
+# A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
+csv.field_size_limit(2**31 - 1)
 
 
 class _Format(NamedTuple):
@@ -41,7 +44,7 @@ class TextTable:
     """A text table with a header line, by columns.
 
     A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
-    fifty bytes more per cell. What :func:`propml.audit.spreadsheet.neutralised` did to a cell is undone.
+    fifty bytes more per cell. What :func:`propml.spreadsheet.neutralised` did to a cell is undone.
 
     Parameters
     ----------

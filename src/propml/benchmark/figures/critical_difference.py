@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from propml.benchmark.figures import rank_layout as layout
 from propml.benchmark.figures.rank_layout import Bar, Frame, Label
-from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look, noise_title
+from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look
 from propml.benchmark.results import Noise
 from propml.benchmark.statistics import Comparison
+from propml.benchmark.titles import level_title
 from propml.extras import require
 
 # Height that the ruler takes, and length of a tick, in points.
@@ -79,13 +80,20 @@ def critical_difference(
 
 
 def critical_difference_stack(
-    comparisons: Mapping[Noise | str, Comparison], *, highlight: str | None = "ProPML"
+    comparisons: Mapping[Noise | str, Comparison],
+    *,
+    highlight: str | None = "ProPML",
+    corruption: str | None = None,
 ) -> tuple[Any, list[Any]]:
     """Diagrams one over the other with the same axis: the paper's figure over noise levels.
 
     Parameters
     ----------
     comparisons : mapping of noise level (or title) to Comparison
+    highlight : str or None
+        The method to draw in colour.
+    corruption : str, optional
+        What the noise levels are levels of, see :mod:`propml.benchmark.titles`.
 
     Returns
     -------
@@ -97,7 +105,7 @@ def critical_difference_stack(
         diagrams: list[_Diagram] = []
         ruler = None
         for key, comparison in comparisons.items():
-            title = key if isinstance(key, str) else noise_title(key)
+            title = key if isinstance(key, str) else level_title(key, corruption)
             # The same ruler is not drawn again.
             same = bool(diagrams) and comparison.critical_difference == ruler
             diagrams.append(_Diagram(comparison, title, highlight, with_ruler=not same))

@@ -19,10 +19,10 @@ from propml.benchmark.figures.style import (
     look,
     metric_title,
     panels,
-    setting_title,
 )
 from propml.benchmark.published import Published
 from propml.benchmark.results import Noise, Result, Setting, summarise
+from propml.benchmark.titles import panel_title
 
 # attribute -> (title, colour, marker)
 SHAPES = {
@@ -83,13 +83,17 @@ def lambda_choice_data(
     ]
 
 
-def lambda_choice(rows: Iterable[ChoiceRow], metric: str = "average_precision") -> tuple[Any, Any]:
+def lambda_choice(
+    rows: Iterable[ChoiceRow], metric: str = "average_precision", *, corruption: str | None = None
+) -> tuple[Any, Any]:
     """How far the chosen λ stays behind the oracle's: a line for each setting, and both scores as numbers beside it.
 
     Parameters
     ----------
     rows : iterable of ChoiceRow
         From :func:`lambda_choice_data`.
+    corruption : str, optional
+        What the noise levels are levels of, see :mod:`propml.benchmark.titles`.
 
     Returns
     -------
@@ -120,7 +124,8 @@ def lambda_choice(rows: Iterable[ChoiceRow], metric: str = "average_precision") 
             )
         axis.grid(visible=False, axis="y")
         axis.grid(axis="x", color=INK, alpha=FAINT, linewidth=0.6)
-        axis.set(yticks=heights, yticklabels=[setting_title(Setting(row.dataset, row.noise)) for row in rows])
+        titles = [panel_title(Setting(row.dataset, row.noise), corruption) for row in rows]
+        axis.set(yticks=heights, yticklabels=titles)
         axis.set_ylim(len(rows) - 0.5, -0.7)
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)

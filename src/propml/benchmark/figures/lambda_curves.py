@@ -15,14 +15,13 @@ from propml.benchmark.figures.style import (
     look,
     method_looks,
     metric_title,
-    noise_title,
     ordered_colors,
     panels,
-    setting_title,
 )
 from propml.benchmark.metric_names import TABULAR_METRICS
 from propml.benchmark.published import published_lams
 from propml.benchmark.results import Noise, Result, Setting
+from propml.benchmark.titles import dataset_title, level_title, panel_title
 from propml.extras import require
 
 # One λ, or one of each fold: then the middle one is marked.
@@ -93,6 +92,7 @@ def lambda_curves(
     *,
     chosen: Lams | None = None,
     published: Lams | None = None,
+    corruption: str | None = None,
     columns: int = 2,
 ) -> tuple[Any, list[Any]]:
     """One metric against λ: a panel for each dataset, a curve for each noise level, with its chosen λ on it.
@@ -104,6 +104,8 @@ def lambda_curves(
         What was chosen on candidates.
     published : mapping of Setting to λ, optional
         What the paper took; by default :func:`propml.benchmark.published.published_lams`.
+    corruption : str, optional
+        What the noise levels are levels of, see :mod:`propml.benchmark.titles`.
 
     Returns
     -------
@@ -119,7 +121,7 @@ def lambda_curves(
     with look():
         place = panels(len(datasets), columns, heading=metric_title(metric), xlabel="λ")
         for dataset, axis in zip(datasets, place.axes, strict=True):
-            axis.set_title(setting_title(Setting(dataset, None)))
+            axis.set_title(dataset_title(dataset))
             for noise in dict.fromkeys(row.noise for row in rows if row.dataset == dataset):
                 curve = [row for row in rows if (row.dataset, row.noise) == (dataset, noise)]
                 _draw_curve(axis, curve, colors[noise])
@@ -128,7 +130,7 @@ def lambda_curves(
                         used.add(name)
                         _mark_on_curve(axis, curve, _middle(lams[Setting(dataset, noise)]), name, colors[noise])
             _log_axis(axis)
-        handles = [legend_line(noise_title(noise), color=colors[noise]) for noise in levels]
+        handles = [legend_line(level_title(noise, corruption), color=colors[noise]) for noise in levels]
         handles += [legend_line(name, color=INK, marker=m, line="") for name, m in SHAPES.items() if name in used]
         add_legend(place, handles)
     return place.figure, place.axes
@@ -140,6 +142,7 @@ def lambda_metrics(
     *,
     chosen: Lams | None = None,
     published: Lams | None = None,
+    corruption: str | None = None,
     columns: int = 2,
 ) -> tuple[Any, list[Any]]:
     """All metrics against λ, as in the paper's Fig. 3: a panel for each setting, a curve for each metric.
@@ -161,7 +164,7 @@ def lambda_metrics(
     with look():
         place = panels(len(settings), columns, xlabel="λ")
         for setting, axis in zip(settings, place.axes, strict=True):
-            axis.set_title(setting_title(setting))
+            axis.set_title(panel_title(setting, corruption))
             for metric, (color, marker) in looks.items():
                 curve = [row for row in rows if (row.dataset, row.noise, row.metric) == (*setting, metric)]
                 _draw_curve(axis, curve, color, marker)

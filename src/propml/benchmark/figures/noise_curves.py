@@ -16,10 +16,10 @@ from propml.benchmark.figures.style import (
     method_looks,
     metric_title,
     panels,
-    setting_title,
 )
 from propml.benchmark.published import Published
-from propml.benchmark.results import Result, Setting, summarise
+from propml.benchmark.results import Result, summarise
+from propml.benchmark.titles import dataset_title, noise_unit
 
 LINES = {"ours": "-", "published": "--"}
 
@@ -75,6 +75,7 @@ def noise_curves(
     metric: str = "average_precision",
     *,
     methods: Sequence[str] | None = None,
+    corruption: str | None = None,
     columns: int = 2,
 ) -> tuple[Any, list[Any]]:
     """A metric against the noise level: a panel for each dataset, a line for each method, with standard deviations.
@@ -87,6 +88,8 @@ def noise_curves(
     published : iterable of Published
     methods : sequence of str, optional
         Which to draw; by default all.
+    corruption : str, optional
+        What the noise levels are levels of, see :mod:`propml.benchmark.titles`.
 
     Returns
     -------
@@ -106,9 +109,9 @@ def noise_curves(
                     curve = [row for row in here if (row.source, row.method) == (source, method)]
                     _draw_curve(axis, curve, looks[method], line)
             levels = sorted({row.noise for row in here})
-            percent = max(levels) >= 1
-            axis.set(xticks=levels, xticklabels=[f"{level:g}" + (" %" if percent else "") for level in levels])
-            axis.set_title(setting_title(Setting(dataset, None)))
+            unit = noise_unit(levels, corruption)
+            axis.set(xticks=levels, xticklabels=[f"{level:g}{unit}" for level in levels])
+            axis.set_title(dataset_title(dataset))
             axis.margins(x=0.08)
         drawn = {row.method for row in rows}
         handles = [legend_line(name, color=c, marker=m) for name, (c, m) in looks.items() if name in drawn]

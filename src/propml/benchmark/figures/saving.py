@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from propml.benchmark.durable import write_whole
 from propml.benchmark.figures.style import INK, look
+from propml.durable import write_whole
 
 # Nothing about the day or the machine goes into a file.
 METADATA: dict[str, dict[str, None]] = {

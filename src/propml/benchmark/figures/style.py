@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from propml.benchmark.metric_names import METRIC_NAMES, metric_of
-from propml.benchmark.results import Noise, Setting
-from propml.datasets.registry import REGISTRY
 from propml.extras import require
 
 INK = "#1c2430"
@@ -104,27 +102,6 @@ def ordered_colors(n: int) -> list[str]:
     colors = require("matplotlib.colors", "report")
     scale = colors.LinearSegmentedColormap.from_list("ordered", ORDERED)
     return [colors.to_hex(scale(i / max(n - 1, 1))) for i in range(n)]
-
-
-def noise_title(noise: Noise) -> str:
-    """The level as the paper writes it.
-
-    >>> noise_title(50), noise_title(0.1), noise_title(None)
-    ('q = 50 %', 'q = 0.1', '')
-    """
-    if noise is None:
-        return ""
-    return f"q = {noise:g} %" if noise >= 1 else f"q = {noise:g}"
-
-
-def setting_title(setting: Setting) -> str:
-    """A dataset's name as people write it, and the noise level where there is one.
-
-    >>> setting_title(Setting("birds", 50)), setting_title(Setting("yeastcc", None))
-    ('Birds, q = 50 %', 'YeastCC')
-    """
-    title = REGISTRY[setting.dataset].title if setting.dataset in REGISTRY else setting.dataset
-    return ", ".join(part for part in (title, noise_title(setting.noise)) if part)
 
 
 def metric_title(metric: str) -> str:

@@ -10,6 +10,7 @@ from math import isnan
 from propml.benchmark.report.model import Report
 from propml.benchmark.report.wording import number
 from propml.benchmark.results import Noise, Summary
+from propml.spreadsheet import neutralised
 
 LONG = (
     "experiment",
@@ -83,24 +84,8 @@ def _long_rows(report: Report) -> Iterable[list[str]]:
 def _text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_inert(value) for value in row] for row in rows)
+    writer.writerows([neutralised(value) for value in row] for row in (header, *rows))
     return buffer.getvalue()
-
-
-def _inert(value: str) -> str:
-    """A name that a spreadsheet would take for a formula gets an apostrophe; negative numbers stay numbers.
-
-    >>> _inert("=1+2"), _inert("-3.20")
-    ("'=1+2", '-3.20')
-    """
-    if not value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
 
 
 def _mean(summary: Summary | None) -> str:

@@ -7,6 +7,7 @@ from importlib import resources
 from math import isnan
 from typing import Any, NamedTuple
 
+from propml.benchmark import titles
 from propml.benchmark.figures.saving import svg_text
 from propml.benchmark.report import wording
 from propml.benchmark.report.model import Report, Section
@@ -26,7 +27,7 @@ def render_html(report: Report) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {name: getattr(wording, name) for name in wording.__all__}
+    environment.globals |= {name: getattr(module, name) for module in (titles, wording) for name in module.__all__}
     environment.globals |= {
         "run_command": run_command,
         "flat": flat_facts,

@@ -7,8 +7,9 @@ from math import isnan
 
 from propml.benchmark.report.model import Report, Section
 from propml.benchmark.report.tables import Mark, MetricTable, TableCell
-from propml.benchmark.report.wording import MINUS, dataset_title, noise_text, number, signed
+from propml.benchmark.report.wording import MINUS, number, signed
 from propml.benchmark.results import Noise, Summary
+from propml.benchmark.titles import dataset_title, noise_title
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[a4paper,margin=2cm]{geometry}
@@ -121,7 +122,7 @@ def _caption(section: Section, table: MetricTable) -> str:
 
 
 def _heading(table: MetricTable, levels: Sequence[Noise]) -> list[str]:
-    names = [noise_text(level) or "Real" for level in levels]
+    names = [noise_title(level, table.corruption) or "Real" for level in levels]
     if not table.compared:
         shown = [""] if levels == [None] else [escaped(name) for name in names]
         return [" & ".join(["Method", *(shown if shown != [""] else [escaped(table.title)])]) + r" \\"]

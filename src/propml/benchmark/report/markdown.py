@@ -8,16 +8,8 @@ from propml.benchmark.report.model import Report, Section
 from propml.benchmark.report.reproduce import run_command
 from propml.benchmark.report.summary import TOLERANCE
 from propml.benchmark.report.tables import Mark, MetricTable, TableCell
-from propml.benchmark.report.wording import (
-    dataset_title,
-    listed,
-    memory,
-    noise_text,
-    number,
-    seconds,
-    settings_text,
-    signed,
-)
+from propml.benchmark.report.wording import listed, memory, number, seconds, settings_text, signed
+from propml.benchmark.titles import dataset_title, noise_title
 
 # What would start markup in the middle of a line or end a cell of a table.
 SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#~"} | {"\n": " ", "\r": " "})
@@ -74,7 +66,7 @@ def metric_tables(table: MetricTable) -> str:
     parts = []
     for level in levels:
         rows = [row for row in table.rows if row.setting.noise == level]
-        columns = [noise_text(level), *(escaped(dataset_title(row.setting.dataset)) for row in rows)]
+        columns = [noise_title(level, table.corruption), *(escaped(dataset_title(row.setting.dataset)) for row in rows)]
         lines = [
             [escaped(method), *cells]
             for place, method in enumerate(table.methods)
@@ -148,7 +140,7 @@ def _ranks(section: Section) -> str:
         lines.append(f"* **{escaped(made.title)}.** {' '.join(map(escaped, (*made.sentences, *made.warnings)))}")
         for level, part in made.parts.items():
             ranks = ", ".join(f"{escaped(part.names[i])} {part.mean_ranks[i]:.2f}" for i in part.order())
-            at = "" if isinstance(level, str) else noise_text(level)
+            at = "" if isinstance(level, str) else noise_title(level, made.corruption)
             lines.append(f"  * Mean ranks{f' at {at}' if at else ''}: {ranks}.")
     return "\n".join(lines)
 
@@ -157,7 +149,7 @@ def _lams(section: Section) -> str:
     rows = [
         [
             escaped(dataset_title(line.setting.dataset)),
-            noise_text(line.setting.noise),
+            noise_title(line.setting.noise, section.corruption),
             escaped(f"{line.method} {line.part}".rstrip()),
             f"{line.middle:.3g}",
             f"{line.least:.3g} to {line.most:.3g}",
@@ -191,14 +183,21 @@ def _gaps(section: Section) -> list[str]:
     parts = []
     if section.failures:
         rows = [
-            [escaped(dataset_title(f.dataset)), noise_text(f.noise), escaped(f.method), str(f.seed), escaped(f.reason)]
+            [
+                escaped(dataset_title(f.dataset)),
+                noise_title(f.noise, section.corruption),
+                escaped(f.method),
+                str(f.seed),
+                escaped(f.reason),
+            ]
             for f in section.failures
         ]
         parts.append(markdown_table(["dataset", "noise", "method", "seed", "what it said"], rows, left=5))
     if section.not_run:
         groups = section.not_run_by_methods().items()
         lines = [
-            f"* {settings_text(settings, limit=20)}: {escaped(listed(methods, 20))}" for methods, settings in groups
+            f"* {settings_text(settings, limit=20, corruption=section.corruption)}: {escaped(listed(methods, 20))}"
+            for methods, settings in groups
         ]
         parts.append("Published, and not run here:\n\n" + "\n".join(lines))
     return parts

@@ -71,6 +71,14 @@ class Measured:
         by_name = {row.method for row in self.results if row.method.endswith(ORACLE_SUFFIX)}
         return frozenset(by_name | {cell["name"] for cell in self._configurations() if cell["selection"] == "oracle"})
 
+    def corruption(self) -> str | None:
+        """What made the candidates of all cells; None where that is not known, or not the same."""
+        found = {
+            "flips" if cell.get("kind") == "images" else cell.get("candidates", {}).get("corruption")
+            for cell in self._configurations()
+        } - {None}
+        return found.pop() if len(found) == 1 else None
+
     def title_and_note(self, experiment: str) -> tuple[str, str]:
         """What the file of an experiment said of it when it was last run; the name itself where that is not known."""
         runs = [run for run in self.provenance if run.get("experiment") == experiment]

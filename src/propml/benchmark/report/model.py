@@ -53,6 +53,8 @@ class Section:
         Which λ was chosen where.
     known_methods : frozenset of str
         Those that were run, or that the experiment's file has.
+    corruption : str or None
+        What made the candidates, which says what a noise level counts; None where that is not known.
     results, published, chosen
         What curves are drawn from.
     """
@@ -72,6 +74,7 @@ class Section:
     not_run: tuple[tuple[Setting, str], ...]
     lams: tuple[ChosenLam, ...]
     known_methods: frozenset[str]
+    corruption: str | None
     results: tuple[Result, ...]
     published: tuple[Published, ...]
     chosen: tuple[Chosen, ...]
@@ -183,9 +186,9 @@ def _section(name: str, measured: Measured, published: Sequence[Published]) -> S
     failures: Failures = {(Setting(f.dataset, f.noise), f.method): f.reason for f in measured.failures}
     experiment = _experiment(name)
     measured = replace(measured, results=_in_order(measured.results, experiment))
-    tuned = measured.tuned()
-    tables = metric_tables(measured.results, published, failures, tuned)
-    ranks = rank_comparisons(measured.results, published, tuned)
+    tuned, corruption = measured.tuned(), measured.corruption()
+    tables = metric_tables(measured.results, published, failures, tuned, corruption)
+    ranks = rank_comparisons(measured.results, published, tuned, corruption)
     not_run = _not_run(measured, published)
     chosen = [row for row in measured.chosen if row.method not in measured.fixed_lams()]
     title, note = (experiment.title, experiment.note) if experiment else measured.title_and_note(name)
@@ -205,6 +208,7 @@ def _section(name: str, measured: Measured, published: Sequence[Published]) -> S
         not_run=tuple(not_run),
         lams=tuple(chosen_lams(chosen, beside_paper=bool(published))),
         known_methods=_known_methods(measured, experiment),
+        corruption=corruption,
         results=tuple(measured.results),
         published=tuple(published),
         chosen=tuple(measured.chosen),

@@ -14,7 +14,6 @@ from propml.benchmark.report.lams import lam_points
 from propml.benchmark.report.model import Section
 from propml.benchmark.report.ranks import RankComparison
 from propml.benchmark.report.summary import own_tables
-from propml.benchmark.report.wording import metric_of
 from propml.benchmark.results import Setting
 
 
@@ -57,7 +56,7 @@ def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
         if len(made.parts) == 1:
             figure, _ = critical_difference(next(iter(made.parts.values())))
         else:
-            figure, _ = critical_difference_stack(made.parts)
+            figure, _ = critical_difference_stack(made.parts, corruption=made.corruption)
         drawn.append(Picture(f"ranks-{made.name}", made.title, figure, made.sentences, made.warnings))
     return drawn
 
@@ -66,11 +65,11 @@ def _noise(section: Section) -> list[Picture]:
     """The first metric against noise: ours, and the paper's."""
     if not section.tables:
         return []
-    metric = own_tables(section.tables)[0].metric
-    title = metric_of(metric).title
+    first = own_tables(section.tables)[0]
+    metric, title = first.metric, first.title
     drawn = []
     if noise_curve_data(section.results, (), metric):
-        figure, _ = noise_curves(section.results, (), metric)
+        figure, _ = noise_curves(section.results, (), metric, corruption=section.corruption)
         drawn.append(Picture("noise-ours", f"{title} against noise, ours", figure))
     if noise_curve_data((), section.published, metric):
         figure, _ = noise_curves((), section.published, metric)
@@ -86,7 +85,7 @@ def _lams(section: Section) -> list[Picture]:
         section.results, section.results, metric, oracle_method="ProPML (oracle)", published=section.published
     )
     if choices:
-        figure, _ = lambda_choice(choices, metric)
+        figure, _ = lambda_choice(choices, metric, corruption=section.corruption)
         drawn.append(
             Picture(
                 "lambda-choice",
@@ -101,6 +100,8 @@ def _lams(section: Section) -> list[Picture]:
             for line in section.lams
             if line.method == "ProPML" and line.part in ("", "network")
         }
-        figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
+        figure, _ = lambda_curves(
+            points, chosen=chosen, published=None if section.published else {}, corruption=section.corruption
+        )
         drawn.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
     return drawn

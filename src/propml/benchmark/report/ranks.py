@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from propml.benchmark.metric_names import PAPER_SUFFIX
+from propml.benchmark.metric_names import PAPER_SUFFIX, metric_of
 from propml.benchmark.published import Published
-from propml.benchmark.report.wording import counted, listed, metric_of, noise_text
+from propml.benchmark.report.wording import counted, listed
 from propml.benchmark.results import Noise, Result, Setting
 from propml.benchmark.statistics import Comparison, compare_results
+from propml.benchmark.titles import noise_title
 from propml.metrics import METRICS
 
 Measurement = Result | Published
@@ -30,6 +31,8 @@ class RankComparison:
         Empty where nothing can be compared; ``sentences`` then say why.
     sentences, warnings : tuple of str
         What was found, and what to be careful about.
+    corruption : str or None
+        What the noise levels are levels of, where that is known.
     """
 
     name: str
@@ -38,14 +41,18 @@ class RankComparison:
     parts: Mapping[Noise | str, Comparison]
     sentences: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    corruption: str | None = None
 
 
 def rank_comparisons(
-    results: Sequence[Result], published: Sequence[Published], tuned: Collection[str] = ()
+    results: Sequence[Result],
+    published: Sequence[Published],
+    tuned: Collection[str] = (),
+    corruption: str | None = None,
 ) -> list[RankComparison]:
     """All metrics together as the paper draws it, from its numbers and from ours, and then one metric at a time.
 
-    Methods in ``tuned`` saw test labels, and take no part.
+    Methods in ``tuned`` saw test labels, and take no part; ``corruption`` made the candidates of ours.
     """
     recorded = {row.metric for row in results}
     # Ours under our own conventions; under the paper's only where nothing else was recorded.
@@ -61,7 +68,7 @@ def rank_comparisons(
         printed = [name for name in METRICS if any(row.metric == name for row in published)]
         made.append(_by_noise("paper", "The paper's numbers, all metrics together", published, printed))
     if len(metrics) > 1:
-        made.append(_by_noise("ours", "Ours, all metrics together", ours, metrics))
+        made.append(_by_noise("ours", "Ours, all metrics together", ours, metrics, corruption))
     made += [
         _comparison(
             f"by-{metric.lower().replace('_', '-').replace('@', '-')}",
@@ -74,7 +81,9 @@ def rank_comparisons(
     return made
 
 
-def _by_noise(name: str, title: str, rows: Sequence[Measurement], metrics: Sequence[str]) -> RankComparison:
+def _by_noise(
+    name: str, title: str, rows: Sequence[Measurement], metrics: Sequence[str], corruption: str | None = None
+) -> RankComparison:
     levels = sorted({row.noise for row in rows}, key=lambda noise: noise or 0)
     if len(levels) == 1:
         return _comparison(name, title, rows, metrics)
@@ -84,17 +93,18 @@ def _by_noise(name: str, title: str, rows: Sequence[Measurement], metrics: Seque
         title,
         len(metrics) == 1,
         {level: part for level, one in made.items() for part in one.parts.values()},
-        _once({level: one.sentences for level, one in made.items()}),
-        _once({level: one.warnings for level, one in made.items()}),
+        _once({level: one.sentences for level, one in made.items()}, corruption),
+        _once({level: one.warnings for level, one in made.items()}, corruption),
+        corruption,
     )
 
 
-def _once(sentences: Mapping[Noise, Sequence[str]]) -> tuple[str, ...]:
+def _once(sentences: Mapping[Noise, Sequence[str]], corruption: str | None) -> tuple[str, ...]:
     """Sentences of several levels; one that holds for more than one level is said once, with the levels in front."""
     levels: dict[str, list[str]] = {}
     for level, said in sentences.items():
         for sentence in said:
-            levels.setdefault(sentence, []).append(noise_text(level) or "real candidates")
+            levels.setdefault(sentence, []).append(noise_title(level, corruption) or "real candidates")
     return tuple(f"{listed(names)}: {text}" for text, names in levels.items())
 
 

@@ -10,16 +10,9 @@ from typing import NamedTuple
 
 from propml.benchmark.report.ranks import RankComparison
 from propml.benchmark.report.tables import MetricTable, TableCell
-from propml.benchmark.report.wording import (
-    counted,
-    listed,
-    noise_text,
-    published_method,
-    setting_text,
-    settings_text,
-    signed,
-)
+from propml.benchmark.report.wording import counted, listed, published_method, settings_text, signed
 from propml.benchmark.results import Setting
+from propml.benchmark.titles import noise_title, setting_title
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
@@ -124,7 +117,7 @@ def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
 
 def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
     assert cell.difference is not None
-    return f"{signed(cell.difference)} ({table.title}, {setting_text(setting)})"
+    return f"{signed(cell.difference)} ({table.title}, {setting_title(setting, table.corruption)})"
 
 
 def summary(
@@ -135,7 +128,7 @@ def summary(
 ) -> list[Finding]:
     """The report in a few sentences: what was measured, what is best where, and how that compares with the paper."""
     findings = [_scope(tables)]
-    findings += [found for table in own_tables(tables) if (found := _best(winners(table)))]
+    findings += [found for table in own_tables(tables) if (found := _best(winners(table), table.corruption))]
     compared = next((made for made in ranks if made.single and made.parts), None)
     if compared:
         findings.append(Finding("Mean ranks", f"{compared.title}: {' '.join(compared.sentences)}"))
@@ -143,7 +136,8 @@ def summary(
     if n_failed:
         findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
     if not_run:
-        where = settings_text(dict.fromkeys(setting for setting, _ in not_run), _settings(tables), 12)
+        missing = dict.fromkeys(setting for setting, _ in not_run)
+        where = settings_text(missing, _settings(tables), 12, _corruption(tables))
         cells = counted(len(not_run), "published cell has", "published cells have")
         findings.append(Finding("Not run", f"{cells} no number of ours: {where}."))
     return findings
@@ -153,12 +147,17 @@ def _settings(tables: Sequence[MetricTable]) -> list[Setting]:
     return list(dict.fromkeys(row.setting for table in tables for row in table.rows))
 
 
+def _corruption(tables: Sequence[MetricTable]) -> str | None:
+    return tables[0].corruption if tables else None
+
+
 def _scope(tables: Sequence[MetricTable]) -> Finding:
     measured = {(r.setting, c.method): c.ours.n for t in tables for r in t.rows for c in r.cells if c.ours}
     if not measured:
         return Finding("Measured", "Nothing yet.")
     methods, datasets = {m for _, m in measured}, {s.dataset for s, _ in measured}
-    levels = [noise_text(level) for level in sorted({s.noise for s, _ in measured if s.noise is not None})]
+    noises = sorted({s.noise for s, _ in measured if s.noise is not None})
+    levels = [noise_title(noise, _corruption(tables)) for noise in noises]
     at = f" at {counted(len(levels), 'noise level')} ({listed(levels)})" if levels else ""
     runs = sorted(set(measured.values()))
     values = counted(runs[0], "value") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} values"
@@ -170,7 +169,7 @@ def _scope(tables: Sequence[MetricTable]) -> Finding:
     )
 
 
-def _best(won: Winners) -> Finding | None:
+def _best(won: Winners, corruption: str | None) -> Finding | None:
     """Who is best how often, and where the one with the most first places is."""
     places: dict[str, list[Setting]] = {}
     for setting, methods in won.best.items():
@@ -180,7 +179,7 @@ def _best(won: Winners) -> Finding | None:
         return None
     (leader, first), *rest = sorted(places.items(), key=lambda item: -len(item[1]))
     others = listed([f"{method} in {len(where)}" for method, where in rest], 5)
-    where = settings_text(first, won.best)
+    where = settings_text(first, won.best, corruption=corruption)
     if len(won.best) == 1:
         said = f"{listed(list(places))} {'is' if not rest else 'are'} best on {where}"
     elif len(first) == len(won.best):
@@ -238,7 +237,7 @@ def _against(table: MetricTable, method: str) -> Finding | None:
                 place = 0 if gain > TOLERANCE else 2 if gain < -TOLERANCE else 1
                 list(groups.values())[place].append(row.setting)
     among = [setting for settings in groups.values() for setting in settings]
-    parts = [f"{words} {settings_text(where, among, 8)}" for words, where in groups.items() if where]
+    parts = [f"{words} {settings_text(where, among, 8, table.corruption)}" for words, where in groups.items() if where]
     return Finding(method, f"{table.title}: {'; '.join(parts)}.") if parts else None
 
 

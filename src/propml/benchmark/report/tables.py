@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal
 
-from propml.benchmark.metric_names import PAPER_SUFFIX
+from propml.benchmark.metric_names import PAPER_SUFFIX, metric_of
 from propml.benchmark.published import Published
-from propml.benchmark.report.wording import ORACLE_SUFFIX, metric_of, published_method
+from propml.benchmark.report.wording import ORACLE_SUFFIX, published_method
 from propml.benchmark.results import Result, Setting, Summary, summarise
 from propml.datasets import REGISTRY
 from propml.metrics import METRICS
@@ -71,6 +71,8 @@ class MetricTable:
         Whether published numbers stand beside ours.
     secondary : bool
         Whether another table shows the same metric by the paper's conventions, beside the paper.
+    corruption : str or None
+        What the noise levels are levels of, where that is known.
     """
 
     metric: str
@@ -78,10 +80,11 @@ class MetricTable:
     methods: tuple[str, ...]
     rows: tuple[TableRow, ...]
     secondary: bool = False
+    corruption: str | None = None
 
     @property
     def title(self) -> str:
-        return metric_of(self.metric).title
+        return metric_of(self.metric.removesuffix(PAPER_SUFFIX)).title
 
     @property
     def higher_is_better(self) -> bool:
@@ -104,6 +107,7 @@ def metric_tables(
     published: Sequence[Published],
     failures: Failures,
     tuned: Collection[str] = (),
+    corruption: str | None = None,
 ) -> list[MetricTable]:
     """The tables of one experiment, in the order of :data:`propml.metrics.METRICS`.
 
@@ -115,6 +119,7 @@ def metric_tables(
     failures : mapping of (Setting, method) to str
     tuned : collection of str
         Methods that were tuned on test labels: they take no part in bold.
+    corruption : str, optional
     """
     recorded = list(dict.fromkeys(result.metric for result in results))
     known = dict.fromkeys([*METRICS, *(name.removesuffix(PAPER_SUFFIX) for name in recorded)])
@@ -128,7 +133,7 @@ def metric_tables(
         for number, name in enumerate(names):
             beside = paper if number == 0 else {}
             table = _table(name, summarise(results, name), beside, methods, failures, tuned)
-            tables.append(replace(table, secondary=number > 0))
+            tables.append(replace(table, secondary=number > 0, corruption=corruption))
     return tables
 
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isnan
 
-from propml.benchmark.metric_names import PAPER_SUFFIX
 from propml.benchmark.results import Noise, Setting
-from propml.datasets import REGISTRY
-from propml.metrics import METRICS, Metric
+from propml.benchmark.titles import dataset_title, noise_unit
 
 __all__ = [
     "counted",
-    "dataset_title",
     "listed",
     "memory",
-    "metric_of",
-    "noise_text",
     "number",
     "published_method",
     "seconds",
-    "setting_text",
     "settings_text",
     "signed",
 ]
@@ -28,45 +22,6 @@ __all__ = [
 # A method whose λ was chosen on test labels, as the paper's was.
 ORACLE_SUFFIX = " (oracle)"
 MINUS = "−"
-
-
-def dataset_title(name: str) -> str:
-    """As the paper writes it, or the name itself for a dataset of the user's own.
-
-    >>> dataset_title("yeastbp"), dataset_title("my-data")
-    ('YeastBP', 'my-data')
-    """
-    entry = REGISTRY.get(name)
-    return entry.title if entry else name
-
-
-def noise_text(noise: Noise) -> str:
-    """Percent for tables, a rate for images, nothing where the candidates are real.
-
-    >>> noise_text(50), noise_text(0.1), noise_text(None)
-    ('50 %', '0.1', '')
-    """
-    if noise is None:
-        return ""
-    return f"{noise:g} %" if noise >= 1 else f"{noise:g}"
-
-
-def setting_text(setting: Setting) -> str:
-    """
-    >>> setting_text(Setting("birds", 50))
-    'Birds 50 %'
-    """
-    return f"{dataset_title(setting.dataset)} {noise_text(setting.noise)}".rstrip()
-
-
-def metric_of(name: str) -> Metric:
-    """What is known of a recorded metric; one that :data:`propml.metrics.METRICS` does not list counts as a gain.
-
-    >>> metric_of("coverage:paper")
-    Metric(title='Coverage', higher_is_better=False)
-    """
-    base = name.removesuffix(PAPER_SUFFIX)
-    return METRICS.get(base) or Metric(base.replace("_", " ").capitalize(), True)
 
 
 def published_method(method: str) -> str:
@@ -134,7 +89,9 @@ def listed(items: Sequence[str], limit: int = 6) -> str:
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
-def settings_text(settings: Iterable[Setting], among: Iterable[Setting] = (), limit: int = 6) -> str:
+def settings_text(
+    settings: Iterable[Setting], among: Iterable[Setting] = (), limit: int = 6, corruption: str | None = None
+) -> str:
     """Settings in a sentence, the levels of one dataset together; no levels where all of those in ``among`` are meant.
 
     >>> settings_text([Setting("birds", 50), Setting("birds", 100), Setting("yeastcc", None)])
@@ -142,17 +99,17 @@ def settings_text(settings: Iterable[Setting], among: Iterable[Setting] = (), li
     >>> settings_text([Setting("birds", 50)], among=[Setting("birds", 50), Setting("scene", 50)])
     'Birds'
     """
-    levels: dict[str, list[Noise]] = {}
+    by_dataset: dict[str, list[Noise]] = {}
     for setting in settings:
-        levels.setdefault(setting.dataset, []).append(setting.noise)
+        by_dataset.setdefault(setting.dataset, []).append(setting.noise)
     known = set(among)
     texts = []
-    for dataset, noises in levels.items():
+    for dataset, noises in by_dataset.items():
         whole = {setting.noise for setting in known if setting.dataset == dataset} == set(noises)
-        shown = [] if whole else [noise_text(noise) for noise in noises if noise is not None]
-        # The sign of percent once, after the last level.
-        joined = ", ".join([text.removesuffix(" %") for text in shown[:-1]] + shown[-1:])
-        texts.append(f"{dataset_title(dataset)} at {joined}" if joined else dataset_title(dataset))
+        levels = [] if whole else [noise for noise in noises if noise is not None]
+        # The unit once, after the last level.
+        at = f" at {', '.join(f'{level:g}' for level in levels)}{noise_unit(levels, corruption)}" if levels else ""
+        texts.append(f"{dataset_title(dataset)}{at}")
     return listed(texts, limit)
 
 

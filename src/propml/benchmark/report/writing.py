@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from propml.benchmark.durable import write_whole
 from propml.benchmark.figures.saving import save
 from propml.benchmark.report import csv, latex
 from propml.benchmark.report.html import render_html
@@ -15,6 +14,7 @@ from propml.benchmark.report.measured import Measured
 from propml.benchmark.report.model import Report, build_report
 from propml.benchmark.report.pictures import draw
 from propml.benchmark.results import Result
+from propml.durable import write_whole
 
 if TYPE_CHECKING:
     from propml.benchmark.store import ResultStore

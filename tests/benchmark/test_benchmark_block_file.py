@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from propml.benchmark.durable import BlockFile, json_line, write_whole
+from filling_disk import FillingDisk
+from propml.benchmark.block_file import BlockFile, json_line
 
 FIRST = [{"cell": "a", "value": 0.1}, {"cell": "a", "value": 1 / 3}, {"cell": "a"}]
 SECOND = [{"cell": "β", "value": 2.5e-300}, {"cell": "β"}]
@@ -102,20 +103,6 @@ def test_a_reader_sees_what_others_add_and_starts_again_when_the_file_is_replace
     assert reader.blocks() == [THIRD]
 
 
-class FillingDisk:
-    """Takes ``room`` more bytes, then says that there is no space left, as a file system does."""
-
-    def __init__(self, room):
-        self.room, self.write = room, os.write
-
-    def __call__(self, descriptor, content):
-        if not self.room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        taken = self.write(descriptor, bytes(content)[: self.room])
-        self.room -= taken
-        return taken
-
-
 @pytest.mark.parametrize("room", [0, 1, 20, 60])
 def test_a_full_disk_leaves_the_file_as_it_was(file, monkeypatch, room):
     file.append(FIRST)
@@ -138,7 +125,8 @@ def test_a_write_in_parts_is_one_block(file, monkeypatch):
 
 WRITER = """
 import resource, sys
-from propml.benchmark.durable import BlockFile, write_whole
+from propml.benchmark.block_file import BlockFile
+from propml.durable import write_whole
 path, name, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -185,29 +173,6 @@ def test_numbers_survive_and_nothing_leaves_the_json_standard():
     assert told["nan"] is None
     assert told["inner"] == {"inf": None}
     assert told["path"] == "<class 'object'>"
-
-
-def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
-    events = []
-    fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(
-        os, "fsync", lambda descriptor: (events.append(os.readlink(f"/proc/self/fd/{descriptor}")), fsync(descriptor))
-    )
-    monkeypatch.setattr(os, "replace", lambda source, target: (events.append("renamed"), replace(source, target)))
-    write_whole(tmp_path / "new" / "a.npz", b"content")
-    assert events == [str(tmp_path / "new" / ".a.npz.writing"), "renamed", str(tmp_path / "new")]
-    assert (tmp_path / "new" / "a.npz").read_bytes() == b"content"
-
-
-def test_half_a_file_never_stands_in_its_place(tmp_path, monkeypatch):
-    path = tmp_path / "a.npz"
-    (tmp_path / ".a.npz.writing").write_bytes(b"left behind by a writer that was killed, and longer than the next")
-    write_whole(path, b"old")
-    monkeypatch.setattr(os, "write", FillingDisk(5))
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, b"new and too long")
-    assert path.read_bytes() == b"old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
 def test_a_system_without_locks_says_so(file, monkeypatch):

@@ -1,14 +1,8 @@
-"""Files that lose nothing: whole files by rename, and text that only ever grows by whole blocks.
-
-A process may be killed, a disk may fill up and two processes may write at once: what was written stays, and what was
-written by half is not there. All of it rests on four promises of a POSIX file system: ``rename`` is atomic, ``fsync``
-lasts, ``flock`` excludes, and a lock dies with its process.
-"""
+"""Text that only ever grows by whole blocks of JSON lines, whoever is killed and whoever else writes."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,44 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from propml.durable import lock_file, sync_folder, write_all
+from propml.plain_values import plain
 
-__all__ = ["BlockFile", "Row", "json_line", "lock_file", "write_whole"]
+__all__ = ["BlockFile", "Row", "json_line"]
 
 Row = dict[str, Any]
-
-
-def lock_file(descriptor: int, *, wait: bool = True) -> bool:
-    """Take the exclusive lock of an open file; whether that worked, which with ``wait`` it does."""
-    try:
-        import fcntl
-    except ImportError as error:
-        raise OSError("results are kept with POSIX file locks, which this system lacks; use Linux or macOS") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    return True
-
-
-def write_whole(path: str | Path, content: bytes) -> None:
-    """Put a file in its place as a whole or not at all, and on the disk before this returns."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # One fixed name: what a killed writer left behind is overwritten by the next one.
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
-            _write_all(descriptor, content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
 
 
 class BlockFile:
@@ -100,7 +62,7 @@ class BlockFile:
         try:
             lock_file(descriptor)
             if new:
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
             self._read_on()
             if os.fstat(descriptor).st_size > self._end:
                 os.ftruncate(descriptor, self._end)
@@ -113,7 +75,7 @@ class BlockFile:
         if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
             content = b"\n" + content
         try:
-            _write_all(descriptor, content)
+            write_all(descriptor, content)
             os.fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, self._end)
@@ -161,22 +123,11 @@ class BlockFile:
 def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as one line of strict JSON; a number that is not finite becomes null.
 
+    >>> import numpy as np
     >>> json_line({"value": np.float32(0.5), "loss": float("nan")})
     b'{"value": 0.5, "loss": null}\\n'
     """
-    return (json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
+    return (json.dumps(plain(row, lossy=True), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _parsed(line: bytes) -> Row | None:
@@ -185,18 +136,3 @@ def _parsed(line: bytes) -> Row | None:
     except ValueError:
         return None
     return row if isinstance(row, dict) else None
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    """In one write; a disk that is filling up takes a part of it, and says so at the next."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

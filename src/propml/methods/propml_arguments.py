@@ -1,0 +1,146 @@
+"""What the arguments of :class:`~propml.methods.propml.ProPMLClassifier` mean, and which of them mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propml.neural.recipe import Recipe
+
+if TYPE_CHECKING:
+    from propml.methods.propml import ProPMLClassifier
+
+ORDER = 0.5  # of order="auto": half-way between BCE and ProPML
+
+
+class Kind(NamedTuple):
+    """A kind of network, and the order of the power mean with which it makes first opinions."""
+
+    hidden: tuple[int, ...]
+    input_dropout: float
+    first_order: float
+
+
+# What hidden="auto" averages.
+KINDS = {"deep": Kind((256, 256), 0.0, 1.0), "wide": Kind((512,), 0.3, 0.5)}
+# Training steps of epochs="auto": early stopping usually ends before.
+MOST_STEPS = 1000
+# Below so many rows nothing is held out: there is too little to judge by.
+FEWEST_ROWS = 10
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+
+
+def positive_int(name: str, value: Any) -> int:
+    """The number, if it is a whole one of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
+    return int(value)
+
+
+def number_or_auto(name: str, value: Any, lowest: float, below: float, told: str) -> Any:
+    """``"auto"``, or the number, if it lies in [lowest, below)."""
+    if isinstance(value, str) and value == "auto":
+        return value
+    known = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    if not known or not lowest <= value < below:
+        raise ValueError(f'{name} is {value!r}; give {told}, or "auto"')
+    return float(value)
+
+
+def flag_or_auto(name: str, value: Any) -> Any:
+    """``"auto"``, or whether it is so."""
+    if (isinstance(value, str) and value == "auto") or isinstance(value, bool | np.bool_):
+        return value
+    raise ValueError(f'{name} is {value!r}; give True, False, or "auto"')
+
+
+def batch_size_of(model: ProPMLClassifier, n_rows: int) -> int:
+    """Rows of a training step."""
+    if model.batch_size == "auto":
+        return 128 if n_rows < 20_000 else min(1024, n_rows // 160)
+    return positive_int("batch_size", model.batch_size)
+
+
+def epochs_of(model: ProPMLClassifier, n_rows: int) -> int:
+    """How often a network sees all rows, at most."""
+    if model.epochs == "auto":
+        return int(np.clip(MOST_STEPS / max(n_rows * 0.8 / batch_size_of(model, n_rows), 1), 10, 250))
+    return positive_int("epochs", model.epochs)
+
+
+def kind_of(model: ProPMLClassifier) -> Kind:
+    """The one kind of network that the arguments describe; where they leave it open, the deep one."""
+    hidden = model.hidden
+    if isinstance(hidden, str) and hidden == "auto":
+        return KINDS["deep"]._replace(input_dropout=model.input_dropout)
+    if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+        raise ValueError(f'hidden is {hidden!r}; give the widths of the layers, such as (256, 256), or "auto"')
+    return Kind(tuple(positive_int("a width in hidden", width) for width in hidden), model.input_dropout, 0.5)
+
+
+def recipe_of(model: ProPMLClassifier, n_rows: int, kind: Kind | None = None, epochs: int | None = None) -> Recipe:
+    """How a kind of network (by default the one described) is trained on so many rows."""
+    kind = kind_of(model) if kind is None else kind
+    return Recipe(
+        kind.hidden,
+        dropout=model.dropout,
+        input_dropout=kind.input_dropout,
+        epochs=epochs_of(model, n_rows) if epochs is None else epochs,
+        batch_size=batch_size_of(model, n_rows),
+        learning_rate=model.learning_rate,
+        weight_decay=model.weight_decay,
+        ema=model.ema,
+    )
+
+
+def folds_of(cv: Any, n_rows: int, kept: np.ndarray | None = None) -> int | Pairs | None:
+    """A number of folds, (train, held-out) pairs of row numbers, or ``None`` where nothing is held out.
+
+    Parameters
+    ----------
+    cv : int, iterable of pairs, or None
+    n_rows : int
+    kept : ndarray, optional
+        The rows that are learned from, where not all are; pairs are given in numbers of all rows, and returned in
+        numbers of these.
+    """
+    if isinstance(cv, str) or not (cv is None or isinstance(cv, int | np.integer | Iterable)) or isinstance(cv, bool):
+        raise ValueError(f"cv is {cv!r}; give at least 2 folds, (train, held-out) pairs, or None")
+    if cv is None:
+        return None
+    if isinstance(cv, int | np.integer):
+        if cv < 2:
+            raise ValueError(f"cv is {cv!r}; give at least 2 folds, (train, held-out) pairs, or None")
+        return None if _n_kept(n_rows, kept) < FEWEST_ROWS else int(cv)
+    pairs = [_checked_pair(number, pair, n_rows) for number, pair in enumerate(cv)]
+    if not pairs:
+        raise ValueError("cv holds no (train, held-out) pair; give at least one, a number of folds, or None")
+    if kept is not None:
+        place = np.full(n_rows, -1)
+        place[kept] = np.arange(len(kept))
+        pairs = [(place[train][place[train] >= 0], place[held][place[held] >= 0]) for train, held in pairs]
+    return None if _n_kept(n_rows, kept) < FEWEST_ROWS else pairs
+
+
+def _n_kept(n_rows: int, kept: np.ndarray | None) -> int:
+    return n_rows if kept is None else len(kept)
+
+
+def _checked_pair(number: int, pair: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+        raise ValueError(f"entry {number} of cv is {pair!r}; give pairs of row numbers, (train, held-out)")
+    train, held = (np.asarray(rows) for rows in pair)
+    for name, rows in (("train", train), ("held-out", held)):
+        if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu":
+            raise ValueError(f"the {name} rows of entry {number} of cv are {rows!r}; give one or more row numbers")
+        if rows.min() < 0 or rows.max() >= n_rows:
+            raise ValueError(
+                f"the {name} rows of entry {number} of cv reach from {rows.min()} to {rows.max()}, "
+                f"and there are rows 0 to {n_rows - 1}"
+            )
+    if len(both := np.intersect1d(train, held)):
+        raise ValueError(f"entry {number} of cv trains on rows that it holds out, such as {both[0]}; take them apart")
+    return train, held

@@ -1,0 +1,42 @@
+"""Values as JSON holds them: for keys, for what is kept on disk, and for what a person reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["plain"]
+
+
+def plain(value: Any, *, lossy: bool = False) -> Any:
+    """The same with numbers and containers of Python only; a set becomes a sorted list.
+
+    Parameters
+    ----------
+    lossy : bool
+        Make do with what JSON knows: a number that is not finite becomes None, and any other thing (a path, a model)
+        its text. By default they stay as they are and JSON refuses them, since what a key is made of must lose nothing.
+
+    Examples
+    --------
+    >>> plain({"lam": np.float32(0.5), "hidden": (1, np.int64(2))})
+    {'lam': 0.5, 'hidden': [1, 2]}
+    >>> plain([float("nan"), 1 + 2j], lossy=True)
+    [None, '(1+2j)']
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(each, lossy=lossy) for key, each in value.items()}
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple):
+        return [plain(each, lossy=lossy) for each in value]
+    if not lossy or value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
