@@ -74,3 +74,11 @@ def test_several_writers_at_once_leave_the_file_of_one(tmp_path):
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), letter]) for letter in "xy"]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"

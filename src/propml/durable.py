@@ -39,7 +39,7 @@ def replacing(path: str | Path, *, several: bool = False) -> Iterator[Path]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['numbers.txt']
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     mark = f".{secrets.token_hex(6)}" if several else ""
     beside = path.with_name(f".{path.name}{mark}.writing")

@@ -60,6 +60,14 @@ def check_classes(rows: Iterable[Any]) -> None:
             raise ValueError(f"row {i} of the class vector is {value}; give every row a class")
 
 
+def _numbers_in(values: np.ndarray) -> np.ndarray:
+    """Objects as numbers, NaN where one is missing; as they are where that cannot be."""
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):  # text, or pandas' NA, which needs a look at each
+        return np.where(np.frompyfunc(is_missing, 1, 1)(values).astype(bool), np.nan, values)
+
+
 def dense_matrix(matrix: Any) -> sp.csr_array:
     """A dense matrix of any library as a float or integer csr_array; NaN survives for the check that names it."""
     if is_torch(matrix):
@@ -77,7 +85,7 @@ def dense_matrix(matrix: Any) -> sp.csr_array:
                 "the rows of the 0/1 matrix differ in length; give every row one entry per label"
             ) from error
     if values.dtype.kind == "O":
-        values = np.where(np.frompyfunc(is_missing, 1, 1)(values).astype(bool), np.nan, values)
+        values = _numbers_in(values)
     if values.dtype.kind not in "biuf":
         try:
             values = values.astype(np.float64)

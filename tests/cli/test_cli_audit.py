@@ -197,7 +197,7 @@ def test_settings_that_make_no_sense_are_told(here, changed):
     write_decisions([], here / "decisions.csv")
     path = here / "audit" / "audit.json"
     path.write_text(json.dumps(changed and json.loads(path.read_text()) | changed))
-    assert "audit.json cannot be read" in told(propml("audit", "--apply", "decisions.csv"))
+    assert "audit.json is damaged, or of an older version" in told(propml("audit", "--apply", "decisions.csv"))
 
 
 # -- the folder ----------------------------------------------------------------------------------------------------
@@ -227,14 +227,13 @@ def test_labels_after_the_review_are_not_written_over_what_was_audited(here):
 def test_an_audit_replaces_the_one_that_was_there(here, monkeypatch):
     write_decisions([], here / "audit" / "decisions.csv")
     assert propml("audit", "--apply", "audit/decisions.csv").code == 0
-    old = ["annotators.csv", "cleaned.npz", "cleaned.CSV.gz"]
-    for name in [*old, "cleaned_by_me.csv", "cleaned.txt"]:
-        (here / "audit" / name).write_text("old")
+    for name in ("annotators.csv", "cleaned.npz"):
+        (here / "audit" / name).write_text("mine")
     (here / "photos.tsv").write_text((here / "photos.csv").read_text().replace(",", "\t"))
     assert propml("audit", "photos.tsv", *OPTIONS).code == 0
     assert {path.name for path in (here / "audit").iterdir()} == {
         "review.html", "cleaned.tsv", "verdicts.csv", "labels.csv", "audit.json", "report",
-        "decisions.csv", "cleaned_by_me.csv", "cleaned.txt",
+        "decisions.csv", "reviewed.csv", "annotators.csv", "cleaned.npz",
     }  # fmt: skip
 
 

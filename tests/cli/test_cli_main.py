@@ -15,4 +15,7 @@ def test_characters_that_an_encoding_lacks_are_replaced(encoding):
     assert done.returncode == 0, done.stderr
     assert "card.json (? and how it was chosen" in " ".join(done.stdout.decode(encoding).split())
     done = subprocess.run([*words, "fit", "λ.csv"], capture_output=True, env=environment)
-    assert (done.returncode, done.stderr.decode(encoding)) == (1, "error: ?.csv does not exist or is not a file\n")
+    assert (done.returncode, done.stderr.decode(encoding)) == (
+        1,
+        "error: \\u03bb.csv does not exist or is not a file\n",
+    )

@@ -133,7 +133,7 @@ def test_true_labels_without_a_test_part_are_not_passed_over_in_silence(tmp_path
         (("--noise", 1), "noise is 1.0; it is a share of at least 0 and below 1"),
         (("--loss", "asl", "--clip", 2), "clip is 2.0; it is a share of at least 0 and below 1"),
         (("--size", 4), "small_cnn cannot take images of 4 × 4 pixels"),
-        (("--limit", 5), "0 of 5 images are held out, and no class can be ranked"),
+        (("--limit", 5), "0 of 5 images are held out; raise"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(options, sentence):

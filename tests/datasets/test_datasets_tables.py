@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
+from propml.corruption import independent_flips
+from propml.corruption.files import write_candidates
 from propml.datasets import read_table
 
 X = np.array([[1.5, 2.0], [0.0, 4.0], [5.0, 0.0]])
@@ -272,3 +274,10 @@ def test_a_cell_may_be_a_whole_document(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("x,tags\n1,{0}\n2,{0}\n".format("a" * 200_000))
     assert read_table(path, candidates="tags").candidates.labels == ("a" * 200_000,)
+
+
+def test_labels_that_look_like_formulas_come_back_from_a_file_of_ours(tmp_path):
+    made = independent_flips(np.eye(3, dtype=int)[[0, 1, 2, 0]], 0.5, labels=["=a", "-b", "c"], random_state=0)
+    write_candidates(tmp_path / "made.csv", made, np.arange(4), {})
+    read = read_table(tmp_path / "made.csv", candidates="candidates")
+    assert set(read.candidates.labels) == {"=a", "-b", "c"}

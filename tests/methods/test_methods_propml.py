@@ -21,6 +21,7 @@ from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
 from propml.losses import propml_loss
 from propml.metrics import average_precision, hamming_loss
+from propml.neural.features import FeatureScaler
 from propml.neural.thresholds import candidate_sigmoid, middle_threshold
 
 QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
@@ -176,6 +177,30 @@ def test_pairs_of_rows_are_numbers_of_all_rows_where_some_weigh_nothing(mosaic):
     pairs = [(np.setdiff1d(np.arange(60), part), part) for part in np.array_split(np.arange(60), 3)]
     held = ProPMLClassifier(**{**QUICK, "cv": pairs, "epochs": 2}).fit_held(X, candidates, sample_weight=weight)
     assert np.array_equal(np.isfinite(held[:, 0]), weight > 0)
+
+
+def test_weights_that_leave_nothing_to_learn_are_told():
+    X, S = np.random.default_rng(0).normal(size=(40, 3)), np.tile([1, 0], (40, 1))
+    S[:20] = 0
+    weight = np.repeat([1.0, 0.0], 20)
+    with pytest.raises(ValueError, match="no row has a candidate label"):
+        ProPMLClassifier(**QUICK).fit(X, S, sample_weight=weight)
+    halves = [(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))]
+    with pytest.raises(ValueError, match="all train rows of entry 1 of cv have sample_weight 0"):
+        ProPMLClassifier(**{**QUICK, "cv": halves}).fit(X, 1 - S, sample_weight=weight)
+
+
+def test_a_constant_feature_of_many_rows_says_nothing():
+    X = np.c_[np.full(100_000, 0.1), np.arange(100_000) % 7.0]
+    scaler = FeatureScaler(2).fit(X)
+    assert scaler.scale[0] == 0
+    assert scaler.scale[1] > 0
+
+
+def test_the_exported_module_takes_whole_numbers(model, mosaic):
+    rows = mosaic[2][:5].round().astype(int)
+    whole = model.to_torch()(torch.as_tensor(rows))
+    torch.testing.assert_close(whole, model.to_torch()(torch.as_tensor(rows, dtype=torch.float32)))
 
 
 def test_heavy_rows_set_the_threshold():
@@ -424,7 +449,7 @@ def test_a_warm_start_keeps_to_what_is_given(mosaic):
     for changed in ({"hidden": (5,)}, {"hidden": "auto"}):
         with pytest.raises(ValueError, match="warm_start goes on from the networks of the last fit"):
             model.set_params(**changed).fit(X, candidates)
-    with pytest.raises(ValueError, match="have other layers, features or labels"):
+    with pytest.raises(ValueError, match="had other layers, features or labels"):
         model.set_params(hidden=QUICK["hidden"]).fit(X[:, 1:], candidates)
 
 

@@ -129,7 +129,6 @@ def test_columns_may_be_called_otherwise(tmp_path):
             {"split": "test"},
             r"\(line 4\), column 'truth' is empty, .* of split 'test' have labels there; .* or leave it out",
         ),
-        ("path,truth,split\na.jpg,b,train\nb.jpg,b,test\nc.jpg,,test\n", {}, r"\(line 4\), column 'truth' is empty"),
         ("path,truth,split\na.jpg,b,\n", {}, "no image of split 'train'; it has none"),
         ("path,candidates\na.jpg,b\n", {"split": "test"}, "no column 'split'"),
         ("path,candidates,split\na.jpg,b,train\n", {"split": "test"}, "no image of split 'test'; it has train"),

@@ -14,6 +14,7 @@ from PIL import Image
 from small_runs import mosaics, run, same_weights, small_recipe, weights_of
 
 import propml.vision.training as training
+from propml.durable import lock_file
 from propml.persistence import read_state
 from propml.vision.checkpoint import TrainingState
 from propml.vision.sources import ImageSource
@@ -129,6 +130,32 @@ def test_two_runs_do_not_mix(tmp_path):
         run(tmp_path / "run", small_recipe(epochs=2, lr=0.1), resume=True)
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / ".lock").open("w") as file:
+        lock_file(file.fileno())
+        with pytest.raises(ValueError, match="another run is under way"):
+            run(tmp_path / "run", small_recipe(epochs=1))
+    run(tmp_path / "run", small_recipe(epochs=1))
+
+
+def test_what_others_put_into_a_folder_stays_there(tmp_path):
+    out = tmp_path / "run"
+    (out / "lam" / "notes").mkdir(parents=True)
+    for name in ("skipped.txt", "lam/notes/mine.txt"):
+        (out / name).write_text("mine")
+    run(out, small_recipe(epochs=1))
+    assert (out / "skipped.txt").read_text() == (out / "lam/notes/mine.txt").read_text() == "mine"
+
+
+def test_a_network_without_its_checkpoint_is_not_trained_over(tmp_path):
+    run(tmp_path / "run", small_recipe(epochs=1))
+    for name in ("last.safetensors", "curves.csv"):
+        (tmp_path / "run" / name).unlink()
+    with pytest.raises(ValueError, match="holds a run already"):
+        run(tmp_path / "run", small_recipe(epochs=1))
+
+
 def test_a_folder_in_which_nothing_was_learned_is_that_of_a_new_run(tmp_path):
     mistyped = small_recipe(backbone="smal_cnn", lam="auto", noise=0.2)
     with pytest.raises(ValueError, match="no image model 'smal_cnn'"):
@@ -156,7 +183,7 @@ def test_a_run_that_was_stopped_while_lam_was_chosen_is_not_overwritten(tmp_path
 
 @pytest.mark.parametrize("changes", [{}, {"lam": "auto"}, {"lam": "auto", "select": "last"}])
 def test_a_handful_of_images_is_refused_before_training(tmp_path, changes):
-    with pytest.raises(ValueError, match="0 of 5 images are held out, and no class can be ranked"):
+    with pytest.raises(ValueError, match="0 of 5 images are held out; raise"):
         run(tmp_path / "run", small_recipe(**changes), n_train=5)
     assert run(tmp_path / "run", small_recipe(select="last"), n_train=5).epoch == 2
 
@@ -258,6 +285,7 @@ def test_a_run_writes_what_it_did(tmp_path):
     run(tmp_path / "run", small_recipe(noise=0.2), tensorboard=True)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
+        ".lock",
         "recipe.json",
         "candidates.npz",
         "curves.csv",

@@ -73,9 +73,8 @@ def write_audit(
     check_sources(folder, *files.values())
     digests = {what: file_digest(Path(file)) for what, file in files.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / SETTINGS).is_file():  # of an earlier audit; they are refused once the report is another
-        for path in _outputs(folder):
-            path.unlink()
+    for name in _made_before(folder):
+        (folder / name).unlink(missing_ok=True)
     report.save(folder / REPORT)
     made = [
         write_review(report, folder / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
@@ -98,6 +97,7 @@ def write_audit(
         "columns": features.describe(),
         "notes": table.notes,
         "versions": versions(),
+        "files": [path.name for path in made],
     }
     write_json(folder / SETTINGS, told)
     return [*made, folder / SETTINGS]
@@ -144,7 +144,7 @@ def apply_review(
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no audit in {folder}; name the folder that `propml audit` wrote") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{folder / SETTINGS} cannot be read ({error}); audit again") from error
+        raise ValueError(f"{folder / SETTINGS} is damaged, or of an older version ({error}); audit again") from error
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
         if what not in files:
             raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
@@ -159,6 +159,15 @@ def apply_review(
     check_not_read([path], [table.path, *files.values(), decisions])
     after = apply_decisions(report, decided, undecided=undecided)
     return write_cleaned(table, after, path), review_counts(report, decided, after)
+
+
+def _made_before(folder: Path) -> list[str]:
+    """What an earlier audit wrote here; what a person reviewed is not among it."""
+    try:
+        told = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in told if isinstance(name, str) and Path(name).name == name]
 
 
 def check_sources(folder: str | Path, *files: str | Path | None) -> None:

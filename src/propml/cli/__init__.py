@@ -14,9 +14,8 @@ def main() -> None:
 
     Set ``PROPML_DEBUG=1`` to see the trace as well.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # not every encoding has a λ
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has a λ
     try:
         app()
     except (ValueError, OSError, ImportError) as error:

@@ -141,14 +141,17 @@ def table(
 
     [bold]propml tune table birds --noise 50 --ray-address 10.0.0.7:6379[/bold]
     """
+    from propml.audit.destinations import check_not_read
     from propml.datasets.registry import REGISTRY
     from propml.tuning.objective import TableData
+    from propml.tuning.result import BEST, PAGE, TRIALS
     from propml.tuning.tasks import make_task
 
     experiment = None
     if Path(data).is_file():
         if noise is not None:
             raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
+        check_not_read([out / name for name in (BEST, TRIALS, PAGE)], [data])
         reading = opt.reading(locals())
         reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
         X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)

@@ -264,8 +264,7 @@ def _sources(
     except (ValueError, OSError) as error:
         if validation is not None or recipe.select == "oracle":
             raise
-        if learned.truth is not None:  # who has true labels will miss the report
-            _note(f"nothing to report on: {error}")
+        _note(f"nothing to report on: {error}")
         return learned, None
     if validation is not None:
         return learned, judged

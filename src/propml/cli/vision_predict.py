@@ -130,6 +130,7 @@ def predict(
 
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
+    from propml.audit.destinations import check_not_read
     from propml.vision.picture import check_picture
     from propml.vision.predict import predict_images
 
@@ -137,6 +138,7 @@ def predict(
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
     if picture is not None:
         check_picture(picture)
+    check_not_read([path for path in (out, picture) if path is not None], images)
     trained = _loaded(model)
     if out is not None and (clash := next((label for label in trained.label_names if ";" in label), None)):
         raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")

@@ -1,6 +1,6 @@
 """Independent flips: every label that is not true becomes a candidate with a given probability."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from propml.corruption.seeds import RandomState, generator
 from propml.corruption.truth import add_labels, clean_labels
-from propml.target_checks import form_of
 from propml.targets import Candidates
 
 
@@ -42,22 +41,11 @@ def independent_flips(
     array([[1, 1, 1],
            [1, 1, 1]], dtype=int8)
     """
-    _refuse_a_single_row(truth)
     clean = clean_labels(truth, labels)
     rates = _rates(rate, clean)
     rng = generator(random_state)
     # Rows are drawn in order, so the candidates do not depend on the size of the blocks.
     return add_labels(clean, lambda true, rows: ~true & (rng.random(true.shape) < rates))
-
-
-def _refuse_a_single_row(truth: Any) -> None:
-    if isinstance(truth, Iterator) or form_of(truth) != "classes":
-        return
-    if set(Candidates.from_classes(truth).labels) <= {0, 1}:
-        raise ValueError(
-            "truth is one row of 0 and 1, expected a matrix; give [truth] for one row, or "
-            "Candidates.from_classes(truth) for one class per row"
-        )
 
 
 def _rates(rate: ArrayLike, clean: Candidates) -> np.ndarray:

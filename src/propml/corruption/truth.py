@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.target_checks import form_of
 from propml.targets import Candidates, as_candidates
 
 # 4 million entries a block: 32 MB of float64, whatever the number of labels.
@@ -23,7 +24,13 @@ def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candid
     labels : iterable, optional
         Names of the columns; by default those that ``truth`` carries.
     """
+    truth = list(truth) if isinstance(truth, Iterator) else truth
     clean = as_candidates(truth, labels, empty="ignore")
+    if not isinstance(truth, Candidates) and set(clean.labels) <= {0, 1} and form_of(truth) == "classes":
+        raise ValueError(
+            "truth is one row of 0 and 1, expected a matrix; give [truth] for one row, or "
+            "Candidates.from_classes(truth) for one class per row"
+        )
     if clean.has_unknown:
         at = clean.states.tocoo()
         first = np.flatnonzero(at.data < 0)[0]

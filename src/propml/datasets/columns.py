@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from propml.extras import require
+from propml.spreadsheet import original
 
 __all__ = ["Columns", "read_csv", "read_parquet"]
 
@@ -94,7 +95,10 @@ class Columns:
 
 
 def read_csv(path: Path, delimiter: str) -> Columns:
-    """The columns of a text table with a header line; plain or gzip-compressed, UTF-8."""
+    """The columns of a text table with a header line; plain or gzip-compressed, UTF-8.
+
+    Cells that were made harmless for spreadsheets are read as what they were.
+    """
     content = path.read_bytes()
     try:
         if content[:2] == b"\x1f\x8b":
@@ -106,7 +110,7 @@ def read_csv(path: Path, delimiter: str) -> Columns:
         raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        header = [name.strip() for name in next(reader, [])]
+        header = [original(name).strip() for name in next(reader, [])]
         _check_header(header, path)
         rows, lines = [], []
         for row in reader:
@@ -117,7 +121,7 @@ def read_csv(path: Path, delimiter: str) -> Columns:
                     f"{path}: line {reader.line_num} has {len(row)} cells, the header has {len(header)}; "
                     f"quote cells that contain {delimiter!r}"
                 )
-            rows.append(row)
+            rows.append([original(cell) for cell in row])
             lines.append(reader.line_num)
     except csv.Error as error:
         raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error

@@ -102,8 +102,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} cannot learn from unknown labels (-1 in y); mark them excluded (0), or use a "
                 f"method that can, such as ProPMLClassifier"
             )
-        if not (candidates.states.data > 0).any():
-            raise ValueError("no row has a candidate label, so there is nothing to learn; check how y was made")
+        check_some(candidates)
         self.labels_ = candidates.labels
         self.thresholds_ = np.full(len(candidates.labels), 0.5)
         return sp.csr_array(features) if sp.issparse(features) else features, candidates
@@ -171,7 +170,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         A matrix is read by position, everything that names its labels by name.
         """
         names = set(getattr(y, "columns", ()))
-        by_position = not isinstance(y, Candidates) and form_of(y) == "matrix" and names != set(self.labels_)
+        by_position = not isinstance(y, Candidates) and form_of(y) == "matrix" and not names & set(self.labels_)
         given = as_candidates(y, self.labels_ if by_position else None, empty="ignore")
         if isinstance(y, Candidates) and not set(y.labels) & set(self.labels_):
             raise ValueError(
@@ -238,3 +237,9 @@ def _is_array_only_by_name(y: Any) -> bool:
     """Whether this can become an array and shows nothing else that we know how to read."""
     known = isinstance(y, Candidates) or hasattr(y, "ndim") or hasattr(y, "columns")
     return hasattr(y, "__array__") and not known
+
+
+def check_some(candidates: Candidates) -> None:
+    """Refuse candidates without any."""
+    if not (candidates.states.data > 0).any():
+        raise ValueError("no row has a candidate label, so there is nothing to learn; check how y was made")

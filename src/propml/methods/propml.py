@@ -38,7 +38,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from propml.losses import rank_loss, refined_loss
 from propml.losses.named import get_loss
-from propml.methods.base import CandidateClassifier, Features
+from propml.methods.base import CandidateClassifier, Features, check_some
 from propml.methods.propml_arguments import (
     KINDS,
     ORDER,
@@ -87,8 +87,8 @@ class ProPMLClassifier(CandidateClassifier):
     dropout, input_dropout : float
         ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
     linear : "auto" or bool
-        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"`` and held-out
-        rows; and where no network by itself predicts those better, beyond doubt, it is heard alone.
+        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"``, and not with
+        ``cv=None``; where no network by itself predicts held-out candidates better, beyond doubt, it is heard alone.
     refine : "auto" or bool
         Whether first models are trained to say how plausible each candidate is, and the networks that are kept learn
         from that (:func:`propml.losses.refined_loss`); "auto" means with ``loss="power"`` and ``lam="auto"`` where
@@ -236,6 +236,7 @@ class ProPMLClassifier(CandidateClassifier):
         kept = np.flatnonzero(weight)
         if not len(kept):
             raise ValueError("sample_weight is 0 everywhere; give at least one non-zero weight")
+        check_some(candidates[kept])
         own = weight[kept] * (len(kept) / weight.sum())
         cv = folds_of(self.cv, len(candidates), kept)
         fitted = self._fit_ensemble(X[kept], candidates[kept], cv, own)
@@ -329,8 +330,8 @@ class ProPMLClassifier(CandidateClassifier):
             before = self._networks.get(choice.name)
             if not isinstance(before, Networks) or before.widths() != widths:
                 raise ValueError(
-                    "warm_start goes on from the networks of the last fit, and the ones asked for now have other "
-                    "layers, features or labels; give the same, or fit a new model"
+                    f"warm_start goes on from the networks of the last fit, and {choice.name!r} of now was not among "
+                    f"them or had other layers, features or labels; give the same arguments, or fit a new model"
                 )
         if self.lam != "auto":
             return kept

@@ -122,6 +122,9 @@ def folds_of(cv: Any, n_rows: int, kept: np.ndarray | None = None) -> int | Pair
         place = np.full(n_rows, -1)
         place[kept] = np.arange(len(kept))
         pairs = [(place[train][place[train] >= 0], place[held][place[held] >= 0]) for train, held in pairs]
+        for number, (train, _) in enumerate(pairs):
+            if not len(train):
+                raise ValueError(f"all train rows of entry {number} of cv have sample_weight 0; leave that pair out")
     return None if _n_kept(n_rows, kept) < FEWEST_ROWS else pairs
 
 

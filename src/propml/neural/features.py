@@ -51,7 +51,9 @@ class FeatureScaler(nn.Module):
         self.keeps_zeros = bool(sp.issparse(X) or filled < (1 - MOSTLY_ZERO) * X.size)
         if not self.keeps_zeros:
             deviation = X.std(axis=0)
-            varies = deviation > 1e-12 * np.maximum(np.abs(X).max(axis=0), 1e-300)
+            # The mean of a constant may be rounded off it, and of numbers far from zero little differs.
+            low, high = X.min(axis=0), X.max(axis=0)
+            varies = (high > low) & (deviation > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
             self.center = torch.as_tensor(X.mean(axis=0), dtype=torch.float64)
             self.scale = torch.as_tensor(np.where(varies, 1 / np.where(varies, deviation, 1), 0), dtype=torch.float64)
             return self
@@ -70,7 +72,7 @@ class FeatureScaler(nn.Module):
             scaled = scaled * self.scale
         else:
             scaled = ((scaled - self.center) * self.scale).clamp(-CLIP, CLIP)
-        return scaled.to(X.dtype)
+        return scaled.to(X.dtype if X.is_floating_point() else torch.get_default_dtype())
 
     def transform(self, X: Any) -> Any:
         """The scaled features as float32, sparse where they came sparse."""

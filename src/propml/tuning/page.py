@@ -17,7 +17,7 @@ __all__ = ["render_page"]
 def render_page(result: SearchResult, command: str = "") -> str:
     """The page; everything that comes from data is escaped."""
     jinja2 = require("jinja2", "tune")
-    Markup = require("markupsafe", "report").Markup
+    Markup = require("markupsafe", "tune").Markup
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

@@ -210,8 +210,11 @@ def replace_unusable(storage: str | Path | None, name: str, facts: Mapping[str, 
     if not trials or len(stopped) < len(trials) or begun:
         return
     with quiet():
-        optuna.delete_study(study_name=name, storage=kept._storage)
-        fresh = optuna.create_study(study_name=name, storage=kept._storage, direction="maximize")
+        try:
+            kept._storage.delete_study(kept._study_id)  # the one that was looked at, whatever has its name now
+            fresh = optuna.create_study(study_name=name, storage=kept._storage, direction="maximize")
+        except (KeyError, optuna.exceptions.DuplicatedStudyError):
+            return  # another search has done so
     # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
     fresh.add_trials([optuna.trial.create_trial(state=state.FAIL, user_attrs={"lost": "replaced"}) for _ in trials])
 

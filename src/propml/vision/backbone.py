@@ -126,6 +126,8 @@ def _try_images(network: ImageNetwork, recipe: Recipe, side: int) -> None:
     network.eval()  # batch norms must not learn from black images
     try:
         network(torch.zeros(2, 3, side, side))
+    except MemoryError:
+        raise
     except Exception as error:  # whatever a backbone makes of a size that it is not made for
         raise _misfit(recipe.backbone, side, error) from error
     network.train()

@@ -138,9 +138,10 @@ class Judge:
         by_class, n = self.recipe.criterion == "mAP", len(self.candidates)
         if not _rankable(self.candidates.T if by_class else self.candidates).any():
             are, ranked = "is" if n == 1 else "are", "class" if by_class else "image"
+            why = f", and no {ranked} can be ranked there, as none has both a candidate and an excluded entry"
             raise ValueError(
-                f"{n} of {n_images} images {are} held out, and no {ranked} can be ranked there, as none has both a "
-                f"candidate and an excluded entry; raise --hold-out, or use --select last with a --lam"
+                f"{n} of {n_images} images {are} held out{why if n else ''}; raise --hold-out, or use --select last "
+                f"with a --lam"
             )
 
     def look(self, state: TrainingState) -> dict[str, float]:

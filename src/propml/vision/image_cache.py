@@ -31,6 +31,7 @@ __all__ = ["CachedImages", "build_cache", "decode_images"]
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
 BLOCK = 256  # images between two lines of the journal
+JOURNAL = "journal.jsonl"
 
 OnError = Literal["skip", "error"]
 
@@ -107,7 +108,7 @@ def build_cache(
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with _locked(place.with_name(f".{place.name}.lock")):
-        if not (place / "index.json").is_file() or _can_be_read_now(place, source, size, workers):
+        if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
             _make(source, size, place, on_error, workers, show)
     return _opened(place, source, size, on_error)
 
@@ -162,14 +163,15 @@ def _make(source: ImageSource, size: int, place: Path, on_error: OnError, worker
     try:
         _fill(partial, source, size, on_error, workers, show)
     except ValueError:
-        shutil.rmtree(partial, ignore_errors=True)  # once that image is repaired, the cache has another name
+        if not _read_journal(partial / JOURNAL):  # nothing that a start without --strict could go on from
+            shutil.rmtree(partial, ignore_errors=True)
         raise
     shutil.rmtree(place, ignore_errors=True)
     os.replace(partial, place)
 
 
 def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, show: bool) -> None:
-    journal = partial / "journal.jsonl"
+    journal = partial / JOURNAL
     decoded = partial / "decoded.npy"
     done = _read_journal(journal) if decoded.is_file() else {}
     images = np.lib.format.open_memmap(
@@ -234,12 +236,12 @@ def _may_pass(why: str) -> bool:
     return why.startswith("[Errno ")
 
 
-def _can_be_read_now(place: Path, source: ImageSource, size: int, workers: int) -> bool:
+def _can_be_read_now(place: Path, source: ImageSource, size: int) -> bool:
     """Whether an image is missing from a cache only because the system failed when it was made."""
     index = _index(place)
     skipped = np.setdiff1d(np.arange(len(source)), index["kept"])
     again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if _may_pass(why)]
-    return bool(again) and len(decode_images(source.take(again), size, workers=workers, show=False)) > 0
+    return any(len(decode_images(source.take([row]), size, workers=1, show=False)) for row in again)
 
 
 def _index(place: Path) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from propml.datasets.columns import Columns, read_csv
 from propml.datasets.dataset import ImageDataset
 from propml.datasets.mosaic import digits_mosaic_images
 from propml.datasets.voc import read_voc
-from propml.spreadsheet import original
 from propml.targets import Candidates
 
 __all__ = ["ImageSource", "open_source", "read_own_images"]
@@ -161,8 +160,8 @@ def read_own_images(
     table : path
         With a header line, UTF-8. Images are not opened here: one that is missing shows where it is decoded.
     split : str
-        Which rows: those whose ``split_column`` says so. A file without that column is one part, ``"train"``. All parts
-        are checked, whichever is read; rows whose cell is empty belong to none.
+        Which rows: those whose ``split_column`` says so. A file without that column is one part, ``"train"``. Rows
+        whose cell is empty belong to none.
     path, candidates, truth, split_column : str
         What the columns are called. One of ``candidates`` and ``truth`` must be there. An empty cell of these two is
         unknown, which all cells of a part are or none; a lone ``-`` says that there is no label.
@@ -181,14 +180,12 @@ def read_own_images(
         raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {there}")
     if labels is None:
         labels = sorted({name for column in known for cell in columns.as_list(column) for name in _names_in(cell, sep)})
-    parts = _parts(columns, split_column)
-    for part, rows in parts.items():
-        bare = next((row for row in rows if not files[row].strip()), None)
-        if bare is not None:
-            raise ValueError(f"{columns.where(bare, path)} is empty; every row names an image")
-        for column in known:
-            _check_cells(columns, rows, column, sep, labels, part)
-    rows = _rows_of(parts, split, split_column, columns)
+    rows = _rows_of(_parts(columns, split_column), split, split_column, columns)
+    bare = next((row for row in rows if not files[row].strip()), None)
+    if bare is not None:
+        raise ValueError(f"{columns.where(bare, path)} is empty; every row names an image")
+    for column in known:
+        _check_cells(columns, rows, column, sep, labels, split)
     start = columns.path.parent if folder is None else Path(folder)
     sets = {column: _sets([columns.cells[column][row] for row in rows], sep, labels) for column in known}
     true = sets.get(truth)
@@ -303,5 +300,5 @@ def _is_empty(cell: str, sep: str) -> bool:
 
 
 def _names_in(cell: str, sep: str) -> list[str]:
-    names = [name for part in original(cell).split(sep) if (name := part.strip())]
+    names = [name for part in cell.split(sep) if (name := part.strip())]
     return [] if names == [NO_LABEL] else names

@@ -7,9 +7,11 @@ tried), ``curves.csv``, ``last.safetensors`` (the checkpoint), ``best.safetensor
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from propml.durable import lock_file
 from propml.progress import progress_bar
 from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
@@ -44,7 +47,7 @@ from propml.vision.watch import Watch
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
 # What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
-TRACES = ("last.safetensors", "curves.csv", "lam.json", "lam/*/last.safetensors", "lam/*/curves.csv")
+TRACES = ("last.safetensors", "best.safetensors", "curves.csv", "lam.json", "lam/*/last.safetensors", "lam/*/*.csv")
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def train(
     """
     out = Path(out)
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
-    with join_processes(device) as here:
+    with join_processes(device) as here, _alone_in(out, here):
         _open_run(out, recipe, resume, here)
         data, notes = prepare_data(
             source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
@@ -283,6 +286,22 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
+@contextmanager
+def _alone_in(out: Path, here: Process) -> Iterator[None]:
+    """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
+    if not here.is_first or os.name != "posix":
+        yield
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    handle = os.open(out / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        if not lock_file(handle, wait=False):
+            raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
+        yield
+    finally:
+        os.close(handle)
+
+
 def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
     """Make the folder of a new run, or check that the one that is there is the one to go on with.
 
@@ -299,10 +318,9 @@ def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
             raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
     here.wait()  # all have looked before the first one writes
     if here.is_first:
-        out.mkdir(parents=True, exist_ok=True)
         for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
             rest.unlink()
-        if not started:
+        if not started and path.exists():
             for name in ("candidates.npz", "skipped.txt"):
                 (out / name).unlink(missing_ok=True)
             shutil.rmtree(out / "lam", ignore_errors=True)
