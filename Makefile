@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CON
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo browser test test-slow coverage lint bench clean
+.PHONY: help demo browser test test-slow storm coverage lint bench clean
 
 help:           ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the rea
 
 test-slow: $(VENV)/.test browser ## run the tests marked slow
 	$(PYTEST) -n 2 -m slow $(ARGS)
+
+storm: $(VENV)/.test    ## random kills, damaged files, adversarial losses: STORM_MINUTES=10, a table at the end
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m storm $(ARGS)
 
 coverage: $(VENV)/.test browser ## run the tests and print line coverage
 	$(PYTEST) -n 2 -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
