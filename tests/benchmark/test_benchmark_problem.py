@@ -118,6 +118,7 @@ def test_images_are_no_tables(monkeypatch):
 
 def test_real_candidates_come_from_the_file_and_unlabelled_rows_are_dropped(data_dir):
     assert has_real_candidates("yeastcc")
+    assert not has_real_candidates("yeast")  # extra too, with clean labels
     problem = load_problem("yeastcc", None, 0)
     assert problem.X.shape == (2434, 6139)
     assert sp.issparse(problem.X)

@@ -226,7 +226,8 @@ def test_the_registry_holds_the_twelve_datasets_of_the_paper():
         entries = [REGISTRY[name] for name in names(suite)]
         shapes = {e.title: (e.facts[0].n_samples, e.facts[0].n_features, e.facts[0].n_labels) for e in entries}
         assert shapes == rows
-    assert set(names()) - {n for s in table for n in names(s)} == {"yeastmf", "digits-mosaic"}
+    others = {"yeastmf", "yeast", "cal500", "genbase", "foodtruck", "chd-49", "digits-mosaic"}
+    assert set(names()) - {n for s in table for n in names(s)} == others
 
 
 def test_addresses_are_complete_and_pinned():
@@ -242,6 +243,8 @@ def test_addresses_are_complete_and_pinned():
     assert REGISTRY["yeastbp"].files[0].url == yeast
     scene = "https://raw.githubusercontent.com/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a/data/multi-label/scene/scene-train.arff"
     assert REGISTRY["scene"].files[0].url == scene
+    cal500 = "https://raw.githubusercontent.com/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a/data/multi-label/cal500/cal500.arff"
+    assert (REGISTRY["cal500"].files[0].path, REGISTRY["cal500"].files[0].url) == ("more/cal500.arff", cal500)
 
 
 def test_coco_is_read_from_its_folder(tmp_path):

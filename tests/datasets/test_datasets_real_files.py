@@ -10,6 +10,7 @@ from scipy.io import arff as scipy_arff
 from propml.datasets import Dataset, ImageDataset, load, verify
 from propml.datasets.arff import read_arff
 from propml.datasets.arff_rows import Row, careful_sparse
+from propml.datasets.mulan import read_mulan
 
 # name: rows, features, labels, mean true labels, rows without a true label, sparse
 MULAN = {
@@ -18,6 +19,11 @@ MULAN = {
     "enron": (1702, 1001, 53, 3.378, 0, True),
     "medical": (978, 1449, 45, 1.245, 0, True),
     "scene": (2407, 294, 6, 1.074, 0, False),
+    "yeast": (2417, 103, 14, 4.237, 0, False),
+    "cal500": (502, 68, 174, 26.044, 0, False),
+    "genbase": (662, 1186, 27, 1.252, 0, False),
+    "foodtruck": (407, 21, 12, 2.290, 0, False),
+    "chd-49": (555, 49, 6, 2.580, 3, False),
 }
 
 
@@ -33,6 +39,15 @@ def test_mulan_statistics(data_dir, name):
     assert sp.issparse(data.X) == sparse
     assert data.X.dtype == np.float64
     assert verify(name, data_dir).problems == ()
+
+
+def test_labels_that_the_registry_names_are_those_of_the_header(data_dir):
+    """CHD_49 is published without a header; the copy at hand has one, which the registry does not read."""
+    data = load("chd-49", data_dir)
+    again = read_mulan(data_dir / "more/CHD_49.arff.gz", data_dir / "more/CHD_49.xml")
+    assert (data.label_names, data.feature_names) == (again.label_names, again.feature_names)
+    np.testing.assert_array_equal(data.X, again.X)
+    np.testing.assert_array_equal(data.truth, again.truth)
 
 
 def test_single_label_shares(data_dir):

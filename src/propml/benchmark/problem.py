@@ -22,8 +22,6 @@ from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
 from propml.this_machine import cache_dir
 
-# Suites of the registry whose files hold candidates that people, not we, have made.
-REAL_SUITES = ("real-world", "extra")
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
 SUBSET_STREAM = int.from_bytes(b"rows")
 SCALINGS = ("unit-range", "none")
@@ -61,10 +59,12 @@ class Problem:
 def has_real_candidates(dataset: str) -> bool:
     """Whether the candidates of a dataset come with it, so that there is no noise level to choose.
 
-    >>> has_real_candidates("yeastcc"), has_real_candidates("birds"), has_real_candidates("digits-mosaic")
-    (True, False, False)
+    >>> [has_real_candidates(name) for name in ("yeastcc", "birds", "yeast", "digits-mosaic")]
+    [True, False, False, False]
     """
-    return lookup(dataset).suite in REAL_SUITES
+    entry = lookup(dataset)
+    # The embedded set draws its candidates itself: they are no more real than others.
+    return entry.suite != "embedded" and entry.facts[0].mean_candidates is not None
 
 
 def load_problem(

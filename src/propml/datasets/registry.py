@@ -1,4 +1,4 @@
-"""The table of datasets: the twelve of the paper, one more Yeast set, and the embedded digits mosaic."""
+"""The table of datasets: the twelve of the paper, six more tables, and the embedded digits mosaic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
+from propml.datasets.arff import read_arff
 from propml.datasets.coco import read_coco
 from propml.datasets.dataset import Dataset, ImageDataset
 from propml.datasets.entry import Entry, Facts, RemoteFile
@@ -20,6 +23,7 @@ __all__ = ["REGISTRY"]
 
 _MULAN = ("tsoumakas/mulan", "43f6389095ad71984264db4387a8074b22bc7d4a")
 _PML = ("fangyan1221/partial-multi-label-learning", "6d93795c88c104c5b0cb50bcb6e2f2515c1fbe4f")
+_CHD = ("hxtruong6/inference_probabilistic_mlc", "ec4cbdc10ce98a71800e8a641cacb677773bedfc")
 _VOC = "http://host.robots.ox.ac.uk/pascal/VOC/voc2007"
 _COCO = "http://images.cocodataset.org"
 
@@ -34,22 +38,33 @@ def _read_mulan_from(folder: Path, *, name: str, arff: tuple[str, ...], xml: str
     return read_mulan(paths, folder / xml, name=name)
 
 
-def _mulan(title: str, facts: Facts, *, note: str = "", **blobs: str) -> Entry:
-    """A Mulan dataset of the paper; ``blobs`` gives the git blob id of each file, keyed by its name after the set's."""
+def _read_named_labels(folder: Path, *, name: str, path: str, labels: tuple[str, ...]) -> Dataset:
+    """An ARFF file that comes without a header: the labels are named here."""
+    table = read_arff(existing_file(folder, path) or folder / path)
+    names = [attribute.name for attribute in table.attributes]
+    features = [feature for feature in names if feature not in labels]
+    X, truth = (table.data[:, [names.index(each) for each in part]] for part in (features, labels))
+    return Dataset(name, X, truth.astype(np.uint8), None, labels, tuple(features))
+
+
+def _mulan(
+    title: str, facts: Facts, *, suite: str = "artificial", folder: str = "mulan", note: str = "", **blobs: str
+) -> Entry:
+    """A Mulan dataset; ``blobs`` gives the git blob id of each file, keyed by its name after the set's."""
     name = title.lower()
     names = {suffix: f"{name}.{suffix}" if suffix in ("arff", "xml") else f"{name}-{suffix}.arff" for suffix in blobs}
     files = tuple(
-        RemoteFile(f"mulan/{file}", _raw(_MULAN, f"data/multi-label/{name}/{file}"), f"git:{blobs[suffix]}")
+        RemoteFile(f"{folder}/{file}", _raw(_MULAN, f"data/multi-label/{name}/{file}"), f"git:{blobs[suffix]}")
         for suffix, file in names.items()
     )
     arff = tuple(file.path for file in files if file.path.endswith(".arff"))
     return Entry(
         name=name,
         title=title,
-        suite="artificial",
+        suite=suite,
         facts=(facts,),
         files=files,
-        read=partial(_read_mulan_from, name=name, arff=arff, xml=f"mulan/{name}.xml"),
+        read=partial(_read_mulan_from, name=name, arff=arff, xml=f"{folder}/{name}.xml"),
         needs=tuple(file.path for file in files),
         source="https://github.com/tsoumakas/mulan, data/multi-label",
         note=note,
@@ -161,6 +176,61 @@ _ENTRIES = (
         test="8a210ae61b3ce9179dd9209a1199a7ffb74fdd13",
         xml="b84100c90a816a95e0d3f7d3dc2f842edbc81261",
         note="Train and test are joined, 1211 + 1196 rows.",
+    ),
+    _mulan(
+        "Yeast",
+        Facts(2417, 103, 14, 4.237, rows_without_truth=0),
+        suite="extra",
+        folder="more",
+        arff="79fd63a4260a1f48cbee5d1c29d02a389e74a223",
+        xml="da08dc009cf58746a86b67031e3d287ae615d6f0",
+    ),
+    _mulan(
+        "CAL500",
+        Facts(502, 68, 174, 26.044, rows_without_truth=0),
+        suite="extra",
+        folder="more",
+        arff="b06cd93b26e4ca3c7242e1ffb69a79099363f36a",
+        xml="6c2315a6883510ac8ed615705fa485abe47b6f21",
+    ),
+    _mulan(
+        "Genbase",
+        Facts(662, 1186, 27, 1.252, rows_without_truth=0),
+        suite="extra",
+        folder="more",
+        arff="401649c7af2ff217107bd06ad0adadce46284692",
+        xml="ba38f02e2c166862cd96b04b0317293255398669",
+        note="All features are nominal; the first one is the name of the protein, another one in every row.",
+    ),
+    _mulan(
+        "Foodtruck",
+        Facts(407, 21, 12, 2.290, rows_without_truth=0),
+        suite="extra",
+        folder="more",
+        arff="fb66ac51aeb61bcbcdc7e54557b90f09d93f1f37",
+        xml="14f3ef738a0cdda97da942b3a6b8f3c84a6c6847",
+    ),
+    Entry(
+        name="chd-49",
+        title="CHD_49",
+        suite="extra",
+        facts=(Facts(555, 49, 6, 2.580, rows_without_truth=3),),
+        files=(
+            RemoteFile(
+                "more/CHD_49.arff",
+                _raw(_CHD, "datasets/CHD_49.arff"),
+                "git:972cd919fbc8a51bc94c1deb73a1ada0d7cc1931",
+            ),
+        ),
+        read=partial(
+            _read_named_labels,
+            name="chd-49",
+            path="more/CHD_49.arff",
+            labels=tuple(f"label{number}" for number in range(1, 7)),
+        ),
+        needs=("more/CHD_49.arff",),
+        source="https://github.com/hxtruong6/inference_probabilistic_mlc, datasets",
+        note="Coronary heart disease in traditional Chinese medicine.",
     ),
     Entry(
         name="voc2007",
