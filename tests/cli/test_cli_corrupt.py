@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from propml.cli.corrupt import corrupt
-from propml.corruption import add_most_probable, independent_flips, svm_probabilities
+from propml.corruption import add_most_probable, independent_flips, neighbour_labels, svm_probabilities
 from propml.datasets import Dataset
 from propml.targets import Candidates
 
@@ -75,6 +75,17 @@ def test_flips_into_a_csv_with_unlabelled_rows_kept(clean, tmp_path):
     assert [row["candidates"] for row in rows] == expected
     assert [int(row["row"]) for row in rows] == list(range(40))
     assert "dropped" not in result.output
+
+
+def test_labels_of_near_rows_and_flips_by_class(clean, tmp_path):
+    out = tmp_path / "c.npz"
+    assert run(clean, "--method", "neighbours", "--ratio", 1, "--out", out).exit_code == 0
+    with np.load(clean) as data, np.load(out) as made:
+        assert (made["candidates"] == neighbour_labels(data["X"][1:], data["truth"][1:], 1.0).to_matrix()).all()
+    assert "39 × 4" in run(clean, "--method", "class-flips", "--rate", 0.2).output
+    np.savez(tmp_path / "bare.npz", truth=truth_of(clean))
+    with pytest.raises(ValueError, match="--method neighbours looks at the features"):
+        run(tmp_path / "bare.npz", "--method", "neighbours")
 
 
 def test_counts_and_fractions_print_what_they_did(clean):

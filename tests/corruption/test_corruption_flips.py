@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.corruption import independent_flips
+from propml.corruption import class_flips, independent_flips
 from propml.corruption import truth as truth_module
 from propml.targets import Candidates
 
@@ -85,3 +85,27 @@ def test_classes_are_taken():
 def test_a_rate_that_is_none_is_refused(rate, message):
     with pytest.raises(ValueError, match=message):
         independent_flips([[1, 0]], rate, labels=["cat", "dog"])
+
+
+def test_rates_by_class_are_spread_from_nothing_to_twice_the_mean_in_a_drawn_order():
+    nothing = np.zeros((20000, 5))
+    found = class_flips(nothing, 0.2, random_state=3).to_matrix().mean(axis=0)
+    expected = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert np.abs(np.sort(found) - expected).max() < 5 * np.sqrt(0.24 / 20000)
+    orders = {tuple(np.argsort(class_flips(nothing[:500], 0.2, random_state=s).to_matrix().mean(axis=0)))
+              for s in range(8)}  # fmt: skip
+    assert len(orders) > 3
+
+
+def test_flips_by_class_keep_the_truth_and_their_seed():
+    truth = some_truth(300)
+    first, again, other = (class_flips(truth, 0.2, random_state=s) for s in (1, 1, 2))
+    assert (first.to_matrix() >= truth).all()
+    assert first == again
+    assert first != other
+    assert class_flips([[1], [0]], 0.5, random_state=np.random.default_rng(0)).shape == (2, 1)
+
+
+def test_a_mean_rate_of_more_than_a_half_is_refused():
+    with pytest.raises(ValueError, match="rate is 0.6; rates go up to twice this mean"):
+        class_flips([[1, 0]], 0.6)

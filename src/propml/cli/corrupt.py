@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 class Method(StrEnum):
     SVM = "svm"
+    NEIGHBOURS = "neighbours"
     FLIPS = "flips"
+    CLASS_FLIPS = "class-flips"
     COUNT = "count"
     FRACTION = "fraction"
     ANNOTATORS = "annotators"
@@ -34,8 +36,8 @@ class Mode(StrEnum):
     ADD = "add"
 
 
-SVM_PANEL = "SVM confusions (--method svm)"
-FLIPS_PANEL = "Independent flips (--method flips)"
+SVM_PANEL = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
+FLIPS_PANEL = "Flips (--method flips, --method class-flips)"
 COUNT_PANEL = "Random labels (--method count, --method fraction)"
 ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
 
@@ -43,7 +45,9 @@ ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
 NEEDED = "given by the user"
 OPTIONS: dict[str, dict[str, Any]] = {
     "svm": {"ratio": 1.0, "rounding": "paper"},
+    "neighbours": {"ratio": 1.0, "rounding": "stochastic"},
     "flips": {"rate": NEEDED},
+    "class-flips": {"rate": NEEDED},
     "count": {"count": NEEDED, "mode": "fill"},
     "fraction": {"fraction": NEEDED},
     "annotators": {
@@ -63,7 +67,8 @@ def corrupt(
     method: Annotated[
         Method,
         typer.Option(
-            help="svm: labels that an SVM confuses with the true ones. flips: every other label with a probability. "
+            help="svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
+            "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
             "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
         ),
     ] = Method.SVM,
@@ -78,7 +83,8 @@ def corrupt(
         typer.Option(
             rich_help_panel=SVM_PANEL,
             help="paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
-            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random. Default paper.",
+            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random. "
+            "Default paper; of neighbours stochastic.",
         ),
     ] = None,
     rate: Annotated[
@@ -171,6 +177,7 @@ def corrupt(
     from propml.corruption import corrupt as make_candidates
     from propml.corruption import realised_levels, realised_ratio
     from propml.corruption.files import check_output, write_candidates, write_votes
+    from propml.corruption.registry import NEEDS_FEATURES
 
     given = {
         "ratio": ratio,
@@ -196,9 +203,9 @@ def corrupt(
         _check_votes_output(method.value, votes_out)
     _check_apart({"the file to read": Path(data), "--out": out, "--votes-out": votes_out})
     clean = _labelled(_read(data, data_dir), keep_unlabelled)
-    if method is Method.SVM and clean.X is None:
+    if method.value in NEEDS_FEATURES and clean.X is None:
         raise ValueError(
-            f"--method svm looks at the features, and {data} holds none; choose another method, or a file with X"
+            f"--method {method.value} looks at the features, and {data} holds none; choose another method, or a file with X"
         )
     running = _svm_running(jobs, cache_dir, no_cache) if method is Method.SVM else {}
     candidates = make_candidates(

@@ -5,20 +5,25 @@ from typing import Any
 
 from propml.corruption.annotators import simulated_annotators
 from propml.corruption.counts import fixed_count, fixed_fraction
-from propml.corruption.flips import independent_flips
+from propml.corruption.flips import class_flips, independent_flips
+from propml.corruption.neighbours import neighbour_labels
 from propml.corruption.svm import svm_confusions
+from propml.corruption.truth import uncorrupted
 from propml.targets import Candidates
 
 CORRUPTIONS: dict[str, Callable[..., Candidates]] = {
     "svm": svm_confusions,
+    "neighbours": neighbour_labels,
     "flips": independent_flips,
+    "class-flips": class_flips,
     "count": fixed_count,
     "fraction": fixed_fraction,
     "annotators": simulated_annotators,
+    "none": uncorrupted,
 }
 
 # These look at the features as well as at the labels.
-NEEDS_FEATURES = frozenset({"svm"})
+NEEDS_FEATURES = frozenset({"svm", "neighbours"})
 
 
 def corrupt(name: str, X: Any, truth: Any, **settings: Any) -> Candidates:
@@ -29,7 +34,7 @@ def corrupt(name: str, X: Any, truth: Any, **settings: Any) -> Candidates:
     name : str
         A key of :data:`CORRUPTIONS`.
     X : array-like, shape (n_samples, n_features)
-        Features; only ``"svm"`` looks at them, the others take ``None``.
+        Features; only :data:`NEEDS_FEATURES` look at them, the others take ``None``.
     truth : array-like of 0/1, shape (n_samples, n_labels)
     **settings
         The arguments of that corruption.

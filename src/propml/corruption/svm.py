@@ -18,16 +18,15 @@ from typing import Any, Self
 
 import joblib
 import numpy as np
-import scipy.sparse as sp
 import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from propml.corruption.cache import cached_array, content_key
+from propml.corruption.features import dense_features
 from propml.corruption.most_probable import Rounding, add_most_probable
 from propml.corruption.platt import fit_sigmoid, sigmoid
 from propml.corruption.seeds import RandomState, seed_of
@@ -167,10 +166,8 @@ def svm_probabilities(
     -------
     ndarray of float64, shape (n_samples, n_labels)
     """
-    features = _dense_features(X)
-    true = clean_labels(truth).to_matrix(bool)
-    if len(features) != len(true):
-        raise ValueError(f"X has {len(features)} rows and the truth {len(true)}; give one row of labels per row of X")
+    clean = clean_labels(truth)
+    features, true = dense_features(X, clean), clean.to_matrix(bool)
     seed = seed_of(random_state)
 
     def compute() -> np.ndarray:
@@ -221,17 +218,3 @@ class _Machines:
             machine = SVC(C=1.0, kernel="precomputed").fit(kernel, positive[train])
         support = self.kernel[np.ix_(train[machine.support_], rows)]
         return machine.dual_coef_[0] @ support + machine.intercept_[0]
-
-
-def _dense_features(X: Any) -> np.ndarray:
-    features = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False, input_name="X")
-    if sp.issparse(features):
-        features = features.toarray()
-    bad = np.argwhere(~np.isfinite(features))
-    if bad.size:
-        row, column = bad[0]
-        raise ValueError(
-            f"row {row}, feature {column} of X is {features[row, column]}; "
-            f"an SVM needs finite features, so fill or drop such values first"
-        )
-    return features

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.corruption.seeds import RandomState
 from propml.target_checks import form_of
 from propml.targets import Candidates, as_candidates
 
@@ -40,6 +41,27 @@ def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candid
             f"so write 1 where a label is true and 0 where it is not"
         )
     return clean
+
+
+def uncorrupted(truth: Any, *, random_state: RandomState = 0, labels: Iterable[Hashable] | None = None) -> Candidates:
+    """The true labels as candidates, and nothing else: what noise is compared with.
+
+    Parameters
+    ----------
+    truth : array-like of 0/1, shape (n_samples, n_labels)
+        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
+    random_state : int, Generator or None
+        Changes nothing; it is here so that all corruptions are called alike.
+    labels : iterable, optional
+        Names of the labels.
+
+    Examples
+    --------
+    >>> uncorrupted([[1, 0], [0, 1]]).to_matrix()
+    array([[1, 0],
+           [0, 1]], dtype=int8)
+    """
+    return clean_labels(truth, labels)
 
 
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
