@@ -107,5 +107,5 @@ def test_flips_by_class_keep_the_truth_and_their_seed():
 
 
 def test_a_mean_rate_of_more_than_a_half_is_refused():
-    with pytest.raises(ValueError, match="rate is 0.6; rates go up to twice this mean"):
+    with pytest.raises(ValueError, match=r"rate is 0\.6; rates go up to twice this mean"):
         class_flips([[1, 0]], 0.6)

@@ -12,7 +12,8 @@ from propml.benchmark.folds import make_splits
 from propml.benchmark.machine import watch_machine
 from propml.benchmark.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.benchmark.problem import Problem, load_problem
-from propml.methods import METHODS, method_class
+from propml.benchmark.rivals import RIVALS, benchmark_class
+from propml.methods import METHODS
 from propml.plain_values import plain
 from propml.progress import track
 
@@ -29,7 +30,7 @@ class MethodEntry:
     name : str
         What the tables call it; the published name where there is one.
     method : str
-        Its name in :data:`propml.methods.METHODS`.
+        Its name in :data:`propml.methods.METHODS`, or in :data:`propml.benchmark.rivals.RIVALS`.
     params : mapping
         Arguments of its class.
     scaling : str
@@ -88,7 +89,8 @@ class Cell(AnyCell):
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
         entry = self.method
-        defaults = method_class(entry.method)().get_params() if entry.method in METHODS else {}
+        known = entry.method in METHODS or entry.method in RIVALS
+        defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
         candidates = {}
         if self.noise is not None:
@@ -115,7 +117,7 @@ class Cell(AnyCell):
     def on_device(self, device: str) -> Self:
         """The same cell, its method on that device where it has such an argument."""
         entry = self.method
-        if "device" not in method_class(entry.method)().get_params():
+        if "device" not in benchmark_class(entry.method)().get_params():
             return self
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 

@@ -14,11 +14,12 @@ from propml.benchmark.image_experiment_file import image_settings
 from propml.benchmark.metric_names import METRIC_NAMES, TABULAR_METRICS
 from propml.benchmark.noise_levels import LEVELS
 from propml.benchmark.problem import SCALINGS, has_real_candidates
+from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import Table, frozen, hint, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets.catalogue import lookup
 from propml.datasets.registry import REGISTRY
-from propml.methods import METHODS, method_class
+from propml.methods import METHODS
 
 KINDS = ("tables", "images")
 KEYS = (
@@ -131,11 +132,12 @@ def _check_noise(table: Table, settings: Mapping[str, Any]) -> None:
 def _method(table: Table, name: str, selection: str) -> MethodEntry:
     table.refuse(FOR_IMAGES)
     table.only(METHOD_KEYS)
+    known = (*METHODS, *RIVALS)
     if "method" not in table.values:
-        raise table.error("method", f"is missing; {hint(name, METHODS)}")
-    method = table.choice("method", METHODS, None)
+        raise table.error("method", f"is missing; {hint(name, known)}")
+    method = table.choice("method", known, None)
     own = table.choice("selection", SELECTIONS, None)
-    scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" else "unit-range")
+    scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" or method in RIVALS else "unit-range")
     params = _arguments(table.table("params"), method)
     oracle = (own or selection) == "oracle"
     lams, grid = table.numbers("lams", ()), table.table("grid")
@@ -154,7 +156,7 @@ def _method(table: Table, name: str, selection: str) -> MethodEntry:
 
 
 def _arguments(table: Table, method: str) -> dict[str, Any]:
-    known = [name for name in method_class(method)().get_params() if name not in GIVEN]
+    known = [name for name in benchmark_class(method)().get_params() if name not in GIVEN]
     for name in GIVEN:
         if name in table.values:
             raise table.error(name, "is set by the runner (random_state is the seed); leave it out")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from propml.benchmark.folds import Split
-from propml.methods import CandidateClassifier, method_class
+from propml.benchmark.rivals import benchmark_class
+from propml.methods import CandidateClassifier
 from propml.plain_values import plain
 from propml.targets import Candidates
 from propml.this_machine import runs_on_gpu
@@ -40,12 +41,12 @@ class FoldScores:
 
 
 def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateClassifier:
-    """A method by its name in the registry, with the seed where it draws random numbers.
+    """A method or a rival by its name, with the seed where it draws random numbers.
 
     >>> make_model("ridge", {"alpha": 3.0}, seed=0)
     RidgeClassifier(alpha=3.0)
     """
-    model = method_class(method)(**params)
+    model = benchmark_class(method)(**params)
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 

@@ -205,7 +205,8 @@ def corrupt(
     clean = _labelled(_read(data, data_dir), keep_unlabelled)
     if method.value in NEEDS_FEATURES and clean.X is None:
         raise ValueError(
-            f"--method {method.value} looks at the features, and {data} holds none; choose another method, or a file with X"
+            f"--method {method.value} looks at the features, and {data} holds none; "
+            f"choose another method, or a file with X"
         )
     running = _svm_running(jobs, cache_dir, no_cache) if method is Method.SVM else {}
     candidates = make_candidates(

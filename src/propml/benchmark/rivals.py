@@ -1,0 +1,164 @@
+"""Ordinary classifiers of scikit-learn that take candidates for true labels: what ours must beat.
+
+They are for comparison only. Each label is cut at one half, their own threshold; a label that is a candidate in every
+row, or in none, is answered as it was seen.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from propml.methods import CandidateClassifier, method_class
+from propml.methods.base import Features
+from propml.targets import Candidates
+
+__all__ = ["RIVALS", "Rival", "benchmark_class"]
+
+
+class Rival(CandidateClassifier):
+    """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities.
+
+    Attributes
+    ----------
+    models_ : list of estimators
+        One for all labels, or one for each label.
+    known_ : ndarray of bool, shape (n_labels,)
+        Labels that are candidates in some rows and not in others. Only these are learned.
+    share_ : ndarray, shape (n_labels,)
+        The share of rows in which each label is a candidate.
+    """
+
+    @abstractmethod
+    def _new(self) -> Any:
+        """An estimator that is not fitted."""
+
+    def _fit(self, X: Features, candidates: Candidates) -> None:
+        targets = candidates.to_matrix(np.int8)
+        self.share_ = targets.mean(axis=0)
+        self.known_ = (self.share_ > 0) & (self.share_ < 1)
+        self.models_ = self._fitted(X, targets[:, self.known_]) if self.known_.any() else []
+
+    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
+        """One versus the rest: a model for each label."""
+        return [self._new().fit(X, column) for column in targets.T]
+
+    def _scores(self, X: Features) -> np.ndarray:
+        scores = np.tile(self.share_, (X.shape[0], 1))
+        if self.models_:
+            scores[:, self.known_] = self._positive(X)
+        return scores
+
+    def _positive(self, X: Features) -> np.ndarray:
+        return np.column_stack([model.predict_proba(X)[:, 1] for model in self.models_])
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return scores
+
+
+class _Forest(Rival):
+    """One forest for all labels."""
+
+    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
+        # Of a single label scikit-learn wants a vector.
+        return [self._new().fit(X, targets if targets.shape[1] > 1 else targets.ravel())]
+
+    def _positive(self, X: Features) -> np.ndarray:
+        found = self.models_[0].predict_proba(X)
+        return np.column_stack([each[:, 1] for each in ([found] if isinstance(found, np.ndarray) else found)])
+
+
+class ExtraTreesRival(_Forest):
+    """Extremely randomised trees.
+
+    Examples
+    --------
+    >>> X, candidates = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    >>> ExtraTreesRival(50, min_samples_leaf=1).fit(X, candidates).predict(X)
+    array([[1, 0],
+           [1, 0],
+           [0, 1],
+           [0, 1]])
+    """
+
+    def __init__(self, n_estimators: int = 300, min_samples_leaf: int = 3, random_state: int | None = 0) -> None:
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
+
+    def _new(self) -> Any:
+        return ExtraTreesClassifier(**self.get_params())
+
+
+class RandomForestRival(_Forest):
+    """A random forest."""
+
+    def __init__(self, n_estimators: int = 200, min_samples_leaf: int = 1, random_state: int | None = 0) -> None:
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
+
+    def _new(self) -> Any:
+        return RandomForestClassifier(**self.get_params())
+
+
+class BoostingRival(Rival):
+    """Gradient boosting on histograms, one versus the rest; sparse features are made dense."""
+
+    def __init__(self, max_iter: int = 100, learning_rate: float = 0.1, random_state: int | None = 0) -> None:
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def _new(self) -> Any:
+        return HistGradientBoostingClassifier(**self.get_params())
+
+    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
+        return super()._fitted(_dense(X), targets)
+
+    def _positive(self, X: Features) -> np.ndarray:
+        return super()._positive(_dense(X))
+
+
+class LogisticRival(Rival):
+    """Logistic regression on scaled features, one versus the rest; sparse features are not centred."""
+
+    def __init__(self, C: float = 1.0, max_iter: int = 1000) -> None:
+        self.C = C
+        self.max_iter = max_iter
+
+    def _new(self) -> Any:
+        return LogisticRegression(**self.get_params())
+
+    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
+        scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X)
+        scaled = scaler.transform(X)
+        return [make_pipeline(scaler, self._new().fit(scaled, column)) for column in targets.T]
+
+
+def _dense(X: Features) -> np.ndarray:
+    return X if isinstance(X, np.ndarray) else X.toarray()
+
+
+RIVALS: dict[str, type[Rival]] = {
+    "extra-trees": ExtraTreesRival,
+    "random-forest": RandomForestRival,
+    "boosting": BoostingRival,
+    "logistic": LogisticRival,
+}
+
+
+def benchmark_class(name: str) -> type[CandidateClassifier]:
+    """The class of a method that an experiment names: one of ours, or a rival.
+
+    >>> benchmark_class("extra-trees")().get_params()
+    {'min_samples_leaf': 3, 'n_estimators': 300, 'random_state': 0}
+    """
+    return RIVALS[name] if name in RIVALS else method_class(name)
