@@ -326,11 +326,18 @@ def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
 
 
 def test_paper_variants_know_their_title_and_direction():
-    assert set(METRIC_NAMES) == {*METRICS, *(f"{name}:paper" for name in METRICS)}
+    assert set(METRIC_NAMES) == {*METRICS, "example_F1", *(f"{name}:paper" for name in METRICS)}
+    assert metric_of("example_F1") == ("Example F1", True)
     for name in METRICS:
         assert metric_of(name) == METRICS[name]
         assert metric_of(f"{name}:paper").higher_is_better == METRICS[name].higher_is_better
         assert metric_of(f"{name}:paper").title != METRICS[name].title
+
+
+def test_f1_by_example_judges_what_was_predicted():
+    truth, scores = np.array([[1, 0, 1], [0, 1, 0]]), np.array([[0.9, 0.4, 0.2], [0.3, 0.8, 0.1]])
+    found = evaluate_metrics(truth, scores, scores > 0.5, ["example_F1", "one_error"], "Ridge")
+    assert found == pytest.approx({"example_F1": (2 / 3 + 1) / 2, "one_error": 0.0})
 
 
 def test_the_published_hamming_losses_of_two_methods_follow_their_slips():

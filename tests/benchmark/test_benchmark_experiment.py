@@ -10,11 +10,12 @@ import pytest
 from propml.benchmark import experiment as experiment_module
 from propml.benchmark.experiment import experiment_names, load_experiment
 from propml.benchmark.published import load_published
+from propml.benchmark.rivals import RIVALS
 from propml.datasets import names as dataset_names
 from propml.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
-OURS = ("quick", "real-world", "artificial")
+OURS = ("quick", "real-world", "artificial", "ground", "ground-quick")
 
 SMALL = """
 title = "Small"
@@ -79,7 +80,7 @@ def test_test_labels_are_looked_at_only_by_methods_that_say_so(name):
 @pytest.mark.parametrize("name", OURS)
 def test_older_methods_get_scaled_features_and_propml_scales_by_itself(name):
     for entry in load_experiment(name).methods:
-        assert entry.scaling == ("none" if entry.method == "propml" else "unit-range")
+        assert entry.scaling == ("none" if entry.method in ("propml", *RIVALS) else "unit-range")
 
 
 def test_quick_runs_every_method_at_two_levels_on_embedded_data():
@@ -88,6 +89,29 @@ def test_quick_runs_every_method_at_two_levels_on_embedded_data():
     assert {"ProPML default", "ProPML", "BCE"} <= {entry.name for entry in quick.methods}
     assert (quick.datasets, quick.noise, quick.folds) == (("digits-mosaic",), (50.0, 150.0), 3)
     assert {cell.noise for cell in quick.cells()} == {50.0, 150.0}
+
+
+def test_the_ground_has_every_kind_of_noise_and_every_rival():
+    ground = load_experiment("ground")
+    assert {"none", "svm 50", "svm 100", "svm 150", "flips 0.1", "flips 0.2", "flips 0.4"} <= set(ground.noise)
+    kinds = {noise.partition(" ")[0] for noise in ground.noise}
+    assert kinds == {"none", "svm", "neighbours", "flips", "class-flips", "count", "annotators"}
+    assert {entry.method for entry in ground.methods} == {"propml", "ridge", "kernel-ridge", "pml-ni", *RIVALS}
+    default = next(entry for entry in ground.methods if entry.name == "ProPML default")
+    assert default.params == {}
+    real = {cell.dataset for cell in ground.cells() if cell.noise is None}
+    assert real == {"mirflickr", "yeastcc", "yeastbp"}
+    assert len(ground.cells()) == (10 * 11 + 3) * len(ground.methods)
+
+
+def test_the_quick_ground_is_a_part_of_the_ground():
+    ground, quick = load_experiment("ground"), load_experiment("ground-quick")
+    assert set(quick.datasets) < set(ground.datasets)
+    assert set(quick.noise) < set(ground.noise)
+    assert quick.metrics == ground.metrics
+    assert {entry.name for entry in quick.methods} < {entry.name for entry in ground.methods}
+    assert all(entry in ground.methods for entry in quick.methods)
+    assert (quick.rows, quick.folds, quick.test_folds) == (400, 5, 1)
 
 
 def test_names_are_those_of_the_files():
@@ -147,6 +171,64 @@ def test_an_experiment_may_be_an_oracle_but_for_one_method(write):
         "ProPML, small": "candidates",
     }
     assert found.methods[0].grid == {"alpha": (0.1, 10)}
+
+
+SEVERAL = """
+[corruptions.none]
+[corruptions.flips]
+noise = [0.2, 0.4]
+[corruptions.annotators]
+noise = [0.2]
+sensitivity = 0.8
+n_annotators = 3
+"""
+
+
+def with_several(old="", new=""):
+    text = SMALL.replace("noise = [50, 100.5]\n", "").replace("[methods.Ridge]", f"{SEVERAL}\n[methods.Ridge]", 1)
+    assert not old or old in text
+    return text.replace(old, new, 1)
+
+
+def test_several_kinds_of_noise(write):
+    found = load_experiment(write(with_several()))
+    assert found.noise == ("none", "flips 0.2", "flips 0.4", "annotators 0.2")
+    made = {cell.noise: (cell.corruption, dict(cell.corruption_settings)) for cell in found.cells()}
+    assert made == {
+        "none": ("none", {}),
+        "flips 0.2": ("flips", {}),
+        "flips 0.4": ("flips", {}),
+        "annotators 0.2": ("annotators", {"sensitivity": 0.8, "n_annotators": 3}),
+        None: ("svm", {}),
+    }
+    assert len({cell.key for cell in found.cells()}) == len(found.cells()) == (4 + 1) * 2 * 2
+    assert found.narrowed(noise=["flips 0.4"]).noise == ("flips 0.4",)
+    with pytest.raises(ValueError, match=r"mine has no noise level 'flips 0\.3'; did you mean 'flips"):
+        found.narrowed(noise=["flips 0.3"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[corruptions.none]", "[corruptions.non]", "corruptions.non is not a known corruption; did you mean 'none'?"),
+        ("[corruptions.none]", "[corruptions.none]\nnoise = [1]", "corruptions.none.noise means nothing to 'none'"),
+        ("noise = [0.2, 0.4]", "", "corruptions.flips.noise is missing; give a list of levels"),
+        ("noise = [0.2, 0.4]", "noise = [2]", "corruptions.flips.noise holds 2; 'flips' expects a number between 0"),
+        ("sensitivity = 0.8", "", "corruptions.annotators.sensitivity is missing"),
+        ("sensitivity", "sensibility", "corruptions.annotators.sensibility is not a known argument"),
+        ("folds = 3", "folds = 3\nnoise = [5]", "noise stands beside [corruptions]; give one of the two"),
+    ],
+)
+def test_mistakes_in_several_kinds_of_noise(write, old, new, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_experiment(write(with_several(old, new)))
+
+
+def test_some_of_the_folds(write):
+    found = load_experiment(write(SMALL.replace("folds = 3", "folds = 3\ntest_folds = 2")))
+    assert {cell.test_folds for cell in found.cells()} == {2}
+    # A file that does not ask for it has the keys that it always had.
+    assert "test_folds" not in load_experiment(write(SMALL)).cells()[0].configuration()
 
 
 def test_a_corruption_with_arguments(write):

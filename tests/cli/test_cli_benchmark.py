@@ -154,7 +154,7 @@ def test_a_table_that_is_too_wide_is_broken_into_several(monkeypatch):
     [
         (("run", "quik"), "did you mean 'quick'"),
         (("run", "mine.toml", "--methods", "Rigde"), "did you mean 'Ridge'"),
-        (("run", "mine.toml", "--noise", "much"), "--noise is much; numbers separated by commas"),
+        (("run", "mine.toml", "--noise", "much"), "mine has no noise level 'much'; known are 0.1, 0.3"),
         (("status", "mine.toml", "--seeds", "7"), "mine has no seed 7"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from propml.benchmark.noise_levels import noise_text
 from propml.benchmark.results import Noise
 
 __all__ = ["PROTOCOL", "SELECTIONS", "AnyCell", "CellOutcome", "FoldOutcome"]
@@ -28,8 +29,9 @@ class AnyCell(ABC):
     Attributes
     ----------
     experiment, dataset : str
-    noise : float or None
-        ``None`` for candidates that come with the dataset.
+    noise : float, str or None
+        A level, or a kind of noise and its level, see :mod:`propml.benchmark.noise_levels`; ``None`` for candidates
+        that come with the dataset.
     method
         Its ``name`` is what the tables call it.
     seed : int
@@ -47,7 +49,7 @@ class AnyCell(ABC):
     @property
     def key(self) -> str:
         """A readable name with a hash of the configuration, safe as a file name."""
-        noise = "real" if self.noise is None else f"{self.noise:g}"
+        noise = noise_text(self.noise) or "real"
         parts = (self.experiment, self.dataset, noise, self.method.name, str(self.seed))
         canonical = json.dumps(self.configuration(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return "-".join([*map(_safe, parts), hashlib.sha256(canonical.encode()).hexdigest()[:8]])

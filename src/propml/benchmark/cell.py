@@ -67,6 +67,8 @@ class Cell(AnyCell):
     rows : int or None
         A random subset of so many rows.
     folds : int
+    test_folds : int or None
+        Test so many of the folds, the first ones; by default all.
     stratified : bool
     selection : str
         ``"candidates"``: the method chooses by itself, on candidates; ``"oracle"``: see :mod:`propml.benchmark.oracle`.
@@ -83,6 +85,7 @@ class Cell(AnyCell):
     corruption_settings: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
     folds: int = 5
+    test_folds: int | None = None
     stratified: bool = False
     selection: str = "candidates"
 
@@ -92,9 +95,10 @@ class Cell(AnyCell):
         known = entry.method in METHODS or entry.method in RIVALS
         defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
-        candidates = {}
+        candidates: dict[str, Any] = {}
         if self.noise is not None:
-            candidates = {"noise": float(self.noise), "corruption": self.corruption, **self.corruption_settings}
+            level = self.noise if isinstance(self.noise, str) else float(self.noise)
+            candidates = {"noise": level, "corruption": self.corruption, **self.corruption_settings}
         return plain(
             {
                 "protocol": PROTOCOL,
@@ -102,6 +106,7 @@ class Cell(AnyCell):
                 "candidates": candidates,
                 "rows": self.rows,
                 "folds": self.folds,
+                **({} if self.test_folds is None else {"test_folds": self.test_folds}),
                 "stratified": self.stratified,
                 "seed": self.seed,
                 "name": entry.name,
@@ -144,6 +149,7 @@ def compute(cell: Cell, *, problem: Problem | None = None, show: bool = False) -
             show=show,
         )
     splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
+    splits = splits[: cell.test_folds]
     gpu = uses_gpu(make_model(cell.method.method, cell.method.params, cell.seed))
     with watch_machine(gpu) as machine:
         parts = _fold_scores(cell, problem, splits, show)

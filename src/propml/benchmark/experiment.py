@@ -13,6 +13,7 @@ from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.metric_names import TABULAR_METRICS
 from propml.benchmark.problem import has_real_candidates
+from propml.benchmark.results import Noise
 from propml.benchmark.toml_table import hint
 from propml.datasets.catalogue import lookup
 
@@ -35,20 +36,25 @@ class Experiment:
     datasets : tuple of str
         Names of :func:`propml.datasets.names`.
     methods : tuple of MethodEntry, or of ImageMethod
-    noise : tuple of float
+    noise : tuple of float or str
         The level as the paper prints it: percent of false labels per true label for the corruption ``"svm"``, the rate
-        for ``"flips"`` and for images. Datasets of tables that bring their own candidates run once, without it.
+        for ``"flips"`` and for images; with several ``corruptions``, the kind and its level, such as ``"flips 0.2"``.
+        Datasets of tables that bring their own candidates run once, without it.
     kind : {"tables", "images"}
-        On images ``corruption``, ``rows``, ``folds`` and ``stratified`` mean nothing.
+        On images ``corruption``, ``corruptions``, ``rows``, ``folds``, ``test_folds`` and ``stratified`` mean nothing.
     note : str
         What a reader of the report must know first, such as how the setting differs from the paper's.
     corruption : str
         A name of :data:`propml.corruption.CORRUPTIONS`.
     corruption_settings : mapping
         Its arguments besides the level, such as ``{"rounding": "exact"}``.
+    corruptions : mapping of str to mapping
+        Where there are several kinds of noise: the arguments of each.
     rows : int or None
         Use a random subset of so many rows.
     folds : int
+    test_folds : int or None
+        Test so many of the folds, the first ones; by default all.
     stratified : bool
     seeds : tuple of int
         Each repeats everything: subset, corruption, folds and method; on images noise, held-out part and network.
@@ -64,13 +70,15 @@ class Experiment:
     title: str
     datasets: tuple[str, ...]
     methods: tuple[MethodEntry | ImageMethod, ...]
-    noise: tuple[float, ...] = ()
+    noise: tuple[float | str, ...] = ()
     kind: str = "tables"
     note: str = ""
     corruption: str = "svm"
     corruption_settings: Mapping[str, Any] = field(default_factory=dict)
+    corruptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rows: int | None = None
     folds: int = 5
+    test_folds: int | None = None
     stratified: bool = False
     seeds: tuple[int, ...] = (0,)
     images: Mapping[str, int] = field(default_factory=dict)
@@ -93,10 +101,10 @@ class Experiment:
                 noise=noise,
                 method=method,
                 seed=seed,
-                corruption=self.corruption,
-                corruption_settings=self.corruption_settings,
+                **self._making(noise),
                 rows=self.rows,
                 folds=self.folds,
+                test_folds=self.test_folds,
                 stratified=self.stratified,
                 selection=method.selection or self.selection,
                 metrics=self.metrics,
@@ -107,6 +115,13 @@ class Experiment:
             for method in self.methods
             if isinstance(method, MethodEntry)
         ]
+
+    def _making(self, noise: Noise) -> dict[str, Any]:
+        """What makes the candidates at a level, as arguments of a cell."""
+        if not isinstance(noise, str):
+            return {"corruption": self.corruption, "corruption_settings": self.corruption_settings}
+        kind = noise.partition(" ")[0]
+        return {"corruption": kind, "corruption_settings": self.corruptions[kind]}
 
     def _image_cells(self) -> list[ImageCell]:
         """Seeds one after the other: networks are slow, and a run that is cut off leaves whole tables of a seed."""
@@ -133,7 +148,7 @@ class Experiment:
         *,
         datasets: Iterable[str] | None = None,
         methods: Iterable[str] | None = None,
-        noise: Iterable[float] | None = None,
+        noise: Iterable[float | str] | None = None,
         seeds: Iterable[int] | None = None,
     ) -> Experiment:
         """A part of the experiment; what is ``None`` stays as it is.
@@ -142,7 +157,7 @@ class Experiment:
         ----------
         datasets, methods : iterable of str
             Names as the experiment has them; for datasets case and punctuation do not matter.
-        noise : iterable of float
+        noise : iterable of float or str
         seeds : iterable of int
         """
         kept: dict[str, Any] = {}

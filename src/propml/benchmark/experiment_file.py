@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,10 @@ from propml.benchmark.any_cell import SELECTIONS
 from propml.benchmark.cell import MethodEntry
 from propml.benchmark.image_experiment_file import image_settings
 from propml.benchmark.metric_names import METRIC_NAMES, TABULAR_METRICS
-from propml.benchmark.noise_levels import LEVELS
+from propml.benchmark.noise_table import noise_settings
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import Table, frozen, hint, read_table
-from propml.corruption import CORRUPTIONS
 from propml.datasets.catalogue import lookup
 from propml.datasets.registry import REGISTRY
 from propml.methods import METHODS
@@ -29,8 +26,10 @@ KEYS = (
     "datasets",
     "noise",
     "corruption",
+    "corruptions",
     "rows",
     "folds",
+    "test_folds",
     "stratified",
     "seeds",
     "selection",
@@ -41,7 +40,6 @@ METHOD_KEYS = ("method", "params", "scaling", "selection", "lams", "grid")
 FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
 # Arguments that the runner gives.
 GIVEN = ("random_state", "verbose")
-GIVEN_TO_CORRUPTION = ("X", "truth", "random_state", "n_jobs", "cache_dir", "verbose", "labels", "names")
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
     "loss",
@@ -84,13 +82,13 @@ def _table_settings(table: Table, selection: str) -> dict[str, Any]:
     folds = table.integer("folds", 5, least=2)
     settings: dict[str, Any] = {
         "datasets": table.names("datasets", _tables(), "dataset of tables"),
-        "noise": tuple(float(level) for level in table.numbers("noise", ())),
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
+        "test_folds": table.integer("test_folds", None, least=1),
         "stratified": table.flag("stratified", False),
-        **_corruption(table),
     }
-    _check_noise(table, settings)
+    made = (name for name in settings["datasets"] if not has_real_candidates(name))
+    settings |= noise_settings(table, made)
     settings["metrics"] = table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS)
     methods = table.tables("methods", "method")
     settings["methods"] = tuple(_method(inner, name, selection) for name, inner in methods.items())
@@ -99,34 +97,6 @@ def _table_settings(table: Table, selection: str) -> dict[str, Any]:
 
 def _tables() -> tuple[str, ...]:
     return tuple(name for name in REGISTRY if lookup(name).suite != "vision")
-
-
-def _corruption(table: Table) -> dict[str, Any]:
-    """A name, or a table with the name and further arguments."""
-    if not isinstance(table.values.get("corruption"), dict):
-        return {"corruption": table.choice("corruption", LEVELS, "svm")}
-    inner = table.table("corruption")
-    name = inner.choice("name", LEVELS, "svm", "corruption")
-    taken = {*GIVEN_TO_CORRUPTION, LEVELS[name].argument}
-    arguments = [each for each in inspect.signature(CORRUPTIONS[name]).parameters.values() if each.name not in taken]
-    inner.only(["name", *(each.name for each in arguments)], f"argument of the corruption {name!r}")
-    for each in arguments:
-        if each.default is each.empty and each.name not in inner.values:
-            raise inner.error(each.name, f"is missing; the corruption {name!r} needs it")
-    settings = {key: value for key, value in inner.values.items() if key != "name"}
-    return {"corruption": name, "corruption_settings": settings}
-
-
-def _check_noise(table: Table, settings: Mapping[str, Any]) -> None:
-    made = [name for name in settings["datasets"] if not has_real_candidates(name)]
-    if made and not settings["noise"]:
-        raise table.error("noise", f"is missing; {made[0]} has no candidates of its own, so give a list such as [50]")
-    level = LEVELS[settings["corruption"]]
-    for noise in settings["noise"]:
-        broken = level.argument == "count" and level.of(noise) != noise
-        if noise > level.most or broken:
-            expected = "a whole number" if broken else f"a number between 0 and {level.most:g}"
-            raise table.error("noise", f"holds {noise:g}; {settings['corruption']!r} expects {expected}")
 
 
 def _method(table: Table, name: str, selection: str) -> MethodEntry:

@@ -36,9 +36,10 @@ FOR_TABLES = 'is for experiments on tables, and this one says kind = "images"'
 # Keys of experiments on tables that mean nothing here.
 NOT_HERE = {
     "rows": f"{FOR_TABLES}; say images = {{ train = 300, test = 200 }}",
+    "corruptions": f"{FOR_TABLES}; leave it out",
     "corruption": f"{FOR_TABLES}; noise is the rate at which labels that are not true become candidates. Leave it out",
     **dict.fromkeys(
-        ("folds", "stratified"),
+        ("folds", "test_folds", "stratified"),
         f"{FOR_TABLES}; images are learned from and tested on the two parts of their dataset. Leave it out",
     ),
 }

@@ -1,4 +1,4 @@
-"""Metrics by the names that experiments use: those of :data:`propml.metrics.METRICS`, and the same with ``:paper``.
+"""Metrics by the names that experiments use: those of :data:`propml.metrics.METRICS`, the same with ``:paper``, and F1.
 
 ``average_precision`` follows our conventions, ``average_precision:paper`` those behind the published tables (the tie
 rules of the MATLAB functions, the slips in two columns of Hamming losses): what published numbers are compared with.
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from propml.metrics import METRICS, Metric, evaluate
+from propml.metrics import METRICS, Metric, evaluate, example_f1
 
 PAPER_SUFFIX = ":paper"
 TABULAR_METRICS = ("average_precision", "coverage", "hamming_loss", "ranking_loss", "one_error")
-METRIC_NAMES = (*METRICS, *(f"{name}{PAPER_SUFFIX}" for name in METRICS))
+EXAMPLE_F1 = "example_F1"
+METRIC_NAMES = (*METRICS, EXAMPLE_F1, *(f"{name}{PAPER_SUFFIX}" for name in METRICS))
 
 
 def metric_of(name: str) -> Metric:
@@ -24,7 +25,8 @@ def metric_of(name: str) -> Metric:
     (Metric(title='One-error (paper)', higher_is_better=False), Metric(title='My score', higher_is_better=True))
     """
     base = name.removesuffix(PAPER_SUFFIX)
-    metric = METRICS.get(base) or Metric(base.replace("_", " ").capitalize(), True)
+    words = base.replace("_", " ")
+    metric = METRICS.get(base) or Metric(words[:1].upper() + words[1:], True)
     return metric._replace(title=f"{metric.title} (paper)") if name.endswith(PAPER_SUFFIX) else metric
 
 
@@ -47,6 +49,12 @@ def evaluate_metrics(
     >>> evaluate_metrics(truth, scores, scores > 0.3, ["ranking_loss", "ranking_loss:paper"], "Ridge")
     {'ranking_loss': 0.25, 'ranking_loss:paper': 0.5}
     """
-    conventions = {name.endswith(PAPER_SUFFIX) for name in names}
+    conventions = {name.endswith(PAPER_SUFFIX) for name in names if name != EXAMPLE_F1}
     by_convention = {paper: evaluate(truth, scores, predicted, paper=paper, method=method) for paper in conventions}
-    return {name: float(by_convention[name.endswith(PAPER_SUFFIX)][name.removesuffix(PAPER_SUFFIX)]) for name in names}
+
+    def value(name: str) -> float:
+        if name == EXAMPLE_F1:
+            return example_f1(truth, predicted)
+        return float(by_convention[name.endswith(PAPER_SUFFIX)][name.removesuffix(PAPER_SUFFIX)])
+
+    return {name: value(name) for name in names}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.benchmark.noise_levels import LEVELS
+from propml.benchmark.noise_levels import level_arguments
 from propml.benchmark.results import Noise
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
@@ -83,9 +83,10 @@ def load_problem(
     ----------
     dataset : str
         A name of :func:`propml.datasets.names`.
-    noise : float or None
+    noise : float, str or None
         Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see
-        :data:`~propml.benchmark.noise_levels.LEVELS`; ``None`` for the candidates of the file.
+        :data:`~propml.benchmark.noise_levels.LEVELS`, or a text such as ``"flips 0.2"``;
+        ``None`` for the candidates of the file.
     seed : int
         Of the corruption, and of the subset where ``rows`` asks for one.
     corruption : str
@@ -109,8 +110,7 @@ def load_problem(
         if data.candidates is None:
             raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
         return Problem(data.X, data.candidates, data.truth)
-    level = LEVELS[corruption]
-    asked = {**(settings or {}), level.argument: level.of(noise)}
+    asked = {**(settings or {}), **level_arguments(noise, corruption)}
     if corruption == "svm":
         made = _svm_candidates(data, seed, asked, show)
     else:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-Noise = float | None
+# A level; where an experiment has several kinds of noise, the kind and its level, such as "flips 0.2"; None: real.
+Noise = float | str | None
 
 
 class Result(NamedTuple):
@@ -19,9 +20,10 @@ class Result(NamedTuple):
         Such as ``"real-world"``.
     dataset : str
         Its name in :mod:`propml.datasets`, such as ``"birds"``.
-    noise : float or None
+    noise : float, str or None
         The level as the paper prints it: percent of false candidates per true label for tables (50, 100, 150), the rate
-        of flips for images (0.1, 0.2, 0.4), ``None`` where the candidates are real.
+        of flips for images (0.1, 0.2, 0.4), ``None`` where the candidates are real. Where an experiment has several
+        kinds of noise, the kind and its level: ``"flips 0.2"``.
     method : str
         The name that the experiment gives it, which is the one its tables print.
     seed, fold : int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from propml.benchmark.noise_levels import LEVELS
+from propml.benchmark.noise_levels import LEVELS, noise_text
 from propml.benchmark.results import Noise, Setting
 from propml.datasets import REGISTRY
 
@@ -39,12 +39,14 @@ def noise_unit(levels: Iterable[float], corruption: str | None = None) -> str:
 
 
 def noise_title(noise: Noise, corruption: str | None = None) -> str:
-    """A level with its unit; nothing where the candidates are real.
+    """A level with its unit, or the kind and its level as they stand; nothing where the candidates are real.
 
-    >>> noise_title(50), noise_title(0.1), noise_title(3, "count"), noise_title(None)
-    ('50 %', '0.1', '3', '')
+    >>> noise_title(50), noise_title(0.1), noise_title(3, "count"), noise_title("svm 50"), noise_title(None)
+    ('50 %', '0.1', '3', 'svm 50', '')
     """
-    return "" if noise is None else f"{noise:g}{noise_unit([noise], corruption)}"
+    if noise is None or isinstance(noise, str):
+        return noise_text(noise)
+    return f"{noise_text(noise)}{noise_unit([noise], corruption)}"
 
 
 def setting_name(dataset: str, noise: Noise, corruption: str | None = None) -> str:
@@ -71,7 +73,9 @@ def level_title(noise: Noise, corruption: str | None = None) -> str:
     >>> level_title(50), level_title(0.1), level_title(None)
     ('q = 50 %', 'q = 0.1', '')
     """
-    return "" if noise is None else f"q = {noise_title(noise, corruption)}"
+    if noise is None or isinstance(noise, str):
+        return noise_text(noise)
+    return f"q = {noise_title(noise, corruption)}"
 
 
 def panel_title(setting: Setting, corruption: str | None = None) -> str:

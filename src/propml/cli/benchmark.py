@@ -37,7 +37,7 @@ Name = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Results folder.", show_default="results/EXPERIMENT")]
 Datasets = Annotated[list[str] | None, typer.Option(help="Only these, separated by commas.", metavar="A,B")]
 Methods = Annotated[list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")]
-Noise = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100")]
+Noise = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100|flips 0.2")]
 Seeds = Annotated[list[str] | None, typer.Option(help="Only these of the experiment's seeds.", metavar="0,1")]
 
 
@@ -164,7 +164,7 @@ def _experiment(
     return whole.narrowed(
         datasets=_parts(datasets),
         methods=_parts(methods, known={entry.name for entry in whole.methods}),
-        noise=_numbers("--noise", noise, float),
+        noise=_levels(noise),
         seeds=_numbers("--seeds", seeds, int),
     )
 
@@ -178,6 +178,19 @@ def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[s
         return None
     pieces = [piece for option in options for piece in ([option] if option in known else option.split(","))]
     return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _levels(given: Sequence[str] | None) -> list[float | str] | None:
+    """Noise levels: numbers, or kinds of noise with their level, such as ``flips 0.2``."""
+    parts = _parts(given)
+    return None if parts is None else [_number_or_text(part) for part in parts]
+
+
+def _number_or_text(part: str) -> float | str:
+    try:
+        return float(part)
+    except ValueError:
+        return part
 
 
 def _numbers(option: str, given: Sequence[str] | None, kind: Callable[[str], Any]) -> list[Any] | None:

@@ -19,6 +19,7 @@ from propml.benchmark.figures.style import (
     panels,
 )
 from propml.benchmark.metric_names import TABULAR_METRICS
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.published import published_lams
 from propml.benchmark.results import Noise, Result, Setting
 from propml.benchmark.titles import dataset_title, level_title, panel_title
@@ -113,7 +114,7 @@ def lambda_curves(
     """
     rows = lambda_curve_data(points, [metric])
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    levels = sorted({row.noise for row in rows if row.noise is not None})
+    levels = sorted({row.noise for row in rows if row.noise is not None}, key=noise_order)
     colors: dict[Noise, str] = dict(zip(levels, ordered_colors(len(levels)), strict=True))
     colors[None] = method_looks(["ProPML"])["ProPML"].color
     marks = _marks(chosen, published)

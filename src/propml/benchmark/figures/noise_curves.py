@@ -42,7 +42,7 @@ def noise_curve_data(
     *,
     methods: Sequence[str] | None = None,
 ) -> list[NoiseRow]:
-    """What the curves show, noise rising: settings with a noise level, of datasets that have two levels or more.
+    """What the curves show, noise rising: settings whose level is a number, of datasets with two levels or more.
 
     Ours are compared with published numbers of the same metric without ``:paper``.
 
@@ -53,12 +53,12 @@ def noise_curve_data(
     rows = [
         NoiseRow("ours", setting.dataset, setting.noise, method, summary.mean, summary.std)
         for (setting, method), summary in summarise(results, metric).items()
-        if setting.noise is not None
+        if isinstance(setting.noise, int | float)
     ]
     rows += [
         NoiseRow("published", row.dataset, row.noise, row.method, row.mean, row.std)
         for row in published
-        if row.metric == metric.removesuffix(":paper") and row.noise is not None
+        if row.metric == metric.removesuffix(":paper") and isinstance(row.noise, int | float)
     ]
     rows = [row for row in rows if methods is None or row.method in methods]
     levels: dict[str, set[float]] = {}

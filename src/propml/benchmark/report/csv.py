@@ -7,9 +7,10 @@ import io
 from collections.abc import Iterable, Sequence
 from math import isnan
 
+from propml.benchmark.noise_levels import noise_text
 from propml.benchmark.report.model import Report
 from propml.benchmark.report.wording import number
-from propml.benchmark.results import Noise, Summary
+from propml.benchmark.results import Summary
 from propml.spreadsheet import neutralised
 
 LONG = (
@@ -51,7 +52,7 @@ def render_wide(report: Report) -> str:
             found = [cells.get(method) for method in methods]
             ours = [_mean(cell.ours if cell else None) for cell in found]
             paper = [_mean(cell.published if cell else None) for cell in found]
-            rows.append([section.name, row.setting.dataset, _noise(row.setting.noise), table.metric, *ours, *paper])
+            rows.append([section.name, row.setting.dataset, noise_text(row.setting.noise), table.metric, *ours, *paper])
     return _text(header, rows)
 
 
@@ -65,7 +66,7 @@ def _long_rows(report: Report) -> Iterable[list[str]]:
                     yield [
                         section.name,
                         row.setting.dataset,
-                        _noise(row.setting.noise),
+                        noise_text(row.setting.noise),
                         cell.method,
                         table.metric,
                         cell.state,
@@ -94,7 +95,3 @@ def _mean(summary: Summary | None) -> str:
 
 def _std(summary: Summary | None) -> str:
     return "" if summary is None or isnan(summary.std) else number(summary.std)
-
-
-def _noise(noise: Noise) -> str:
-    return "" if noise is None else f"{noise:g}"

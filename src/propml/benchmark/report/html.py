@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from propml.benchmark import titles
 from propml.benchmark.figures.saving import svg_text
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.report import wording
 from propml.benchmark.report.model import Report, Section
 from propml.benchmark.report.pictures import Picture, draw
@@ -80,12 +81,15 @@ def flat_facts(facts: Mapping[str, Any]) -> dict[str, str]:
     return flat
 
 
-def sort_key(value: float | None) -> str:
-    """What a column is sorted by; nothing for what is missing, which comes last.
+def sort_key(value: float | str | None) -> str:
+    """What a column is sorted by; nothing for what is missing, which comes last. Kinds of noise stand in their order.
 
-    >>> sort_key(1.5), sort_key(None), sort_key(float("nan"))
-    ('1.5', '', '')
+    >>> sort_key(1.5), sort_key(None), sort_key(float("nan")), sort_key("svm 50")
+    ('1.5', '', '', '50.0')
     """
+    if isinstance(value, str):
+        kind, level = noise_order(value)
+        return repr(1e6 * kind + level)
     return "" if value is None or isnan(value) else repr(float(value))
 
 

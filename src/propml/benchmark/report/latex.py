@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.report.model import Report, Section
 from propml.benchmark.report.tables import Mark, MetricTable, TableCell
 from propml.benchmark.report.wording import MINUS, number, signed
@@ -78,7 +79,7 @@ def escaped(text: str) -> str:
 def _longtable(section: Section, table: MetricTable) -> str:
     """Rows are methods within datasets, columns noise levels, each with ours, the paper's number and the difference."""
     levels = list(dict.fromkeys(row.setting.noise for row in table.rows))
-    levels.sort(key=lambda noise: -1 if noise is None else noise)
+    levels.sort(key=noise_order)
     per_level = 3 if table.compared else 1
     columns = "@{}l" + "r" * per_level * len(levels) + "@{}"
     heading = _heading(table, levels)

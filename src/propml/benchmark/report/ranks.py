@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from propml.benchmark.metric_names import PAPER_SUFFIX, metric_of
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.published import Published
 from propml.benchmark.report.wording import counted, listed
 from propml.benchmark.results import Noise, Result, Setting
@@ -84,7 +85,7 @@ def rank_comparisons(
 def _by_noise(
     name: str, title: str, rows: Sequence[Measurement], metrics: Sequence[str], corruption: str | None = None
 ) -> RankComparison:
-    levels = sorted({row.noise for row in rows}, key=lambda noise: noise or 0)
+    levels = sorted({row.noise for row in rows}, key=noise_order)
     if len(levels) == 1:
         return _comparison(name, title, rows, metrics)
     made = {level: _comparison(name, title, [row for row in rows if row.noise == level], metrics) for level in levels}

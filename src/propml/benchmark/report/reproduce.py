@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from propml.benchmark.noise_levels import noise_text
 from propml.benchmark.results import Setting
 
 # A folder of its own: where the results are already, nothing would be computed.
@@ -25,6 +26,6 @@ def cell_command(experiment: str, setting: Setting, method: str) -> str:
     >>> cell_command("artificial", Setting("birds", 50), "Kernel ridge")
     "propml benchmark run artificial --datasets birds --noise 50 --methods 'Kernel ridge' --out reproduced"
     """
-    noise = [] if setting.noise is None else ["--noise", f"{setting.noise:g}"]
+    noise = [] if setting.noise is None else ["--noise", noise_text(setting.noise)]
     words = ["propml", "benchmark", "run", experiment, "--datasets", setting.dataset, *noise, "--methods", method]
     return shlex.join([*words, "--out", FOLDER])

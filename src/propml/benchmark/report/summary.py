@@ -8,6 +8,7 @@ from math import nan
 from statistics import fmean
 from typing import NamedTuple
 
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.report.ranks import RankComparison
 from propml.benchmark.report.tables import MetricTable, TableCell
 from propml.benchmark.report.wording import counted, listed, published_method, settings_text, signed
@@ -156,7 +157,7 @@ def _scope(tables: Sequence[MetricTable]) -> Finding:
     if not measured:
         return Finding("Measured", "Nothing yet.")
     methods, datasets = {m for _, m in measured}, {s.dataset for s, _ in measured}
-    noises = sorted({s.noise for s, _ in measured if s.noise is not None})
+    noises = sorted({s.noise for s, _ in measured if s.noise is not None}, key=noise_order)
     levels = [noise_title(noise, _corruption(tables)) for noise in noises]
     at = f" at {counted(len(levels), 'noise level')} ({listed(levels)})" if levels else ""
     runs = sorted(set(measured.values()))

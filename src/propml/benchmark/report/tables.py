@@ -8,6 +8,7 @@ from math import isnan
 from typing import Literal
 
 from propml.benchmark.metric_names import PAPER_SUFFIX, metric_of
+from propml.benchmark.noise_levels import noise_order
 from propml.benchmark.published import Published
 from propml.benchmark.report.wording import ORACLE_SUFFIX, published_method
 from propml.benchmark.results import Result, Setting, Summary, summarise
@@ -206,4 +207,4 @@ def order_settings(settings: Iterable[Setting]) -> list[Setting]:
     """Datasets in the order of the registry, a user's own after them; noise upwards."""
     given = dict.fromkeys(settings)
     names = list(dict.fromkeys([*REGISTRY, *(setting.dataset for setting in given)]))
-    return sorted(given, key=lambda setting: (names.index(setting.dataset), setting.noise or 0))
+    return sorted(given, key=lambda setting: (names.index(setting.dataset), noise_order(setting.noise)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isnan
 
+from propml.benchmark.noise_levels import noise_text
 from propml.benchmark.results import Noise, Setting
 from propml.benchmark.titles import dataset_title, noise_unit
 
@@ -108,7 +109,9 @@ def settings_text(
         whole = {setting.noise for setting in known if setting.dataset == dataset} == set(noises)
         levels = [] if whole else [noise for noise in noises if noise is not None]
         # The unit once, after the last level.
-        at = f" at {', '.join(f'{level:g}' for level in levels)}{noise_unit(levels, corruption)}" if levels else ""
+        numbers = [level for level in levels if not isinstance(level, str)]
+        unit = noise_unit(numbers, corruption) if numbers else ""
+        at = f" at {', '.join(map(noise_text, levels))}{unit}" if levels else ""
         texts.append(f"{dataset_title(dataset)}{at}")
     return listed(texts, limit)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from propml.benchmark.metric_names import METRIC_NAMES, PAPER_SUFFIX, metric_of
+from propml.benchmark.noise_levels import noise_text
 from propml.benchmark.published import SLIPPED_HAMMING_LOSS, Published
 from propml.benchmark.results import Result, Setting, Summary, summarise
 
@@ -218,7 +219,7 @@ def _slips(rows: Sequence[Result | Published], complete: Sequence[_Block], names
 
 
 def _words(setting: Setting) -> str:
-    return setting.dataset if setting.noise is None else f"{setting.dataset} at noise {setting.noise:g}"
+    return setting.dataset if setting.noise is None else f"{setting.dataset} at noise {noise_text(setting.noise)}"
 
 
 def _listed(names: Sequence[str]) -> str:
