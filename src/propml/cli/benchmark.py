@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from propml.cli.benchmark_compare import compare
 from propml.cli.benchmark_report import report
 from propml.cli.stopping import STOPPED
 
@@ -38,6 +39,7 @@ Out = Annotated[Path | None, typer.Option(help="Results folder.", show_default="
 Datasets = Annotated[list[str] | None, typer.Option(help="Only these, separated by commas.", metavar="A,B")]
 Methods = Annotated[list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")]
 Noise = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100|flips 0.2")]
+Quick = Annotated[bool, typer.Option("--quick", help="The short form of the experiment, EXPERIMENT-quick.")]
 Seeds = Annotated[list[str] | None, typer.Option(help="Only these of the experiment's seeds.", metavar="0,1")]
 
 
@@ -49,6 +51,7 @@ def run(
     methods: Methods = None,
     noise: Noise = None,
     seeds: Seeds = None,
+    quick: Quick = False,
     workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 1,
     ray: Annotated[bool, typer.Option("--ray", help="Compute on Ray, started here for the run.")] = False,
     ray_address: Annotated[
@@ -76,7 +79,7 @@ def run(
     from propml.benchmark.runner import run_experiment
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds)
+    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
     folder = out or Path("results") / asked.name
     try:
         summary = run_experiment(
@@ -123,6 +126,7 @@ def status(
     methods: Methods = None,
     noise: Noise = None,
     seeds: Seeds = None,
+    quick: Quick = False,
 ) -> None:
     """How much of an experiment is done, missing and failed.
 
@@ -130,7 +134,7 @@ def status(
     """
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds)
+    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
     store = ResultStore(out or Path("results") / asked.name)
     keys = {cell.key: cell.method.name for cell in asked.cells()}
     done = store.done() & keys.keys()
@@ -149,6 +153,7 @@ def status(
 
 
 app.command()(report)
+app.command()(compare)
 
 
 def _experiment(
@@ -157,9 +162,15 @@ def _experiment(
     methods: Sequence[str] | None,
     noise: Sequence[str] | None,
     seeds: Sequence[str] | None,
+    quick: bool,
 ) -> Experiment:
-    from propml.benchmark.experiment import load_experiment
+    from propml.benchmark.experiment import experiment_names, load_experiment
 
+    if quick:
+        if f"{name}-quick" not in experiment_names():
+            short = ", ".join(each.removesuffix("-quick") for each in experiment_names() if each.endswith("-quick"))
+            raise ValueError(f"{name} has no short form; leave out --quick, which is there for {short}")
+        name = f"{name}-quick"
     whole = load_experiment(name)
     return whole.narrowed(
         datasets=_parts(datasets),

@@ -15,6 +15,7 @@ from propml.benchmark.statistics.comparison import TESTS, Comparison, compare, c
 from propml.benchmark.statistics.from_results import Blocks, blocks
 from propml.benchmark.statistics.groups import cliques
 from propml.benchmark.statistics.omnibus import FriedmanResult, friedman
+from propml.benchmark.statistics.paired import DatasetDifference, PairedComparison, compare_pairs, sign_test
 from propml.benchmark.statistics.rank_differences import (
     bonferroni_dunn,
     bonferroni_dunn_distance,
@@ -28,19 +29,23 @@ __all__ = [
     "TESTS",
     "Blocks",
     "Comparison",
+    "DatasetDifference",
     "FriedmanResult",
+    "PairedComparison",
     "blocks",
     "blocks_needed",
     "bonferroni_dunn",
     "bonferroni_dunn_distance",
     "cliques",
     "compare",
+    "compare_pairs",
     "compare_results",
     "friedman",
     "holm",
     "nemenyi",
     "nemenyi_distance",
     "rank_table",
+    "sign_test",
     "signed_rank_p",
     "smallest_friedman_p",
     "smallest_wilcoxon_p",
