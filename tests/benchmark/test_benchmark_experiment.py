@@ -111,7 +111,7 @@ def test_the_quick_ground_is_a_part_of_the_ground():
     assert quick.metrics == ground.metrics
     assert {entry.name for entry in quick.methods} < {entry.name for entry in ground.methods}
     assert all(entry in ground.methods for entry in quick.methods)
-    assert (quick.rows, quick.folds, quick.test_folds) == (400, 5, 1)
+    assert (quick.rows, quick.folds, quick.test_folds) == (300, 5, 1)
 
 
 def test_names_are_those_of_the_files():

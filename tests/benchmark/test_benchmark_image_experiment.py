@@ -102,8 +102,9 @@ def test_a_file_of_ones_own(write):
 def test_the_examples_of_the_documents_are_right(write):
     text = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    tables, images = (load_experiment(write(block)) for block in blocks)
+    tables, several, images = (load_experiment(write(block)) for block in blocks)
     assert (tables.kind, len(tables.cells())) == ("tables", 2 * 2 * 2 * 2)
+    assert several.noise == ("none", "svm 50", "svm 100", "flips 0.2", "annotators 0.05")
     assert (images.kind, len(images.cells())) == ("images", 2 * 3 * 3)
 
 
