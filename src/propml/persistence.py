@@ -37,7 +37,7 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
     header = {"format": str(FORMAT), "kind": kind, "propml": __version__, "state": outline}
     header["sha256"] = _digest(header, arrays)
     data = save(arrays, metadata=header)
-    write_whole(path, data, several=True)
+    write_whole(path, data)
 
 
 def read_state(path: str | Path) -> tuple[str, State]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from propml.durable import lock_file, sync_folder, write_all
+from propml.durable import lock_file, naming, sync_folder, write_all
 from propml.plain_values import plain
 
 __all__ = ["BlockFile", "Row", "json_line"]
@@ -75,8 +75,9 @@ class BlockFile:
         if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
             content = b"\n" + content
         try:
-            write_all(descriptor, content)
-            os.fsync(descriptor)
+            with naming(self.path):
+                write_all(descriptor, content)
+                os.fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, self._end)
             raise
