@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["is_at", "lock_file", "naming", "replacing", "sync_folder", "write_all", "write_whole"]
+__all__ = ["fill", "is_at", "lock_file", "naming", "replacing", "sync_folder", "write_all", "write_whole"]
 
 
 @contextmanager
@@ -65,11 +65,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def write_whole(path: str | Path, content: bytes) -> None:
     """Put a file in its place as a whole or not at all, and on the disk before this returns; see :func:`replacing`."""
     with replacing(path) as beside:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_TRUNC)
-        try:
-            write_all(descriptor, content)
-        finally:
-            os.close(descriptor)
+        fill(beside, content)
+
+
+def fill(path: Path, content: bytes) -> None:
+    """Write the content of a file that is there, such as one that :func:`replacing` made."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -78,7 +83,7 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
 

@@ -47,7 +47,7 @@ def reading(path: str | Path, what: str, remedy: str = "copy it again, or make i
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than this machine has; {remedy}") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno is not None):
             raise
         if isinstance(error, ValueError) and str(path) in str(error):  # a sentence of our own
             raise FileError(str(error)) from error

@@ -109,8 +109,9 @@ def test_a_full_disk_leaves_the_file_as_it_was(file, monkeypatch, room):
     before = file.path.read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", FillingDisk(room))
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as caught:
             file.append(SECOND)
+    assert caught.value.filename == str(file.path)
     assert file.path.read_bytes() == before
     file.append(SECOND)
     assert file.blocks() == [FIRST, SECOND]

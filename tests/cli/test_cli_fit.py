@@ -27,7 +27,6 @@ def test_a_model_folder_with_its_card(photos, tmp_path):
     assert done.code == 0, done.err
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "card.json",
-        "features.json",
         "model.safetensors",
     ]
     assert "120 rows, 7 features, 5 labels; model: m" in done.out

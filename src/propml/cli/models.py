@@ -60,7 +60,7 @@ def fit(
     """Train a model on the candidate labels of your own file.
 
     Numbers, categories, text, dates and gaps in them are recognised; the card says what became of each column.
-    The folder then holds model.safetensors, features.json and card.json (λ and how it was chosen, versions, …).
+    The folder then holds model.safetensors and, for you to read, card.json (λ and how it was chosen, versions, …).
 
     Examples:
 
@@ -136,8 +136,9 @@ def predict(
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
     X, notes = saved.features.apply(source, show=True)
     opt.echo_notes(notes)
-    name, ids = _identifiers(source, id_column, saved.card["settings"]["reading"]["id_column"])
-    sep = saved.card["settings"]["reading"]["sep"] or ";"
+    told = saved.card["settings"].get("reading", {})
+    name, ids = _identifiers(source, id_column, told.get("id_column"))
+    sep = told.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
     if clash := next((label for label in labels if sep in label), None):
         raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")

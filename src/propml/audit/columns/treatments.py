@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
 from propml.audit.formats.tables import Cells
+from propml.schema import check_schema
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -254,7 +256,22 @@ def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     kind = values.pop("kind", None)
     if kind not in kinds:
         raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
+    _check(kinds[kind], values)
     return kinds[kind](**values)
+
+
+def _check(kind: Any, values: dict[str, Any]) -> None:
+    """The fields of a treatment, by its annotations; what it divides by and what it looks up must make sense."""
+    types = get_type_hints(kind)
+    kinds = {field.name: types[field.name] for field in dataclasses.fields(kind)}
+    schema = {name: list(get_args(each)) if get_origin(each) is list else each for name, each in kinds.items()}
+    check_schema(values, schema, "a column")
+    terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
+    if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
+        raise ValueError(f"column {values['name']!r} has lists of different lengths")
+    named = [*values.get("values", ()), *values.get("terms", ())]
+    if len(set(named)) < len(named) or 0 in np.ravel(scale):
+        raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
 
 
 def _plural(unit: str) -> str:
