@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from filling_disk import FillingDisk
-from propml.durable import replacing, write_whole
+from killed_writers import killed_after
+from propml.durable import replacing, replacing_files, write_whole
 
 
 def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
@@ -106,3 +107,34 @@ def test_a_link_stays_a_link(tmp_path):
     write_whole(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+def test_files_that_change_together_are_all_old_or_all_new_or_without_their_last_one(tmp_path):
+    folder, seen, ended = tmp_path / "f", [], False
+
+    def write(content):
+        with replacing_files(folder, "record") as beside:
+            for name in ("a", "deep/b", "record"):
+                write_whole(beside / name, content)
+
+    while not ended:
+        write(b"old")
+        assert sorted(path.name for path in folder.rglob("*")) == ["a", "b", "deep", "record"]
+        ended = killed_after(len(seen), lambda: write(b"new"))
+        found = {path: path.read_bytes() for path in map(folder.joinpath, ("a", "deep/b", "record")) if path.exists()}
+        seen.append(b"mixed" if folder / "record" not in found else b" ".join(set(found.values())))
+    assert [seen[0], seen[-1]] == [b"old", b"new"]
+    assert set(seen) == {b"old", b"mixed", b"new"}
+
+
+def test_an_error_in_the_block_leaves_files_that_change_together_as_they_were(tmp_path):
+    (tmp_path / "record").write_text("old")
+
+    def fail():
+        with replacing_files(tmp_path, "record") as beside:
+            write_whole(beside / "a", b"new")
+            raise KeyError("half")
+
+    with pytest.raises(KeyError, match="half"):
+        fail()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"record": "old"}

@@ -11,11 +11,22 @@ import contextlib
 import glob
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["fill", "is_at", "lock_file", "naming", "replacing", "sync_folder", "write_all", "write_whole"]
+__all__ = [
+    "fill",
+    "is_at",
+    "lock_file",
+    "naming",
+    "replacing",
+    "replacing_files",
+    "sync_folder",
+    "write_all",
+    "write_whole",
+]
 
 
 @contextmanager
@@ -60,6 +71,31 @@ def replacing(path: str | Path) -> Iterator[Path]:
             if held is not None:
                 os.close(held)
         sync_folder(path.parent)
+
+
+@contextmanager
+def replacing_files(folder: str | Path, last: str) -> Iterator[Path]:
+    """A folder inside this one to write files to; they take their places, ``last`` after all others, at the end.
+
+    Several files cannot be switched at once. So ``last`` is removed first and comes last: files without it are of a
+    switch that was killed. Until then, and where the block ends with an error, everything is as it was before. Write
+    with :func:`replacing` and :func:`write_whole`, which have files on the disk.
+    """
+    folder = Path(os.path.realpath(folder))
+    with replacing(folder / last) as new:
+        beside = new.with_suffix(".files")
+        try:
+            beside.mkdir()
+            yield beside
+            os.replace(beside / last, new)
+            (folder / last).unlink(missing_ok=True)
+            for path in [path for path in beside.rglob("*") if path.is_file()]:
+                target = folder / path.relative_to(beside)
+                target.parent.mkdir(exist_ok=True)
+                os.replace(path, target)
+                sync_folder(target.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -151,6 +187,7 @@ def _clear_after_dead_writers(path: Path) -> None:
             descriptor = os.open(left, os.O_RDWR)
             try:
                 if lock_file(descriptor, wait=False):
+                    shutil.rmtree(left.with_suffix(".files"), ignore_errors=True)
                     left.unlink()
             finally:
                 os.close(descriptor)

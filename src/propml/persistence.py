@@ -71,6 +71,16 @@ def read_state(path: str | Path) -> tuple[str, State]:
     return header["kind"], _filled(json.loads(header["state"]), arrays)
 
 
+def json_array(value: Any) -> np.ndarray:
+    """Plain values as an array, for long lists: the header of a safetensors file takes 100 MB."""
+    return np.frombuffer(json.dumps(value, ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def from_json_array(array: np.ndarray) -> Any:
+    """What :func:`json_array` was given."""
+    return json.loads(array.tobytes())
+
+
 def _ordered(data: bytes) -> bytes:
     """The same file with a sorted header: the library's order is that of a hash map, and differs from call to call."""
     end = 8 + int.from_bytes(data[:8], "little")

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 import propml
 from filling_disk import FillingDisk
+from killed_writers import killed_after
 from propml.audit.columns.treatments import Matrix
 from propml.audit.features import Features, learn_features
 from propml.audit.files import read_table
@@ -121,49 +120,22 @@ def test_columns_that_do_not_fit_the_model_are_refused(table, tmp_path):
             read_model(folder)
 
 
-REFIT = """
-import os, sys
-from pathlib import Path
-import propml.durable
-from propml.audit.features import learn_features
-from propml.audit.files import read_table
-from propml.audit.model_card import make_card, write_model
-from propml.methods.ridge import RidgeClassifier
-
-data, folder, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-table = read_table(data, candidates="tags", ignore=["x"])
-learned = learn_features(table)
-model = RidgeClassifier(alpha=7.0).fit(learned.X, table.candidates)
-left = [steps]
-
-def dying(function):
-    def step(*arguments, **settings):
-        left[0] -= 1
-        if left[0] < 0:
-            os._exit(9)
-        return function(*arguments, **settings)
-    return step
-
-for name in ("replace", "fsync", "write"):
-    setattr(os, name, dying(getattr(os, name)))
-Path.unlink = dying(Path.unlink)
-write_model(folder, model, learned.features, make_card(model, table, learned.features))
-"""
-
-
 def test_a_fit_that_is_killed_anywhere_leaves_the_model_before_or_the_new_one(table, tmp_path):
     learned, model = made(table, RidgeClassifier())
-    seen = []
-    for steps in range(30):
+    other_table = read_table(table.path, candidates="tags", ignore=["x"])
+    other_learned, other = made(other_table, RidgeClassifier(alpha=7.0))
+    seen, ended = [], False
+    while not ended:
         folder = write_model(tmp_path / "m", model, learned.features, make_card(model, table, learned.features))
-        killed = subprocess.run([sys.executable, "-c", REFIT, str(table.path), str(folder), str(steps)])
+        card = make_card(other, other_table, other_learned.features)
+        ended = killed_after(
+            len(seen), lambda card=card, folder=folder: write_model(folder, other, other_learned.features, card)
+        )
         saved = read_model(folder)
         seen.append((saved.model.alpha, len(saved.features.names)))
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == 9
     assert set(seen) == {(10.0, 2), (7.0, 1)}
     assert seen == sorted(seen, reverse=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize("room", [0, 100, 1500, 3000])

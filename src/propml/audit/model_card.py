@@ -21,7 +21,7 @@ from propml.durable import fill, replacing, write_whole
 from propml.file_errors import reading
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, method_from_state
-from propml.persistence import read_state, state_bytes
+from propml.persistence import from_json_array, json_array, read_state, state_bytes
 from propml.plain_values import plain
 from propml.schema import Array, Schema, check_schema
 
@@ -100,7 +100,7 @@ def write_model(folder: str | Path, model: CandidateClassifier, features: Featur
     and names that file by its digest. Whenever this is killed, the folder holds the model before or the new one, and a
     card of that one or none.
     """
-    told = {"features": _json_array(features.to_json()), "card": _json_array({k: card[k] for k in card if k != "made"})}
+    told = {"features": json_array(features.to_json()), "card": json_array({k: card[k] for k in card if k != "made"})}
     content = state_bytes(type(model).__name__, {**model._state(), "folder": told})
     card_file = Path(os.path.realpath(Path(folder) / CARD))
     with replacing(card_file) as new_card:
@@ -126,8 +126,8 @@ def read_model(folder: str | Path) -> SavedModel:
         if "folder" not in state:
             raise ValueError("it was saved without what becomes of columns, which `propml fit` adds")
         check_schema(state["folder"], {"features": Array("u", "bytes"), "card": Array("u", "characters")}, "the folder")
-        features = Features.from_json(json.loads(state["folder"]["features"].tobytes()))
-        card = json.loads(state["folder"]["card"].tobytes())
+        features = Features.from_json(from_json_array(state["folder"]["features"]))
+        card = from_json_array(state["folder"]["card"])
         check_schema(card, CARD_READ, "the card")
         model = method_from_state(kind, state)
         made = sum(t.n_features if isinstance(t, Matrix) else len(t.features) for t in features.treatments)
@@ -154,11 +154,6 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def _json_text(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _json_array(content: Any) -> np.ndarray:
-    """JSON as bytes of the body: the header of a safetensors file has little room."""
-    return np.frombuffer(json.dumps(content, ensure_ascii=False, allow_nan=False).encode(), dtype=np.uint8)
 
 
 def _lambda(model: Any) -> dict[str, Any] | None:
