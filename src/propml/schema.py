@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Array", "Schema", "check_schema"]
+__all__ = ["Array", "Schema", "check_schema", "schema_of"]
 
 #: A type; ``None``; a list with the schema of its entries; a tuple of alternatives; a dict of fields, in which ``str``
 #: stands for every other field and a name that ends in ``?`` may be missing; an :class:`Array`.
@@ -113,6 +114,22 @@ def check_schema(value: Any, schema: Schema, where: str, sizes: dict[str, int] |
             check_schema(inner, schema[0], f"{where}[{place}]", dict(sizes))
     elif not _is_plain(value, schema, sizes):
         raise ValueError(f"{where} is {_shown(value)}, expected {_expected(schema)}")
+
+
+def schema_of(annotation: Any) -> Schema:
+    """The schema that a type of Python says; a literal is told as its type.
+
+    >>> schema_of(list[str]), schema_of(float | None)
+    ([<class 'str'>], (<class 'float'>, None))
+    """
+    arguments = get_args(annotation)
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(map(schema_of, arguments))
+    if get_origin(annotation) is Literal:
+        return tuple({type(each) for each in arguments})
+    if get_origin(annotation) in (list, tuple):
+        return [schema_of(arguments[0])]
+    return None if annotation is NoneType else annotation
 
 
 def _check_any(value: Any, alternatives: tuple[Schema, ...], where: str, sizes: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propml import file_errors
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 
@@ -79,7 +80,10 @@ def fit(
     from propml.audit.model_card import make_card, write_model
 
     check_folder(out)
-    model = _model(method, seed, quick, device).set_params(**_tuned(tuned, method, quick))
+    model = _model(method, seed, quick, device)
+    if tuned is not None:
+        with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
+            model.set_params(**_tuned(tuned, method, quick))
     reading = opt.reading(locals())
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
@@ -240,10 +244,8 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
     return kind(**given)
 
 
-def _tuned(path: Path | None, method: str, quick: bool) -> dict[str, Any]:
+def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
     """The arguments that a search found."""
-    if path is None:
-        return {}
     from propml.tuning.result import read_best
 
     if quick:

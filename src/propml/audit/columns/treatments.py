@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
 from propml.audit.formats.tables import Cells
-from propml.schema import check_schema
+from propml.schema import check_schema, schema_of
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -263,9 +262,7 @@ def treatment_from_json(stored: dict[str, Any]) -> Treatment:
 def _check(kind: Any, values: dict[str, Any]) -> None:
     """The fields of a treatment, by its annotations; what it divides by and what it looks up must make sense."""
     types = get_type_hints(kind)
-    kinds = {field.name: types[field.name] for field in dataclasses.fields(kind)}
-    schema = {name: list(get_args(each)) if get_origin(each) is list else each for name, each in kinds.items()}
-    check_schema(values, schema, "a column")
+    check_schema(values, {field.name: schema_of(types[field.name]) for field in fields(kind)}, "a column")
     terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
     if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
         raise ValueError(f"column {values['name']!r} has lists of different lengths")
