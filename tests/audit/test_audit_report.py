@@ -233,7 +233,7 @@ def put(name, value):
         (told({"index": ["a"]}), "states is an array"),
         (told({"annotators": [["eve"]]}), r"annotators\[0\] is"),
         (told({"incomplete": "no"}), "incomplete is 'no'"),
-        (lambda arrays, outline: outline["dict"].pop("told"), "AttributeError"),
+        (lambda arrays, outline: outline["dict"].pop("told"), "KeyError: 'told'"),
         (lambda arrays, outline: outline["dict"].update(votes=None), "TypeError"),
     ],
 )

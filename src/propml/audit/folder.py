@@ -171,7 +171,8 @@ def apply_review(
     path = folder / f"{REVIEWED}{table.suffix}"
     check_not_read([path], [table.path, *files.values(), decisions])
     check_not_link([path])
-    after = apply_decisions(report, decided, undecided=undecided)
+    with file_errors.reading(decisions, "list of decisions on this audit", "download it from the page of this audit"):
+        after = apply_decisions(report, decided, undecided=undecided)
     return write_cleaned(table, after, path), review_counts(report, decided, after)
 
 

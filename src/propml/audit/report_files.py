@@ -93,7 +93,7 @@ def read_report(folder: Path) -> dict[str, Any]:
         kind, state = read_state(path)
         if kind != KIND:
             raise ValueError(f"it holds a {kind}")
-        told = from_json_array(state.get("told"))
+        told = from_json_array(state["told"])
         check_schema(told, TOLD, "the report")
         sizes = {"labels": len(set(told["labels"]))}
         for what, names in (("rows", "index"), ("annotators", "reliability")):
@@ -109,7 +109,7 @@ def _arguments(told: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     index = np.arange(states.shape[0]) if told["index"] is None else tuple(told["index"])
     annotations = None
     if told["annotators"] is not None:
-        annotations = Annotations(*(votes[name] for name in VOTES), tuple(told["annotators"]))
+        annotations = Annotations(votes["row"], votes["annotator"], votes["label"], tuple(told["annotators"]))
         sizes = (states.shape[0], len(told["annotators"]), states.shape[1])
         for name, most in zip(VOTES, sizes, strict=True):
             if votes[name].max(initial=-1) >= most:
