@@ -14,8 +14,9 @@ from propml.file_errors import FileError, reading
     [KeyError("shape"), struct.error("unpack requires 4 bytes"), RecursionError(), EOFError(), gzip.BadGzipFile("bad")],
 )
 def test_whatever_a_parser_raises_names_the_file(raised: Exception) -> None:
-    with pytest.raises(FileError, match=r"^data\.npz is not a readable npz file \(.+\); save it again$"), reading(
-        "data.npz", "npz file", "save it again"
+    with (
+        pytest.raises(FileError, match=r"^data\.npz is not a readable npz file \(.+\); save it again$"),
+        reading("data.npz", "npz file", "save it again"),
     ):
         raise raised
 
