@@ -553,7 +553,7 @@ def test_mat_files_that_do_not_fit_are_told(tmp_path, content, told):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("a b c\n", "not valid svmlight"), ("0 1:nan\n", "not finite"), ("0\n", "no rows or no features"),
+    [("a b c\n", "not a readable svmlight file"), ("0 1:nan\n", "not finite"), ("0\n", "no rows or no features"),
      ("0 20000000:1\n", "beyond 10000000")],
 )  # fmt: skip
 def test_svmlight_files_that_do_not_fit_are_told(tmp_path, text, told):
@@ -592,8 +592,8 @@ def test_text_tables_that_do_not_fit_are_told(tmp_path, text, told):
         ("x,tags\n1,caf\u00e9\n".encode("cp1252"), r"byte 0xE9 at position 12 \(line 2\); it looks like Windows-1252"),
         ("x,tags\n1,caf\u00e9\n".encode("utf-16"), "it looks like UTF-16"),
         (b"x,tags\n1,\x81\x8d\n", "it looks like Latin-1"),
-        (gzip.compress(b"x,tags\n" + bytes(9999))[:-20], "not a complete gzip file"),
-        (b"\x1f\x8b and no more", "not a complete gzip file"),
+        (gzip.compress(b"x,tags\n" + bytes(9999))[:-20], "is not a readable"),
+        (b"\x1f\x8b and no more", "is not a readable"),
     ],
 )
 def test_bytes_that_are_no_text_are_told(tmp_path, content, told):

@@ -118,8 +118,8 @@ def test_files_that_cannot_be_read_are_told(tmp_path):
     with pytest.raises(ValueError, match="plain arrays"):
         read_clean(tmp_path / "d.npz")
     (tmp_path / "e.npz").write_bytes(b"PK\x03\x04 not a zip file")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not a readable npz file"):
         read_clean(tmp_path / "e.npz")
     (tmp_path / "f.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not a readable npz file"):
         read_clean(tmp_path / "f.npz")

@@ -98,7 +98,7 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
         make_tar(path, members, "w:" + suffix.partition(".")[2])
         content = bytearray(path.read_bytes())[:9000]
     path.write_bytes(content)
-    with pytest.raises(DamagedArchive, match="is damaged or is not an archive"):
+    with pytest.raises(DamagedArchive, match="is not a readable archive"):
         extract([path], tmp_path / "out", show_progress=False)
     assert only(tmp_path) == [path.name]
 
@@ -106,14 +106,14 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
 def test_what_is_no_archive_or_is_encrypted_is_refused(tmp_path):
     text = tmp_path / "a.tar"
     text.write_text("<html>404</html>")
-    with pytest.raises(DamagedArchive, match="is damaged or is not an archive"):
+    with pytest.raises(DamagedArchive, match="is not a readable archive"):
         extract([text], tmp_path / "out", show_progress=False)
     locked = make_zip(tmp_path / "locked.zip", {"a.txt": b"one"})
     content = bytearray(locked.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + offset] |= 1  # the flag that says "encrypted"
     locked.write_bytes(content)
-    with pytest.raises(DamagedArchive, match="cannot be unpacked"):
+    with pytest.raises(DamagedArchive, match=r"not a readable archive .*encrypted"):
         extract([locked], tmp_path / "out", show_progress=False)
     assert only(tmp_path) == ["a.tar", "locked.zip"]
 
