@@ -99,7 +99,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     with reading(path, "npz file of plain arrays", "save it with numpy.savez, without objects"):
         check_zip(path)
         with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+            content = {key: file[key] for key in file.files}
+            if strange := next((key for key, value in content.items() if not isinstance(value, np.ndarray)), None):
+                raise ValueError(f"its member {strange!r} is not an array")
+            return content
 
 
 def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
