@@ -103,6 +103,20 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
     assert only(tmp_path) == [path.name]
 
 
+@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"], ["x" * 5000], ["."], ["a\udc80"]])
+def test_members_that_no_folder_can_hold_are_told_by_the_name_of_the_archive(tmp_path, names):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    try:
+        extract([tmp_path / "a.tar"], tmp_path / "out", show_progress=False)
+    except DamagedArchive as error:
+        assert "a.tar" in str(error)  # noqa: PT017
+        assert only(tmp_path) == ["a.tar"]
+    else:
+        assert names == ["a\udc80"]  # a name in another encoding is a name
+
+
 def test_what_is_no_archive_or_is_encrypted_is_refused(tmp_path):
     text = tmp_path / "a.tar"
     text.write_text("<html>404</html>")

@@ -109,6 +109,8 @@ def changed(**parts: object) -> dict[str, object]:
         ('{"images": [', ValueError, "is not a readable COCO instances file"),
         ("[" * 100_000, ValueError, "is not a readable COCO instances file"),
         ([1], ValueError, "is not a readable COCO instances file"),
+        (changed(images=[{"id": float("inf"), "file_name": "a.jpg"}]), ValueError, "OverflowError: cannot convert"),
+        (changed(annotations=[{"image_id": 2**70, "category_id": 1}]), ValueError, "OverflowError"),
         ({"images": []}, ValueError, "file .KeyError: 'categories'.; copy it again; it holds images"),
         (changed(annotations=[]), ValueError, "no annotations or no categories"),
         (changed(annotations=[{"image_id": "x", "category_id": 1}]), ValueError, "not a readable COCO instances file"),

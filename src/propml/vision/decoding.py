@@ -35,14 +35,16 @@ def open_image(file: str | Path | IO[bytes]) -> Any:
     """
     Image: Any = require("PIL.Image", "vision")
     Image.init()
-    if (allowed := limit_in_environment()) is not None:
-        Image.MAX_IMAGE_PIXELS = allowed // 3
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and (allowed := limit_in_environment()) is not None:
+        limit = allowed // 3
+        Image.MAX_IMAGE_PIXELS = max(limit, Image.MAX_IMAGE_PIXELS)  # Pillow has no other way to be told
     opened = Image.open(file, formats=[name for name in FORMATS if name in Image.OPEN])
-    if Image.MAX_IMAGE_PIXELS is not None and opened.width * opened.height > Image.MAX_IMAGE_PIXELS:
+    if limit is not None and opened.width * opened.height > limit:
         opened.close()
         raise FileError(
-            f"it has {opened.width} × {opened.height} pixels, and {Image.MAX_IMAGE_PIXELS} are allowed; make it "
-            f"smaller or, if you trust it, set {VARIABLE} in the environment to the GiB that it may take, such as 8"
+            f"it has {opened.width} × {opened.height} pixels, and {limit} are allowed; make it smaller or, if you "
+            f"trust it, set {VARIABLE} in the environment to the GiB that it may take, such as 8"
         )
     return opened
 
