@@ -682,6 +682,23 @@ def test_what_is_shown(tmp_path):
     assert table.feature_columns == ("x", "words")
 
 
+def test_a_picture_outside_the_folder_of_the_table_is_not_shown(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    outside = ["../a.png", f"{tmp_path}/a.png", "link/a.png"]
+    names = ["a.png", *outside, f"{folder}/b.png", "in/../c.png"]
+    (folder / "d.csv").write_text("x,file,tags\n" + "".join(f"{i},{name},a\n" for i, name in enumerate(names)))
+    table = read_table(folder / "d.csv", candidates="tags", features="x", image="file")
+    assert table.images == ["a.png", "", "", "", f"{folder}/b.png", "in/../c.png"]
+    assert table.notes == [
+        "3 pictures lie outside the folder of d.csv and will not be shown, first '../a.png'; show them with "
+        "--allow-outside (allow_outside=True)"
+    ]
+    allowed = read_table(folder / "d.csv", candidates="tags", features="x", image="file", allow_outside=True)
+    assert (allowed.images, allowed.notes) == (names, [])
+
+
 # -- real files ----------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def within_zip(content: bytes, rng: random.Random) -> bytes:
         for name in old.namelist():
             body = old.read(name)
             if name == chosen and rng.random() < 0.1:
-                name = damaged(name.encode(), rng).decode("latin-1") or "x"
+                name = damaged(name.encode(), rng).decode("latin-1").lstrip("\0") or "x"
             elif name == chosen:
                 body = damaged(body, rng)
             new.writestr(name[:60_000], body)
