@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ _LARGEST_32_BIT = np.iinfo(np.int32).max
 _TOO_LARGE = np.iinfo(np.int64).max
 
 
-def checked_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Sequence[int]) -> sp.csr_array:
+def checked_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Any) -> sp.csr_array:
     """A sparse matrix from its three arrays, or a ``ValueError`` that says which of them is wrong.
 
     SciPy trusts these arrays: its own full check passes over them where the last entry of ``indptr`` is 0, and a wrong
@@ -57,7 +57,7 @@ def checked_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape
     return sp.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=(n_rows, n_columns))
 
 
-def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
+def _checked_shape(shape: Any) -> tuple[int, int]:
     sizes = np.asarray(shape)
     if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.max() >= _TOO_LARGE:
         raise ValueError(f"the shape is {shape!r}, expected two whole numbers from 0 to 2**63 - 2")

@@ -1,6 +1,7 @@
 """``propml audit`` from a user's file to cleaned labels, and on to those after a person's review."""
 
 import csv
+import gzip
 import json
 import shutil
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import LABELS, propml, told, write_photos
+from PIL import Image
 
 from propml.audit.decisions import Decision, write_decisions
 
@@ -478,3 +480,30 @@ def test_the_help_teaches_by_example():
     shown = propml("audit", "--help")
     assert "propml audit photos.csv --candidates tags" in shown.out
     assert "propml audit --apply decisions.csv" in shown.out
+
+
+def test_the_page_shows_a_picture_from_elsewhere_only_when_told_to(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    monkeypatch.chdir(tmp_path / "set")
+    pixels = np.random.default_rng(0).integers(0, 255, (90, 90, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "secret.png")
+    lines = write_photos(tmp_path / "set" / "photos.csv", n=40).read_text().splitlines()
+    rows = [f"{line},../secret.png" for line in lines[1:]]
+    (tmp_path / "set" / "photos.csv").write_text("\n".join([f"{lines[0]},file", *rows]) + "\n")
+    printed = propml("audit", "photos.csv", *OPTIONS, "--image", "file")
+    assert printed.code == 0
+    assert "40 pictures lie outside the folder of photos.csv and will not be shown" in printed.err
+    assert "base64," not in (tmp_path / "set" / "audit" / "review.html").read_text()
+    printed = propml("audit", "photos.csv", *OPTIONS, "--image", "file", "--allow-outside")
+    assert (printed.code, "outside" in printed.err) == (0, False)
+    assert "jpeg;base64," in (tmp_path / "set" / "audit" / "review.html").read_text()
+
+
+def test_a_table_that_was_cut_short_is_one_sentence(tmp_path):
+    """Click takes an EOFError for a user who gave up, and says "Aborted."."""
+    path = tmp_path / "photos.csv.gz"
+    path.write_bytes(gzip.compress(write_photos(tmp_path / "photos.csv").read_bytes())[:-20])
+    for arguments in (("audit", path, *OPTIONS), ("fit", path, *OPTIONS, "--out", tmp_path / "model")):
+        sentence = told(propml(*arguments))
+        assert sentence.startswith(f"{path} is not a readable")
+        assert sentence.endswith("copy it again, or make it again")

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
 from propml.audit.formats.tables import Cells
 from propml.schema import check_schema, schema_of
+from propml.sparse_checks import checked_csr
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -146,7 +147,7 @@ class Category:
             )
         ends = np.concatenate([[0], np.cumsum(at >= 0)])
         ones = np.ones(ends[-1], dtype=np.float32)
-        return sp.csr_array((ones, at[at >= 0], ends), shape=(len(texts), len(self.features)))
+        return checked_csr(ones, at[at >= 0], ends, (len(texts), len(self.features)))
 
     def sentence(self) -> str:
         told = [f"category, {len(self.values)} values as 0/1 features"]
