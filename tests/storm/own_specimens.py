@@ -13,13 +13,13 @@ import scipy.sparse as sp
 import torch
 
 import propml
+from propml.audit import AuditReport
 from propml.audit.decisions import Decision, read_decisions, write_decisions
 from propml.audit.features import learn_features
 from propml.audit.files import read_table
 from propml.audit.folder import apply_review, write_audit
 from propml.audit.model_card import make_card, read_model, write_model
-from propml.benchmark.any_cell import CellOutcome
-from propml.benchmark.cell import Cell, FoldOutcome, MethodEntry
+from propml.benchmark.cell import Cell, CellOutcome, FoldOutcome, MethodEntry
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.store import ResultStore
 from propml.methods.registry import method_class
@@ -156,7 +156,7 @@ def _save_report(folder: Path, number: int) -> None:
 
 
 def _read_report(folder: Path) -> Any:
-    report = propml.AuditReport.load(folder)
+    report = AuditReport.load(folder)
     told = report.verdicts()
     return told.row, told.label, told.probability, list(report.item_ids), repr(report), report.cleaned().to_matrix()
 

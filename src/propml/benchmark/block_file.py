@@ -74,7 +74,7 @@ class BlockFile:
             os.close(descriptor)
 
     def _append(self, descriptor: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        last = {**rows[-1], "block": len(rows), "check": _digest(rows)}
+        last = {**rows[-1], "block": [len(rows), _digest(rows)]}
         content = b"".join(json_line(row) for row in [*rows[:-1], last])
         if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
             content = b"\n" + content
@@ -108,14 +108,16 @@ class BlockFile:
                 if not line.strip():
                     continue
                 rows.append(_parsed(line))
-                length, digest = ((rows[-1] or {}).pop(name, None) for name in ("block", "check"))
-                if length is not None:
-                    self._take(rows, length, digest, number)
+                mark = (rows[-1] or {}).pop("block", None)
+                if mark is not None:
+                    self._take(rows, mark, number)
                     rows, self._end, self._line = [], position, number
 
-    def _take(self, rows: list[Row | None], length: Any, digest: Any, number: int) -> None:
+    def _take(self, rows: list[Row | None], mark: Any, number: int) -> None:
+        # Files of earlier versions have the length alone.
+        length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
         block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
-        whole = len(block) == length and digest in (None, _digest(block)) and self._is_right(block)
+        whole = len(block) == length and (mark == length or digest == _digest(block)) and self._is_right(block)
         if whole:
             self._blocks.append(block)
         if not whole or len(rows) > length:
