@@ -71,7 +71,8 @@ def test_an_eaten_line_end_costs_nothing(file):
 @pytest.mark.parametrize(
     "damage",
     [lambda line: line[:9], lambda line: b"\xff\x00" + line, lambda line: b"", lambda line: b"[1, 2]",
-     lambda line: line.replace(b"2.5", b"3.5"), lambda line: b"[" * 99_999, lambda line: line[:-1] + b', "block": -1}'],
+     lambda line: line.replace(b"2.5", b"3.5"), lambda line: b"[" * 99_999,
+     lambda line: line.replace(b"2.5e-300", b'"\\ud800"'), lambda line: line[:-1] + b', "block": -1}'],
 )  # fmt: skip
 def test_damage_in_the_middle_costs_that_block_only_and_is_told(file, damage):
     for block in (FIRST, SECOND, THIRD):

@@ -130,6 +130,7 @@ def say(**values):
         put("/average/2.bias", lambda a: a.astype(np.int64)),
         put("/moments/0/exp_avg", lambda a: a[:1]),
         put("/moments/0/step", lambda a: np.zeros(2, np.float32)),
+        put("/moments/0/step", lambda a: a - 2),
         put("/selected", lambda a: a[:-1]),
         say(epoch=-1),
         say(epoch="1"),

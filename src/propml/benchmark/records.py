@@ -14,6 +14,7 @@ from propml.benchmark.results import Noise, Result
 from propml.benchmark.titles import setting_name
 from propml.file_errors import reading
 from propml.schema import Array, Schema, check_schema
+from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
     from propml.benchmark.any_cell import AnyCell, CellOutcome
@@ -214,6 +215,7 @@ def pack_scores(outcome: CellOutcome) -> bytes:
 def unpack_scores(path: Path) -> list[KeptFold]:
     """What :func:`pack_scores` packed."""
     with reading(path, "file of kept scores", "restore the file, or run the cell anew"):
+        check_zip(path)
         with np.load(path, allow_pickle=False) as stored:
             kept = {name: stored[name] for name in KEPT}
         check_schema(kept, KEPT, "it")

@@ -58,7 +58,7 @@ from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.experts import Choice
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
-from propml.schema import Array
+from propml.schema import Array, check_schema
 from propml.targets import Candidates
 from propml.this_machine import choose_device
 
@@ -427,6 +427,7 @@ class ProPMLClassifier(CandidateClassifier):
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
+        check_schema(state["params"], {"device": str, str: object}, "the arguments")
         model = super()._from_state(state)
         model._networks = {}
         return model

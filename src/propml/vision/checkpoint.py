@@ -93,8 +93,9 @@ class TrainingState:
         with reading(path, "checkpoint", "go on with the run it belongs to, or start it anew"):
             state = _read(path, CHECKPOINT, "go on with the run it belongs to")
             check_schema(state, self._schema(), "the checkpoint")
-            if min(state["epoch"], state["step"], state["updates"]) < 0:
-                raise ValueError("it counts below 0")
+            betas = [beta for group in state["groups"] for beta in group.get("betas", ())]
+            if min(state["epoch"], state["step"], state["updates"], *betas) < 0 or max(betas, default=0) >= 1:
+                raise ValueError("it counts below 0, or its moments never fade")
             if len(state["groups"]) != len(self.optimiser.param_groups):
                 raise ValueError(f"it has settings for {len(state['groups'])} groups of parameters")
             selected = _unpacked(state["selected"], state["selected_shape"])
@@ -117,7 +118,7 @@ class TrainingState:
             "network": _weights_schema(self.network),
             "average": _weights_schema(self.average.network),
             "moments": {
-                f"{number}?": {"step?": (float, Array("f", 1)), str: Array("f", *parameter.shape, finite=False)}
+                f"{number}?": {"step?": Array("f", 1, least=0), str: Array("f", *parameter.shape, finite=False)}
                 for number, parameter in enumerate(parameters)
             },
             "groups": [tuple(settings)],
