@@ -74,12 +74,13 @@ def learned(outline):
     [
         (lambda _, o: learned(o).pop("coef_"), "has no 'coef_'"),
         (lambda _, o: learned(o).update(predict=1), "has a field 'predict'"),
-        (lambda _, o: learned(o).update(labels_={"tuple": ["a", "a", "b", "c"]}), "classes_ is an array"),
+        (lambda _, o: learned(o).update(labels_={"tuple": ["a", "a", "b", "c"]}), "thresholds_ is an array"),
         (lambda _, o: learned(o).update(labels_={"tuple": [{"list": []}]}), "TypeError"),
         (lambda _, o: learned(o).update(n_features_in_=10**12), "coef_ is an array"),
         (lambda _, o: learned(o).update(coef_={"array": "nowhere"}), "KeyError: 'nowhere'"),
         (lambda _, o: o["dict"]["params"]["dict"].update(depth=3), "unexpected keyword argument 'depth'"),
         (lambda _, o: o["dict"].pop("single_label"), "has no 'single_label'"),
+        (lambda _, o: o["dict"].update(single_label=True), "which classes it predicts"),
         (lambda _, o: o.clear(), "KeyError: 'list'"),
     ],
 )

@@ -30,7 +30,7 @@ Features: TypeAlias = np.ndarray | sp.csr_array
 # What every method learns.
 LEARNED: Schema = {
     "labels_": [object],
-    "classes_": Array("biufOU", "labels"),
+    "classes_?": Array("biufOU", "labels"),
     "thresholds_": Array("f", "labels", least=0, most=1),
     "n_features_in_": int,
     "feature_names_in_?": Array("OU", "features"),
@@ -213,6 +213,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self, "labels_")
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        if not self._single_label:
+            del learned["classes_"]  # the names of the labels once more
         self._check_learned(learned)
         return {"params": self._saved_params(), "learned": learned, "single_label": self._single_label}
 
@@ -240,6 +242,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         model._single_label = state["single_label"]
         if not model._single_label:
             model.classes_ = names_array(model.labels_)
+        elif "classes_" not in state["learned"]:
+            raise ValueError("it does not say which classes it predicts")
         with np.errstate(all="ignore"):
             scores = model._try_out()
             probabilities = model._probabilities(scores)
