@@ -4,11 +4,13 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from filling_disk import FillingDisk
-from propml.durable import replacing, write_whole
+from killed_writers import killed_after
+from propml.durable import replacing, replacing_files, write_whole
 
 
 def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
@@ -19,17 +21,19 @@ def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path
     )
     monkeypatch.setattr(os, "replace", lambda source, target: (events.append("renamed"), replace(source, target)))
     write_whole(tmp_path / "new" / "a.npz", b"content")
-    assert events == [str(tmp_path / "new" / ".a.npz.writing"), "renamed", str(tmp_path / "new")]
+    beside, *after = events
+    assert Path(beside).match(str(tmp_path / "new" / ".a.npz.*.writing"))
+    assert after == ["renamed", str(tmp_path / "new")]
     assert (tmp_path / "new" / "a.npz").read_bytes() == b"content"
 
 
 def test_half_a_file_never_stands_in_its_place(tmp_path, monkeypatch):
     path = tmp_path / "a.npz"
-    (tmp_path / ".a.npz.writing").write_bytes(b"left behind by a writer that was killed, and longer than the next")
     write_whole(path, b"old")
     monkeypatch.setattr(os, "write", FillingDisk(5))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         write_whole(path, b"new and too long")
+    assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
@@ -63,7 +67,7 @@ import sys
 from propml.durable import write_whole
 path, letter = sys.argv[1:]
 for _ in range(60):
-    write_whole(path, letter.encode() * 100_000, several=True)
+    write_whole(path, letter.encode() * 100_000)
     seen = open(path, "rb").read()
     assert len(seen) == 100_000 and len(set(seen)) == 1, "mixed"
 """
@@ -76,9 +80,61 @@ def test_several_writers_at_once_leave_the_file_of_one(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
 
 
+KILLED = """
+import os, sys
+from propml.durable import replacing
+with replacing(sys.argv[1]) as beside:
+    beside.write_bytes(b"half")
+    os._exit(9)
+"""
+
+
+def test_what_a_dead_writer_left_is_removed_by_the_next_and_what_a_living_one_writes_is_not(tmp_path):
+    path = tmp_path / "a[1].npz"
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == 9
+    assert [entry.name.endswith(".writing") for entry in tmp_path.iterdir()] == [True]
+    with replacing(path) as living:
+        living.write_bytes(b"slow")
+        write_whole(path, b"quick")
+        assert {entry.name for entry in tmp_path.iterdir()} == {path.name, living.name}
+    assert path.read_bytes() == b"slow"
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
     write_whole(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+def test_files_that_change_together_are_all_old_or_all_new_or_without_their_last_one(tmp_path):
+    folder, seen, ended = tmp_path / "f", [], False
+
+    def write(content):
+        with replacing_files(folder, "record") as beside:
+            for name in ("a", "deep/b", "record"):
+                write_whole(beside / name, content)
+
+    while not ended:
+        write(b"old")
+        assert sorted(path.name for path in folder.rglob("*")) == ["a", "b", "deep", "record"]
+        ended = killed_after(len(seen), lambda: write(b"new"))
+        found = {path: path.read_bytes() for path in map(folder.joinpath, ("a", "deep/b", "record")) if path.exists()}
+        seen.append(b"mixed" if folder / "record" not in found else b" ".join(set(found.values())))
+    assert [seen[0], seen[-1]] == [b"old", b"new"]
+    assert set(seen) == {b"old", b"mixed", b"new"}
+
+
+def test_an_error_in_the_block_leaves_files_that_change_together_as_they_were(tmp_path):
+    (tmp_path / "record").write_text("old")
+
+    def fail():
+        with replacing_files(tmp_path, "record") as beside:
+            write_whole(beside / "a", b"new")
+            raise KeyError("half")
+
+    with pytest.raises(KeyError, match="half"):
+        fail()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"record": "old"}

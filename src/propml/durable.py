@@ -7,28 +7,40 @@ lasts, ``flock`` excludes, and a lock dies with its process.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["lock_file", "replacing", "sync_folder", "write_all", "write_whole"]
+__all__ = [
+    "fill",
+    "is_at",
+    "lock_file",
+    "naming",
+    "replacing",
+    "replacing_files",
+    "sync_folder",
+    "write_all",
+    "write_whole",
+]
 
 
 @contextmanager
-def replacing(path: str | Path, *, several: bool = False) -> Iterator[Path]:
-    """A path beside this one to write to; it takes this one's place, and is on the disk, when the block has ended.
+def replacing(path: str | Path) -> Iterator[Path]:
+    """An empty file beside this one to write to; it takes this one's place, on the disk, when the block has ended.
 
-    Where the block ends with an error, everything is as it was before.
+    Where the block ends with an error, everything is as it was before. Several processes may write the same file at
+    once: each writes a file of its own, and the last one to end is there. The writer holds the lock of its file, so
+    that the next writer knows those of dead ones, and removes them; on a file system without locks they stay.
 
     Parameters
     ----------
     path : path
         Its folder is made where it is not there.
-    several : bool
-        Whether several processes may write this file at once. Otherwise the path beside has one fixed name, so that
-        what a killed writer left behind is overwritten by the next one.
 
     Examples
     --------
@@ -41,30 +53,75 @@ def replacing(path: str | Path, *, several: bool = False) -> Iterator[Path]:
     """
     path = Path(os.path.realpath(path))  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
-    mark = f".{secrets.token_hex(6)}" if several else ""
-    beside = path.with_name(f".{path.name}{mark}.writing")
-    try:
-        yield beside
-        descriptor = os.open(beside, os.O_RDWR)
+    _clear_after_dead_writers(path)
+    with naming(path):
+        beside, held = _beside(path)
         try:
-            os.fsync(descriptor)
+            yield beside
+            descriptor = os.open(beside, os.O_RDWR)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
         finally:
-            os.close(descriptor)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+            if held is not None:
+                os.close(held)
+        sync_folder(path.parent)
 
 
-def write_whole(path: str | Path, content: bytes, *, several: bool = False) -> None:
+@contextmanager
+def replacing_files(folder: str | Path, last: str) -> Iterator[Path]:
+    """A folder inside this one to write files to; they take their places, ``last`` after all others, at the end.
+
+    Several files cannot be switched at once. So ``last`` is removed first and comes last: files without it are of a
+    switch that was killed. Until then, and where the block ends with an error, everything is as it was before. Write
+    with :func:`replacing` and :func:`write_whole`, which have files on the disk.
+    """
+    folder = Path(os.path.realpath(folder))
+    with replacing(folder / last) as new:
+        beside = new.with_suffix(".files")
+        try:
+            beside.mkdir()
+            yield beside
+            os.replace(beside / last, new)
+            (folder / last).unlink(missing_ok=True)
+            for path in [path for path in beside.rglob("*") if path.is_file()]:
+                target = folder / path.relative_to(beside)
+                target.parent.mkdir(exist_ok=True)
+                os.replace(path, target)
+                sync_folder(target.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
     """Put a file in its place as a whole or not at all, and on the disk before this returns; see :func:`replacing`."""
-    with replacing(path, several=several) as beside:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
-            write_all(descriptor, content)
-        finally:
-            os.close(descriptor)
+    with replacing(path) as beside:
+        fill(beside, content)
+
+
+def fill(path: Path, content: bytes) -> None:
+    """Write the content of a file that is there, such as one that :func:`replacing` made."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have errors of the system, such as a full disk, name the file that was to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_all(descriptor: int, content: bytes) -> None:
@@ -96,3 +153,41 @@ def lock_file(descriptor: int, *, wait: bool = True) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of this name: a lock on one that was removed excludes nobody."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _beside(path: Path) -> tuple[Path, int | None]:
+    """A new file beside this one, and the descriptor that holds its lock, if there are locks here."""
+    while True:
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")
+        try:
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            continue
+        try:
+            locked = lock_file(descriptor, wait=False)
+        except OSError:
+            os.close(descriptor)
+            return beside, None
+        if locked and is_at(descriptor, beside):
+            return beside, descriptor
+        os.close(descriptor)  # another writer was quicker, and took it for one that was left behind
+
+
+def _clear_after_dead_writers(path: Path) -> None:
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.writing"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(left, os.O_RDWR)
+            try:
+                if lock_file(descriptor, wait=False):
+                    shutil.rmtree(left.with_suffix(".files"), ignore_errors=True)
+                    left.unlink()
+            finally:
+                os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,9 @@ def reading(path: str | Path, what: str, remedy: str = "copy it again, or make i
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than this machine has; {remedy}") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        # EINVAL is about the content: a damaged file sends its parser to a position that no file has.
+        about_content = not isinstance(error, OSError) or error.errno in (None, errno.EINVAL)
+        if isinstance(error, FileNotFoundError) or not about_content:
             raise
         if isinstance(error, ValueError) and str(path) in str(error):  # a sentence of our own
             raise FileError(str(error)) from error

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.durable import write_whole
+from propml.sparse_checks import checked_csr
 
 # Raised when an older reader could not make sense of a newer file.
 FORMAT = 1
@@ -21,12 +22,17 @@ State = dict[str, Any]
 
 
 def write_state(path: str | Path, kind: str, state: State) -> None:
-    """Write a state of nested dicts, lists, arrays, sparse matrices and JSON values; atomically.
+    """Write what :func:`state_bytes` makes, whole or not at all."""
+    write_whole(path, state_bytes(kind, state))
+
+
+def state_bytes(kind: str, state: State) -> bytes:
+    """A file of nested dicts, lists, arrays, sparse matrices and JSON values; the same bytes for the same state.
 
     Parameters
     ----------
     kind : str
-        What was saved: the name of the class that can read it.
+        What is saved: the name of the class that can read it.
     """
     from safetensors.numpy import save
 
@@ -36,23 +42,23 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
     outline = json.dumps(_outline(state, "", arrays), ensure_ascii=False, allow_nan=False)
     header = {"format": str(FORMAT), "kind": kind, "propml": __version__, "state": outline}
     header["sha256"] = _digest(header, arrays)
-    data = save(arrays, metadata=header)
-    write_whole(path, data, several=True)
+    return _ordered(save(arrays, metadata=header))
 
 
 def read_state(path: str | Path) -> tuple[str, State]:
-    """The kind and the state that :func:`write_state` wrote, or an error that says what is wrong with the file."""
-    from safetensors import SafetensorError, safe_open
+    """The kind and the state that :func:`write_state` wrote.
+
+    A damaged file raises anything: call this inside :func:`propml.file_errors.reading`, together with what is made of
+    the state.
+    """
+    from safetensors import safe_open
 
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no saved model at {path}")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = dict(file.metadata() or {})
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (SafetensorError, ValueError, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no saved model, or was cut short ({error}); save it again") from error
+    with safe_open(path, framework="numpy") as file:
+        header = dict(file.metadata() or {})
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     if "format" not in header or "sha256" not in header:
         raise ValueError(f"{path} was not written by propml; load it with the library that wrote it")
     if int(header["format"]) > FORMAT:
@@ -63,6 +69,24 @@ def read_state(path: str | Path) -> tuple[str, State]:
     if _digest({key: value for key, value in header.items() if key != "sha256"}, arrays) != header["sha256"]:
         raise ValueError(f"{path} was changed after it was saved (its checksum does not match); save it again")
     return header["kind"], _filled(json.loads(header["state"]), arrays)
+
+
+def json_array(value: Any) -> np.ndarray:
+    """Plain values as an array, for long lists: the header of a safetensors file takes 100 MB."""
+    return np.frombuffer(json.dumps(value, ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def from_json_array(array: np.ndarray) -> Any:
+    """What :func:`json_array` was given."""
+    return json.loads(array.tobytes())
+
+
+def _ordered(data: bytes) -> bytes:
+    """The same file with a sorted header: the library's order is that of a hash map, and differs from call to call."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # the arrays begin at a multiple of eight bytes
+    return b"".join([len(header).to_bytes(8, "little"), header, memoryview(data)[end:]])
 
 
 def _digest(header: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
@@ -110,7 +134,7 @@ def _filled(outline: Any, arrays: dict[str, np.ndarray]) -> Any:
         return np.array(outline["list array"], dtype=object if outline["dtype"] == "object" else None)
     if "csr" in outline:
         parts = _filled(outline["csr"], arrays)
-        return sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(outline["shape"]))
+        return checked_csr(parts["data"], parts["indices"], parts["indptr"], outline["shape"])
     if "dict" in outline:
         return {key: _filled(item, arrays) for key, item in outline["dict"].items()}
     if "float" in outline:

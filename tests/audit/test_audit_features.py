@@ -14,6 +14,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from propml.audit.columns.treatments import Number
+from propml.audit.columns.words import Text
 from propml.audit.features import Features, learn_features, treatment_of
 from propml.audit.files import read_table
 from propml.audit.formats.sources import open_source
@@ -320,7 +322,7 @@ def test_a_column_that_is_missing_later_is_told():
         features.apply({"x": [1.0], "C": ["1"]})
 
 
-def test_saved_as_json_and_read_back(tmp_path):
+def test_kept_as_json_and_read_back():
     words = ["red house", "blue house", "red sea", "blue sea", None, "red town of sea"]
     table = {
         "n": ["1", "", "3", "4", "7", "9"],
@@ -332,26 +334,27 @@ def test_saved_as_json_and_read_back(tmp_path):
         "same": ["x"] * 6,
     }
     made = Features.learn(table, text=["t"])
-    made.features.save(tmp_path / "features.json")
-    again = Features.load(tmp_path / "features.json")
+    again = Features.from_json(json.loads(json.dumps(made.features.to_json())))
     assert again == made.features
     X, _ = again.apply(table)
     assert np.array_equal(dense(X), dense(made.X))
-    json.loads((tmp_path / "features.json").read_text())
+
+
+NUMBER, TEXT = Features([Number("x", "number", 0.0, 0.0, 1.0), Text("t", ["a", "b"], [1.0, 2.0])]).to_json()
 
 
 @pytest.mark.parametrize(
     ("stored", "told"),
-    [("{", "does not say how"), ('{"format": 99, "columns": []}', "newer version"), ("[]", "does not say how"),
-     ('{"format": 1, "columns": [{"kind": "magic", "name": "x"}]}', "'magic'"),
-     ('{"format": 1, "columns": [{"kind": "number", "name": "x"}]}', "does not say how")],
+    [({}, "expected a list"), ([3], "expected fields"), ([{"name": "x"}], "has no 'kind'"),
+     ([{"kind": "magic", "name": "x"}], "'magic'"), ([{"kind": "number", "name": "x"}], "has no 'unit'"),
+     ([NUMBER | {"fill": "0"}], "fill is '0', expected a finite number"), ([NUMBER | {"scale": 0}], "divided by 0"),
+     ([NUMBER | {"more": 0}], "field 'more'"), ([TEXT | {"weights": [1.0]}], "different lengths"),
+     ([TEXT | {"terms": ["a", "a"]}], "names a value twice"), ([TEXT | {"terms": ["a", 2]}], "expected text")],
 )  # fmt: skip
-def test_damaged_files_are_told(tmp_path, stored, told):
-    (tmp_path / "features.json").write_text(stored)
+def test_what_is_no_treatment_of_columns_is_told(stored, told):
+    Features.from_json([NUMBER, TEXT])
     with pytest.raises(ValueError, match=told):
-        Features.load(tmp_path / "features.json")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.json does not exist"):
-        Features.load(tmp_path / "nowhere.json")
+        Features.from_json(stored)
 
 
 def test_a_table_in_memory_knows_its_cells_and_no_format(tmp_path):

@@ -553,7 +553,7 @@ def test_mat_files_that_do_not_fit_are_told(tmp_path, content, told):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("a b c\n", "not valid svmlight"), ("0 1:nan\n", "not finite"), ("0\n", "no rows or no features"),
+    [("a b c\n", "not a readable svmlight file"), ("0 1:nan\n", "not finite"), ("0\n", "no rows or no features"),
      ("0 20000000:1\n", "beyond 10000000")],
 )  # fmt: skip
 def test_svmlight_files_that_do_not_fit_are_told(tmp_path, text, told):
@@ -592,8 +592,8 @@ def test_text_tables_that_do_not_fit_are_told(tmp_path, text, told):
         ("x,tags\n1,caf\u00e9\n".encode("cp1252"), r"byte 0xE9 at position 12 \(line 2\); it looks like Windows-1252"),
         ("x,tags\n1,caf\u00e9\n".encode("utf-16"), "it looks like UTF-16"),
         (b"x,tags\n1,\x81\x8d\n", "it looks like Latin-1"),
-        (gzip.compress(b"x,tags\n" + bytes(9999))[:-20], "not a complete gzip file"),
-        (b"\x1f\x8b and no more", "not a complete gzip file"),
+        (gzip.compress(b"x,tags\n" + bytes(9999))[:-20], "is not a readable"),
+        (b"\x1f\x8b and no more", "is not a readable"),
     ],
 )
 def test_bytes_that_are_no_text_are_told(tmp_path, content, told):
@@ -680,6 +680,23 @@ def test_what_is_shown(tmp_path):
     assert table.texts == ["hello", "there"]
     assert table.images == ["a.png", ""]
     assert table.feature_columns == ("x", "words")
+
+
+def test_a_picture_outside_the_folder_of_the_table_is_not_shown(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    outside = ["../a.png", f"{tmp_path}/a.png", "link/a.png"]
+    names = ["a.png", *outside, f"{folder}/b.png", "in/../c.png"]
+    (folder / "d.csv").write_text("x,file,tags\n" + "".join(f"{i},{name},a\n" for i, name in enumerate(names)))
+    table = read_table(folder / "d.csv", candidates="tags", features="x", image="file")
+    assert table.images == ["a.png", "", "", "", f"{folder}/b.png", "in/../c.png"]
+    assert table.notes == [
+        "3 pictures lie outside the folder of d.csv and will not be shown, first '../a.png'; show them with "
+        "--allow-outside (allow_outside=True)"
+    ]
+    allowed = read_table(folder / "d.csv", candidates="tags", features="x", image="file", allow_outside=True)
+    assert (allowed.images, allowed.notes) == (names, [])
 
 
 # -- real files ----------------------------------------------------------------------------------------------------

@@ -1,15 +1,21 @@
-"""A model folder: three files that belong together, and a card that tells the truth about them."""
+"""A model folder: switched at once, whatever happens, with a card that tells the truth about the model."""
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import propml
-from propml.audit.features import learn_features
+from filling_disk import FillingDisk
+from killed_writers import killed_after
+from propml.audit.columns.treatments import Matrix
+from propml.audit.features import Features, learn_features
 from propml.audit.files import read_table
 from propml.audit.model_card import make_card, read_model, write_model
+from propml.file_errors import FileError
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.ridge import RidgeClassifier
 
@@ -88,18 +94,66 @@ def test_a_folder_and_back(table, tmp_path):
 def test_files_that_do_not_belong_together_are_refused(table, tmp_path):
     learned, model = made(table, RidgeClassifier())
     folder = write_model(tmp_path / "model", model, learned.features, make_card(model, table, learned.features))
-    card = (folder / "card.json").read_text()
     (folder / "card.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"card\.json cannot be read"):
+    with pytest.raises(FileError, match=r"card\.json is not a readable card of a model .*has no 'model_sha256'"):
         read_model(folder)
-    (folder / "card.json").write_text(card)
-    learned.features.treatments.pop()
-    learned.features.save(folder / "features.json")
-    with pytest.raises(ValueError, match="makes 1 features and the model takes 2"):
+    other = RidgeClassifier(alpha=3.0).fit(learned.X, table.candidates)
+    write_model(tmp_path / "other", other, learned.features, make_card(other, table, learned.features))
+    (folder / "card.json").write_bytes((tmp_path / "other" / "card.json").read_bytes())
+    with pytest.raises(FileError, match="describes another model than"):
         read_model(folder)
-    RidgeClassifier(alpha=3.0).fit(learned.X, table.candidates).save(folder / "model.safetensors")
-    with pytest.raises(ValueError, match=r"is not the model that card\.json describes"):
+    (folder / "card.json").unlink()
+    assert read_model(folder).card["method"] == "ridge"
+    other.save(folder / "model.safetensors")
+    with pytest.raises(FileError, match="saved without what becomes of columns"):
         read_model(folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="there is no model in"):
         read_model(folder)
+
+
+def test_columns_that_do_not_fit_the_model_are_refused(table, tmp_path):
+    learned, model = made(table, RidgeClassifier())
+    for treatments in (learned.features.treatments[:1], [Matrix("X", 10**12)]):
+        folder = write_model(tmp_path / "m", model, Features(treatments), make_card(model, table, learned.features))
+        with pytest.raises(FileError, match="features and the model takes 2"):
+            read_model(folder)
+
+
+def test_a_fit_that_is_killed_anywhere_leaves_the_model_before_or_the_new_one(table, tmp_path):
+    learned, model = made(table, RidgeClassifier())
+    other_table = read_table(table.path, candidates="tags", ignore=["x"])
+    other_learned, other = made(other_table, RidgeClassifier(alpha=7.0))
+    seen, ended = [], False
+    while not ended:
+        folder = write_model(tmp_path / "m", model, learned.features, make_card(model, table, learned.features))
+        card = make_card(other, other_table, other_learned.features)
+        ended = killed_after(
+            len(seen), lambda card=card, folder=folder: write_model(folder, other, other_learned.features, card)
+        )
+        saved = read_model(folder)
+        seen.append((saved.model.alpha, len(saved.features.names)))
+    assert set(seen) == {(10.0, 2), (7.0, 1)}
+    assert seen == sorted(seen, reverse=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("room", [0, 100, 1500, 3000])
+def test_a_full_disk_leaves_the_model_before_and_names_a_file_of_the_folder(table, tmp_path, monkeypatch, room):
+    learned, model = made(table, RidgeClassifier())
+    folder = write_model(tmp_path / "m", model, learned.features, make_card(model, table, learned.features))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = RidgeClassifier(alpha=3.0).fit(learned.X, table.candidates)
+    monkeypatch.setattr(os, "write", FillingDisk(room))
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_model(folder, other, learned.features, make_card(other, table, learned.features))
+    assert Path(caught.value.filename).parent == folder
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_two_fits_of_the_same_file_write_the_same_model(table, tmp_path):
+    for name in ("a", "b"):
+        learned, model = made(table, ProPMLClassifier(hidden=(4,), epochs=2, random_state=0))
+        write_model(tmp_path / name, model, learned.features, make_card(model, table, learned.features))
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("a", "b"))
+    assert first == second

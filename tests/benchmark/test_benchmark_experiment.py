@@ -12,6 +12,7 @@ from propml.benchmark.experiment import experiment_names, load_experiment
 from propml.benchmark.published import load_published
 from propml.benchmark.rivals import RIVALS
 from propml.datasets import names as dataset_names
+from propml.file_errors import FileError
 from propml.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -372,6 +373,15 @@ def test_what_is_no_toml_is_told(write, tmp_path):
         load_experiment(tmp_path / "latin.toml")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.toml is not there"):
         load_experiment(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 9999 + "]" * 9999, "noise = [" + "9" * 400 + "]", "a." * 9999 + "b = 1"]
+)
+def test_toml_that_no_parser_likes_is_refused_with_its_name(tmp_path, text):
+    (tmp_path / "deep.toml").write_text(text)
+    with pytest.raises(FileError, match=r"deep\.toml"):
+        load_experiment(tmp_path / "deep.toml")
 
 
 def test_an_unknown_name_suggests_the_nearest():

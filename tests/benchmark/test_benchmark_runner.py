@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from propml.benchmark import runner
+from propml.benchmark.block_file import BlockFile
 from propml.benchmark.cell import MethodEntry
 from propml.benchmark.claims import Claims
 from propml.benchmark.executors import compute_cell
@@ -58,8 +59,8 @@ def wait_for(condition, seconds=40):
 
 def told(folder):
     """All rows of a folder but the run they name, as a sorted list of texts, and all scores."""
-    text = (Path(folder) / "results.jsonl").read_text()
-    rows = [{key: value for key, value in json.loads(line).items() if key != "run"} for line in text.splitlines()]
+    blocks = BlockFile(Path(folder) / "results.jsonl").blocks()
+    rows = [{key: row[key] for key in row if key != "run"} | {"of": len(block)} for block in blocks for row in block]
     store = ResultStore(folder)
     scores = {key: [array.tobytes() for fold in store.scores(key) for array in fold[1:]] for key in store.done()}
     return sorted(json.dumps(row, sort_keys=True) for row in rows), scores

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from fake_cells import cell, outcome
 
+from propml.benchmark.block_file import BlockFile
 from propml.benchmark.cell import CellOutcome, FoldOutcome
 from propml.benchmark.problem import load_truth
 from propml.benchmark.results import Result
 from propml.benchmark.store import Chosen, ResultStore, Timing
+from propml.file_errors import FileError
 from propml.metrics import average_precision, ranking_loss
 
 RUN = {"run": "first", "propml": "0.1", "device": "cpu"}
@@ -153,12 +155,54 @@ def test_a_full_disk_keeps_what_was_there_and_half_of_nothing(store, monkeypatch
     assert len(ResultStore(store.folder).results()) == 8
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": 3},
+        {"noise": "50"},
+        {"seed": None},
+        {"row": "sell"},
+        {"row": []},
+        {"settings": 7},
+        {"peak_bytes": "much"},
+    ],
+    ids=str,
+)
+def test_a_block_that_is_no_cell_is_left_out_and_told(store, change):
+    store.add(outcome(cell()), RUN)
+    (block,) = store._cells.blocks()
+    store._cells.path.unlink()
+    BlockFile(store._cells.path).append([*block[:-1], {**block[-1], **change}])
+    with pytest.warns(UserWarning, match=r"results\.jsonl is damaged before line"):
+        assert ResultStore(store.folder).results() == []
+    with pytest.warns(UserWarning, match="damaged"):
+        assert ResultStore(store.folder).done() == set()
+
+
+def test_a_run_that_says_nothing_of_itself_is_left_out_and_told(store):
+    BlockFile(store.folder / "runs.jsonl").append([{"ran": 1}])
+    with pytest.warns(UserWarning, match=r"runs\.jsonl is damaged"):
+        assert store.provenance() == []
+
+
+def test_kept_scores_of_other_shapes_are_refused(store):
+    made = outcome(cell())
+    store.add(made, RUN)
+    path = store.folder / "scores" / f"{made.cell.key}.npz"
+    with np.load(path) as stored:
+        kept = dict(stored)
+    for name, value in (("test", -kept["test"] - 1), ("scores", kept["scores"][:-1]), ("fold", kept["fold"] * 0.5)):
+        np.savez(path, **{**kept, name: value})
+        with pytest.raises(FileError, match=f"it.{name} is an array"):
+            store.scores(made.cell.key)
+
+
 def test_scores_that_are_gone_or_damaged_are_told(store):
     made = outcome(cell())
     store.add(made, RUN)
     path = store.folder / "scores" / f"{made.cell.key}.npz"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not a readable file of kept scores"):
         store.scores(made.cell.key)
     path.unlink()
     with pytest.raises(FileNotFoundError, match="needs a run in another folder"):

@@ -1,6 +1,7 @@
 """``propml audit`` from a user's file to cleaned labels, and on to those after a person's review."""
 
 import csv
+import gzip
 import json
 import shutil
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import LABELS, propml, told, write_photos
+from PIL import Image
 
 from propml.audit.decisions import Decision, write_decisions
 
@@ -190,14 +192,14 @@ def test_decisions_of_something_else_are_told(here):
 
 @pytest.mark.parametrize(
     "changed",
-    [[], {"reading": []}, {"reading": None}, {"sha256": []}, {"sha256": {}}, {"data": None}],
+    [[], {"reading": []}, {"reading": None}, {"sha256": []}, {"sha256": {}}, {"data": None}, {"rows": 7}],
     ids=str,
 )
 def test_settings_that_make_no_sense_are_told(here, changed):
     write_decisions([], here / "decisions.csv")
     path = here / "audit" / "audit.json"
     path.write_text(json.dumps(changed and json.loads(path.read_text()) | changed))
-    assert "audit.json is damaged, or of an older version" in told(propml("audit", "--apply", "decisions.csv"))
+    assert "audit.json is not a readable record of an audit" in told(propml("audit", "--apply", "decisions.csv"))
 
 
 # -- the folder ----------------------------------------------------------------------------------------------------
@@ -244,17 +246,63 @@ def test_files_of_a_folder_that_holds_no_audit_stay(here):
     assert (here / "mine" / "reviewed.csv").read_text() == "mine"
 
 
-def test_an_audit_that_stopped_half_way_is_not_applied(here, monkeypatch):
-    write_decisions([], here / "decisions.csv")
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_audit_that_fails_half_way_leaves_the_one_before(here, monkeypatch):
+    before = contents(here / "audit")
 
     def full(*_, **__):
         raise OSError("no space left on device")
 
     monkeypatch.setattr("propml.audit.folder.write_cleaned", full)
     assert "no space left" in told(propml("audit", "photos.csv", *OPTIONS, "--seed", "1"))
-    monkeypatch.undo()
-    monkeypatch.chdir(here)
-    assert "does not belong to the report beside it" in told(propml("audit", "--apply", "decisions.csv"))
+    assert contents(here / "audit") == before
+
+
+def test_parts_of_two_audits_are_not_applied(here):
+    write_decisions([], here / "decisions.csv")
+    assert propml("audit", "photos.csv", *OPTIONS, "--seed", "1", "--out", "other").code == 0
+    for part in ("report/report.safetensors", "review.html"):
+        before = (here / "audit" / part).read_bytes()
+        shutil.copy(here / "other" / part, here / "audit" / part)
+        said = told(propml("audit", "--apply", "decisions.csv"))
+        assert f"audit/audit.json does not belong to audit/{part}; audit again" in said
+        (here / "audit" / part).write_bytes(before)
+    assert propml("audit", "--apply", "decisions.csv").code == 0
+
+
+def test_a_foreign_record_removes_nothing(here):
+    (here / "mine").mkdir()
+    for name in ("verdicts.old", "annotators.csv", "photos.csv"):
+        shutil.copy(here / "photos.csv", here / "mine" / name)
+    names = ["photos.csv", "annotators.csv", "../photos.csv", "verdicts.old"]
+    (here / "mine" / "audit.json").write_text(json.dumps({"files": names}))
+    assert propml("audit", "mine/photos.csv", *OPTIONS, "--out", "mine").code == 0
+    for name in names:
+        assert (here / "mine" / name).read_bytes() == (here / "photos.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["verdicts.csv", "audit.json", "cleaned.csv", "report"])
+def test_nothing_is_written_through_a_link(here, monkeypatch, name):
+    (here / "mine").mkdir()
+    (here / "elsewhere").write_text("mine")
+    (here / "mine" / name).symlink_to(here / "elsewhere")
+    with monkeypatch.context() as patch:
+        patch.setattr("propml.audit.files.read_table", None)
+        assert f"mine/{name} is a link, and would be written over" in told(
+            propml("audit", "photos.csv", *OPTIONS, "--out", "mine")
+        )
+    assert (here / "elsewhere").read_text() == "mine"
+
+
+def test_labels_after_the_review_are_not_written_through_a_link(here):
+    write_decisions([], here / "decisions.csv")
+    (here / "elsewhere.csv").write_text("mine")
+    (here / "audit" / "reviewed.csv").symlink_to(here / "elsewhere.csv")
+    assert "reviewed.csv is a link" in told(propml("audit", "--apply", "decisions.csv"))
+    assert (here / "elsewhere.csv").read_text() == "mine"
 
 
 @pytest.mark.parametrize("out", ["photos.csv", "photos.csv/audit"])
@@ -432,3 +480,30 @@ def test_the_help_teaches_by_example():
     shown = propml("audit", "--help")
     assert "propml audit photos.csv --candidates tags" in shown.out
     assert "propml audit --apply decisions.csv" in shown.out
+
+
+def test_the_page_shows_a_picture_from_elsewhere_only_when_told_to(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    monkeypatch.chdir(tmp_path / "set")
+    pixels = np.random.default_rng(0).integers(0, 255, (90, 90, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "secret.png")
+    lines = write_photos(tmp_path / "set" / "photos.csv", n=40).read_text().splitlines()
+    rows = [f"{line},../secret.png" for line in lines[1:]]
+    (tmp_path / "set" / "photos.csv").write_text("\n".join([f"{lines[0]},file", *rows]) + "\n")
+    printed = propml("audit", "photos.csv", *OPTIONS, "--image", "file")
+    assert printed.code == 0
+    assert "40 pictures lie outside the folder of photos.csv and will not be shown" in printed.err
+    assert "base64," not in (tmp_path / "set" / "audit" / "review.html").read_text()
+    printed = propml("audit", "photos.csv", *OPTIONS, "--image", "file", "--allow-outside")
+    assert (printed.code, "outside" in printed.err) == (0, False)
+    assert "jpeg;base64," in (tmp_path / "set" / "audit" / "review.html").read_text()
+
+
+def test_a_table_that_was_cut_short_is_one_sentence(tmp_path):
+    """Click takes an EOFError for a user who gave up, and says "Aborted."."""
+    path = tmp_path / "photos.csv.gz"
+    path.write_bytes(gzip.compress(write_photos(tmp_path / "photos.csv").read_bytes())[:-20])
+    for arguments in (("audit", path, *OPTIONS), ("fit", path, *OPTIONS, "--out", tmp_path / "model")):
+        sentence = told(propml(*arguments))
+        assert sentence.startswith(f"{path} is not a readable")
+        assert sentence.endswith("copy it again, or make it again")

@@ -27,7 +27,6 @@ def test_a_model_folder_with_its_card(photos, tmp_path):
     assert done.code == 0, done.err
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "card.json",
-        "features.json",
         "model.safetensors",
     ]
     assert "120 rows, 7 features, 5 labels; model: m" in done.out
@@ -176,3 +175,11 @@ def test_in_a_process_of_its_own(tmp_path):
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: d.csv is not UTF-8 text: byte 0xFF")
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 9999, '[methods.A]\nmethod = "propml"\nparams = { depth = 3 }\n'])
+def test_a_file_of_arguments_that_cannot_be_used_is_named(photos, text):
+    (photos.parent / "best.toml").write_text(text)
+    said = told(propml("fit", photos, "--candidates", "tags", "--tuned", "best.toml"))
+    assert said.startswith("best.toml is not a readable")
+    assert not (photos.parent / "model").exists()

@@ -49,7 +49,7 @@ def test_the_best_configuration_is_fitted_as_it_is(photos):
     best.write_text('[methods."Ridge tuned"]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
     assert "scaled to [-1, 1], which propml fit does not do" in told(propml(*arguments, "--tuned", best))
     best.write_text("methods = 3\n")
-    assert f"{best} holds no table of methods" in told(propml(*arguments, "--tuned", best))
+    assert "(methods is 3, expected fields); give the best.toml" in told(propml(*arguments, "--tuned", best))
     best.write_text("[recipe]\nlr = 0.1\n")
     assert "give it to propml vision train --tuned" in told(propml(*arguments, "--tuned", best))
 

@@ -8,6 +8,7 @@ import pytest
 
 from propml.corruption import simulated_annotators
 from propml.corruption.files import check_output, read_clean, write_candidates, write_votes
+from propml.file_errors import FileError
 from propml.targets import Candidates
 
 CANDIDATES = Candidates.from_matrix([[1, 0, 1], [0, 1, 0]], ["cat", "dog", "ünï, fish"])
@@ -108,6 +109,36 @@ def test_clean_files_are_read_with_or_without_names(tmp_path):
     assert bare.label_names is None
 
 
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (
+            {"truth": np.eye(2), "label_names": np.array("a")},
+            r"label_names has shape \(\), expected one name for each of 2",
+        ),
+        ({"truth": np.eye(2), "label_names": np.array(["a"])}, r"label_names has shape \(1,\)"),
+        ({"truth": np.array(1)}, r"truth has shape \(\) and type int64"),
+        ({"truth": np.array([["a"]])}, "type <U1"),
+        ({"truth": np.empty((0, 2**50))}, "expected 0/1 of shape"),
+    ],
+)
+def test_arrays_that_are_no_labels_are_told_with_the_name_of_the_file(tmp_path, arrays, message):
+    np.savez(tmp_path / "g.npz", **arrays)
+    with pytest.raises(FileError, match=r"g\.npz: " + message if message.startswith(("label", "truth")) else message):
+        read_clean(tmp_path / "g.npz")
+
+
+def test_a_damaged_file_is_told_whatever_breaks(tmp_path):
+    np.savez_compressed(tmp_path / "h.npz", X=np.arange(4000.0).reshape(40, 100), truth=np.eye(40))
+    whole = (tmp_path / "h.npz").read_bytes()
+    for at in range(0, len(whole), 101):
+        (tmp_path / "h.npz").write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
+        try:
+            read_clean(tmp_path / "h.npz")
+        except FileError as error:
+            assert "h.npz" in str(error)  # noqa: PT017
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_clean(tmp_path / "none.npz")
@@ -118,8 +149,8 @@ def test_files_that_cannot_be_read_are_told(tmp_path):
     with pytest.raises(ValueError, match="plain arrays"):
         read_clean(tmp_path / "d.npz")
     (tmp_path / "e.npz").write_bytes(b"PK\x03\x04 not a zip file")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not a readable npz file"):
         read_clean(tmp_path / "e.npz")
     (tmp_path / "f.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not a readable npz file"):
         read_clean(tmp_path / "f.npz")

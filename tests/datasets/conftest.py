@@ -21,7 +21,8 @@ class Served:
     """A file of the test server and how it is served.
 
     drop_after: bytes after which the connection is cut (the announced length stays that of the whole answer);
-    ranges: whether Range is honoured; answers: status codes to give first; shift: start of the range is off by this.
+    ranges: whether Range is honoured; answers: status codes to give first; shift: start of the range is off by this;
+    moved_to: the address that a redirect names.
     """
 
     content: bytes
@@ -30,6 +31,7 @@ class Served:
     answers: list[int] = field(default_factory=list)
     shift: int = 0
     announce: bool = True
+    moved_to: str = ""
     requests: list[str | None] = field(default_factory=list)
 
 
@@ -45,6 +47,12 @@ class Handler(BaseHTTPRequestHandler):
         served.requests.append(wanted)
         if served.answers:
             self.send_error(served.answers.pop(0))
+            return
+        if served.moved_to:
+            self.send_response(302)
+            self.send_header("Location", served.moved_to)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and served.ranges else 0
         if start and start >= len(served.content):

@@ -98,22 +98,36 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
         make_tar(path, members, "w:" + suffix.partition(".")[2])
         content = bytearray(path.read_bytes())[:9000]
     path.write_bytes(content)
-    with pytest.raises(DamagedArchive, match="is damaged or is not an archive"):
+    with pytest.raises(DamagedArchive, match="is not a readable archive"):
         extract([path], tmp_path / "out", show_progress=False)
     assert only(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"], ["x" * 5000], ["."], ["a\udc80"]])
+def test_members_that_no_folder_can_hold_are_told_by_the_name_of_the_archive(tmp_path, names):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    try:
+        extract([tmp_path / "a.tar"], tmp_path / "out", show_progress=False)
+    except DamagedArchive as error:
+        assert "a.tar" in str(error)  # noqa: PT017
+        assert only(tmp_path) == ["a.tar"]
+    else:
+        assert names == ["a\udc80"]  # a name in another encoding is a name
 
 
 def test_what_is_no_archive_or_is_encrypted_is_refused(tmp_path):
     text = tmp_path / "a.tar"
     text.write_text("<html>404</html>")
-    with pytest.raises(DamagedArchive, match="is damaged or is not an archive"):
+    with pytest.raises(DamagedArchive, match="is not a readable archive"):
         extract([text], tmp_path / "out", show_progress=False)
     locked = make_zip(tmp_path / "locked.zip", {"a.txt": b"one"})
     content = bytearray(locked.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + offset] |= 1  # the flag that says "encrypted"
     locked.write_bytes(content)
-    with pytest.raises(DamagedArchive, match="cannot be unpacked"):
+    with pytest.raises(DamagedArchive, match=r"not a readable archive .*encrypted"):
         extract([locked], tmp_path / "out", show_progress=False)
     assert only(tmp_path) == ["a.tar", "locked.zip"]
 

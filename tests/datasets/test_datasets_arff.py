@@ -159,7 +159,7 @@ def test_broken_headers_give_one_clear_error(tmp_path, text, message):
 def test_a_truncated_gzip_is_refused(tmp_path):
     path = tmp_path / "x.arff.gz"
     path.write_bytes(gzip.compress((NUMERIC + "1,0,2\n" * 100).encode())[:-20])
-    with pytest.raises(ValueError, match="not a complete gzip file"):
+    with pytest.raises(ValueError, match="is not a readable"):
         read_arff(path)
 
 

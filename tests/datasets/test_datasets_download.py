@@ -49,6 +49,23 @@ def test_a_server_that_ignores_ranges_is_asked_from_the_start(server, target):
     assert served.requests[-1] == "bytes=40000-"
 
 
+def test_a_redirect_within_the_web_is_followed(server, target):
+    server.serve("/old", b"", moved_to=f"{server.url}/f")
+    server.serve("/f", CONTENT)
+    download(f"{server.url}/old", target, checksum=SHA, **QUICK)
+    assert target.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1:1/f", "file:///etc/hostname", "data:,hello"])
+def test_a_redirect_out_of_the_web_is_refused_in_one_sentence(server, target, address):
+    served = server.serve("/f", b"", moved_to=address)
+    with pytest.raises((ValueError, OSError)) as error:
+        download(f"{server.url}/f", target, retries=2, **QUICK)
+    assert address in str(error.value)
+    assert "\n" not in str(error.value)
+    assert (served.requests, left(target)) == ([None], [])
+
+
 def test_corrupt_bytes_leave_nothing_behind(server, target):
     server.serve("/f", CONTENT[:-1] + b"\0")
     with pytest.raises(ValueError, match=r"expected sha256:.*; nothing was kept"):

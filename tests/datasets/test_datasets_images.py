@@ -59,7 +59,7 @@ def test_voc_errors_name_the_file(voc):
     with pytest.raises(ValueError, match=r"000007\.xml has <html> at its root"):
         read_voc(voc, "test")
     (voc / "Annotations/000007.xml").write_text(annotation(("dog", 0))[:-5])
-    with pytest.raises(ValueError, match=r"000007\.xml is not well-formed XML"):
+    with pytest.raises(ValueError, match=r"000007\.xml is not a readable XML file"):
         read_voc(voc, "test")
     (voc / "Annotations/000007.xml").unlink()
     with pytest.raises(FileNotFoundError, match=r"000007\.xml"):
@@ -106,12 +106,14 @@ def changed(**parts: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        ('{"images": [', ValueError, "is not valid JSON"),
-        ("[" * 100_000, ValueError, "is not valid JSON"),
-        ([1], ValueError, "holds a JSON list"),
-        ({"images": []}, ValueError, r"lacks what a COCO instances file holds \(KeyError\('categories'\)\)"),
+        ('{"images": [', ValueError, "is not a readable COCO instances file"),
+        ("[" * 100_000, ValueError, "is not a readable COCO instances file"),
+        ([1], ValueError, "is not a readable COCO instances file"),
+        (changed(images=[{"id": float("inf"), "file_name": "a.jpg"}]), ValueError, "OverflowError: cannot convert"),
+        (changed(annotations=[{"image_id": 2**70, "category_id": 1}]), ValueError, "OverflowError"),
+        ({"images": []}, ValueError, "file .KeyError: 'categories'.; copy it again; it holds images"),
         (changed(annotations=[]), ValueError, "no annotations or no categories"),
-        (changed(annotations=[{"image_id": "x", "category_id": 1}]), ValueError, "lacks what a COCO instances file"),
+        (changed(annotations=[{"image_id": "x", "category_id": 1}]), ValueError, "not a readable COCO instances file"),
         (changed(annotations=[{"image_id": 99, "category_id": 1}]), ValueError, "annotates image 99"),
         (changed(annotations=[{"image_id": 10, "category_id": 2}]), ValueError, "uses category 2"),
         (changed(images=[{"id": i, "file_name": "../../etc/passwd"} for i in (10, 30)]), ValueError, "not a plain"),

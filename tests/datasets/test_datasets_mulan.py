@@ -80,9 +80,9 @@ EVERYTHING = f"<labels>{EVERYTHING}</labels>"
     [
         (BOMB, "declares a document type or entities, which are refused"),
         ('<!DOCTYPE labels SYSTEM "http://example.invalid/x.dtd"><labels/>', "declares a document type"),
-        ('<labels><label name="late"/>', "not well-formed XML"),
-        ("", "not well-formed XML"),
-        ('<?xml version="1.0" encoding="no-such"?><labels/>', "not well-formed XML"),
+        ('<labels><label name="late"/>', "not a readable XML file"),
+        ("", "not a readable XML file"),
+        ('<?xml version="1.0" encoding="no-such"?><labels/>', "not a readable XML file"),
         ("<other/>", "has <other> at its root"),
         ("<labels/>", "has no <label>"),
         ('<labels><label name="late"/><label/></labels>', "has a <label> without a name"),

@@ -38,6 +38,7 @@ def test_mulan_statistics(data_dir, name):
     assert s.rows_without_truth == without
     assert sp.issparse(data.X) == sparse
     assert data.X.dtype == np.float64
+    assert not sparse or data.X.indices.dtype == data.X.indptr.dtype == np.int32  # as scikit-learn's trees ask for
     assert verify(name, data_dir).problems == ()
 
 

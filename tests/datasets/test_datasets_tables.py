@@ -1,16 +1,19 @@
 """A user's own files: the same small table in every format."""
 
 import gzip
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
+from sklearn.tree import DecisionTreeClassifier
 
 from propml.corruption import independent_flips
 from propml.corruption.files import write_candidates
 from propml.datasets import read_table
+from propml.file_errors import FileError
 
 X = np.array([[1.5, 2.0], [0.0, 4.0], [5.0, 0.0]])
 GIVEN = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1]])
@@ -144,7 +147,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match="is not UTF-8 text"):
         read_table(path, candidates="a")
     path.write_bytes(gzip.compress(TEXT.encode())[:-9])
-    with pytest.raises(ValueError, match="not a complete gzip file"):
+    with pytest.raises(ValueError, match="is not a readable"):
         read_table(path, candidates="a")
 
 
@@ -178,7 +181,7 @@ def test_parquet_that_is_broken(tmp_path):
         read_table(path, candidates="a", empty="ignore")
     whole = path.read_bytes()
     path.write_bytes(whole[:-50])
-    with pytest.raises(ValueError, match="is not a readable Parquet file"):
+    with pytest.raises(ValueError, match="is not a readable parquet file"):
         read_table(path, candidates="a")
     parquet.write_table(pa.table({"x": pa.array([], pa.float64())}), path)
     with pytest.raises(ValueError, match="has no rows"):
@@ -203,8 +206,8 @@ def test_svmlight_stays_sparse(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 1:x\n", "is not valid svmlight"),
-        ("a 1:1\n", "is not valid svmlight"),
+        ("1 1:x\n", "is not a readable svmlight file"),
+        ("a 1:1\n", "is not a readable svmlight file"),
         ("1 1:nan\n", "values that are not finite"),
         ("1 50000000:1\n", "feature index"),
         ("# nothing\n", "no rows or no features"),
@@ -251,13 +254,31 @@ PARTS = {"X_data": CSR.data, "X_indices": CSR.indices, "X_indptr": CSR.indptr, "
         ({"X": X, "candidates": GIVEN, "truth": TRUE - 1}, "truth has entries other than 0 and 1"),
         ({"X": X, "candidates": np.array([[{}]], dtype=object)}, "readable npz file of plain arrays"),
         ({**PARTS, "X_indices": CSR.indices + 5, "candidates": GIVEN}, "do not form a sparse matrix"),
+        # SciPy's own check passes over this one, and the process would end with a segmentation fault.
+        ({**PARTS, "X_data": X[0, :0], "X_indices": CSR.indices[:0], "X_indptr": np.array([0, 10**9, 10**9, 0]),
+          "candidates": GIVEN}, r"do not form a sparse matrix \(indptr falls"),
+        ({**PARTS, "X_shape": np.array([3, 2**50]), "candidates": GIVEN}, "beyond 10000000"),
+        ({"X": np.empty((0, 2**50)), "candidates": GIVEN}, "X has shape"),
+        ({"X": X, "candidates": np.empty((0, 2**50), np.int8)}, "candidates has shape"),
+        ({"X": X, "candidates": GIVEN, "label_names": np.array("a")}, r"label_names has shape \(\)"),
+        ({"X": X, "candidates": GIVEN, "label_names": ["a"] * 9}, r"label_names has shape \(9,\)"),
         ({**PARTS, "X_shape": np.array(["a", "b"]), "candidates": GIVEN}, "do not form a sparse matrix"),
     ],
 )  # fmt: skip
 def test_broken_npz(tmp_path, arrays, message):
     np.savez(tmp_path / "mine.npz", **arrays)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(FileError, match=message) as error:
         read_table(tmp_path / "mine.npz")
+    assert "mine.npz" in str(error.value)
+
+
+def test_a_member_that_is_no_array_is_named(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, X=X, candidates=GIVEN)
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("notes.txt", "hello")
+    with pytest.raises(FileError, match=r"mine\.npz .*its member 'notes\.txt' is not an array"):
+        read_table(path)
 
 
 def test_npz_that_is_damaged(tmp_path):
@@ -281,3 +302,25 @@ def test_labels_that_look_like_formulas_come_back_from_a_file_of_ours(tmp_path):
     write_candidates(tmp_path / "made.csv", made, np.arange(4), {})
     read = read_table(tmp_path / "made.csv", candidates="candidates")
     assert set(read.candidates.labels) == {"=a", "-b", "c"}
+
+
+def test_parquet_text_that_is_no_text_is_told(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "mine.parquet"
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(pa.table({"x": [1.0], "tags": ["beach"]}), path, **plain)
+    content = path.read_bytes()
+    assert content.count(b"beach") == 1
+    path.write_bytes(content.replace(b"beach", b"\xffeach"))
+    with pytest.raises(FileError, match=r"mine\.parquet is not a readable parquet file"):
+        read_table(path, candidates="tags")
+
+
+def test_sparse_features_have_indices_that_trees_take(tmp_path):
+    """scikit-learn's trees refuse indices of 64 bits."""
+    np.savez(tmp_path / "a.npz", **PARTS | {"X_indices": CSR.indices.astype(np.int64)}, candidates=GIVEN)
+    (tmp_path / "a.svm").write_text("0 0:1.5 1:2\n1 1:4\n0,2 0:5\n")
+    for name in ("a.npz", "a.svm"):
+        made = read_table(tmp_path / name).X
+        assert made.indices.dtype == made.indptr.dtype == np.int32
+        DecisionTreeClassifier().fit(made, [0, 1, 1])

@@ -312,7 +312,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
     other_kind = struct.pack("<Q", len(forged)) + forged + data[8 + length :]
     for damaged in (data[: len(data) // 2], data[:20], b"", bytes(flipped), other_kind):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"cut short|checksum|no saved model"):
+        with pytest.raises(ValueError, match=r"not a readable saved model|checksum"):
             propml.load(path)
     with pytest.raises(FileNotFoundError, match="no saved model at"):
         propml.load(tmp_path / "nowhere")

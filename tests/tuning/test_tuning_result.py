@@ -103,14 +103,15 @@ def test_files_that_are_no_result_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("methods = 3", "holds no table of methods"),
+        ("methods = 3", "methods is 3, expected fields"),
         ("", "holds 0 methods"),
-        ("[methods]\nA = 3", "'A' is no table with the name of a method"),
-        ("[methods.A]\nparams = {}", "'A' is no table with the name of a method"),
-        ("[methods.A]\nmethod = 'ridge'\nparams = 3", "'A' is no table with the name of a method and its params"),
-        ("recipe = 3", "'recipe' is no table"),
-        ("id,tags\np1,beach", "is not TOML"),
-        ("\xff", "is not TOML"),
+        ("[methods]\nA = 3", "methods.A is 3, expected fields"),
+        ("[methods.A]\nparams = {}", "methods.A has no 'method'"),
+        ("[methods.A]\nmethod = 'ridge'\nparams = 3", "methods.A.params is 3, expected fields"),
+        ("recipe = 3", "methods.recipe.params is 3, expected fields"),
+        ("id,tags\np1,beach", "is not a readable TOML file"),
+        ("\xff", "is not a readable TOML file"),
+        ("x = " + "[" * 9999 + "]" * 9999, "is not a readable TOML file"),
     ],
 )
 def test_files_of_another_kind_are_told_by_name(tmp_path, text, words):

@@ -5,6 +5,8 @@ import pytest
 import torch
 from small_runs import SMALL, tiny_network
 
+from forged_states import forge
+from propml.file_errors import FileError
 from propml.persistence import write_state
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network
@@ -72,7 +74,7 @@ def test_moments_lie_in_memory_as_their_parameters_do(tmp_path):
 def test_another_network_is_refused(tmp_path):
     a_state().save(tmp_path / "last.safetensors")
     other = a_state(torch.nn.Sequential(torch.nn.Linear(3, 4)))
-    with pytest.raises(ValueError, match="holds another network"):
+    with pytest.raises(ValueError, match=r"the checkpoint\.network has"):
         other.restore(tmp_path / "last.safetensors")
 
 
@@ -80,7 +82,7 @@ def test_a_checkpoint_that_was_cut_short_is_refused(tmp_path):
     path = tmp_path / "last.safetensors"
     a_state().save(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="is not a readable checkpoint"):
         a_state().restore(path)
 
 
@@ -107,3 +109,73 @@ def test_other_files_are_no_networks(tmp_path):
         load_network(tmp_path / "ridge.safetensors")
     with pytest.raises(FileNotFoundError):
         load_network(tmp_path / "nothing.safetensors")
+
+
+def put(name, change):
+    def forged(arrays, outline):
+        arrays[name] = np.ascontiguousarray(change(arrays[name]))
+
+    return forged
+
+
+def say(**values):
+    return lambda arrays, outline: outline["dict"].update(values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("/network/0.weight", lambda a: a.T),
+        put("/network/0.weight", lambda a: a.ravel()),
+        put("/average/2.bias", lambda a: a.astype(np.int64)),
+        put("/moments/0/exp_avg", lambda a: a[:1]),
+        put("/moments/0/step", lambda a: np.zeros(2, np.float32)),
+        put("/moments/0/step", lambda a: a - 2),
+        put("/selected", lambda a: a[:-1]),
+        say(epoch=-1),
+        say(epoch="1"),
+        say(step=None),
+        say(losses={"list": ["much"]}),
+        say(history={"dict": {}}),
+        say(best={"dict": {"epoch": 1}}),
+        say(groups={"list": []}),
+        say(selected_shape={"list": [5]}),
+        lambda arrays, outline: outline["dict"].pop("scaler"),
+    ],
+)
+def test_a_forged_checkpoint_is_refused_and_changes_nothing(tmp_path, change):
+    path = tmp_path / "last.safetensors"
+    one = a_state()
+    step(one, 0)
+    one.selected = torch.rand(5, 3) < 0.5
+    one.save(path)
+    other = a_state()
+    before = {name: value.clone() for name, value in other.network.state_dict().items()}
+    forge(path, change)
+    with pytest.raises(FileError, match=r"last\.safetensors is not a readable checkpoint"):
+        other.restore(path)
+    assert all(torch.equal(value, before[name]) for name, value in other.network.state_dict().items())
+    assert other.epoch == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, outline: arrays.update({name: array[..., None] for name, array in arrays.items()}),
+        say(labels={"list": ["cat", "dog"]}),
+        say(labels=3),
+        say(std={"list": [0.5, 0.5, 0]}),
+        say(mean={"list": [0.5]}),
+        say(recipe={"dict": {"size": "large"}}),
+        say(recipe={"dict": {"backbone": "abacus"}}),
+        say(recipe={"dict": {"colour": "red"}}),
+        say(card=None),
+    ],
+)
+def test_a_forged_network_is_refused(tmp_path, change):
+    recipe = Recipe(**SMALL)
+    network = make_network(recipe, 3, load_weights=False).eval()
+    save_network(tmp_path / "best.safetensors", network, recipe, ("cat", "dog", "owl"), {"lam": 0.3})
+    forge(tmp_path / "best.safetensors", change)
+    with pytest.raises(FileError, match=r"best\.safetensors"):
+        load_network(tmp_path)

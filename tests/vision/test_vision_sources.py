@@ -158,6 +158,41 @@ def test_a_table_in_another_encoding_is_said(tmp_path):
         open_source(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("name", ["../secret.png", "{root}/secret.png", "in/../../secret.png", "link/secret.png"])
+def test_an_image_outside_the_folder_of_the_table_needs_a_word(tmp_path, name):
+    save_image(tmp_path / "secret.png")
+    save_image(tmp_path / "set" / "in" / "a.png")
+    (tmp_path / "set" / "link").symlink_to(tmp_path)
+    name = name.format(root=tmp_path)
+    table = tmp_path / "set" / "photos.csv"
+    table.write_text(f"path,candidates\nin/a.png,x\n{name},y\n")
+    with pytest.raises(ValueError, match=r"photos\.csv: row 1 .* lies outside the folder .*--allow-outside") as error:
+        open_source(table)
+    assert name in str(error.value)
+    assert [path.is_file() for path in open_source(table, allow_outside=True).items] == [True, True]
+
+
+def test_the_folder_that_is_named_is_the_one_to_stay_in(tmp_path):
+    save_image(tmp_path / "photos" / "a.png")
+    (tmp_path / "tables").mkdir()
+    table = tmp_path / "tables" / "photos.csv"
+    table.write_text(f"path,candidates\na.png,x\n{tmp_path}/photos/a.png,x\n")
+    assert len(read_own_images(table, folder=tmp_path / "photos")) == 2
+
+
+def test_only_a_table_of_ones_own_has_an_outside(tmp_path):
+    with pytest.raises(ValueError, match="allow_outside are for a table of one's own"):
+        open_source("digits-mosaic", allow_outside=True)
+
+
+def test_a_devkit_cannot_name_a_file_elsewhere(devkit):
+    (devkit / "ImageSets" / "Main" / "trainval.txt").write_text("000001\n../../secret\n")
+    with pytest.raises(
+        ValueError, match=r"trainval\.txt names the image '\.\./\.\./secret', which is not a plain file"
+    ):
+        open_source(devkit)
+
+
 def test_mosaics_are_the_embedded_ones_in_colour():
     source = open_source("digits-mosaic", "test", n_samples=6, random_state=3)
     grey, data = digits_mosaic_images(6, 3, split="test")

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 
 from propml.audit.verdicts import VERDICTS, best_of_row
 from propml.durable import write_whole
+from propml.file_errors import reading
 from propml.spreadsheet import neutralised, original
 from propml.targets import CANDIDATE, Candidates
 
@@ -94,21 +95,26 @@ def read_decisions(path: str | Path) -> list[Decision]:
         One per item and label, in the order of the file.
     """
     path = Path(path)
+    with reading(path, "list of decisions", "download it again"):
+        return _read(path)
+
+
+def _read(path: Path) -> list[Decision]:
     rows = csv.reader(io.StringIO(text := _text(path), newline=""), delimiter=_delimiter(text), strict=True)
     try:
         header = [name.strip().lower() for name in next(rows, [])]
         if missing := [name for name in NEEDED if name not in header]:
             has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
             raise ValueError(
-                f"{path.name} has no column {' and no column '.join(map(repr, missing))} ({has}); "
+                f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
                 f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
             )
         decisions = []
         for cells in rows:
             if any(cells):
-                decisions.append(_decision(cells, header, f"line {rows.line_num} of {path.name}", rows.line_num))
+                decisions.append(_decision(cells, header, f"line {rows.line_num} of {path}", rows.line_num))
     except csv.Error as error:
-        raise ValueError(f"line {rows.line_num} of {path.name} is not CSV: {error}; download the file again") from error
+        raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
     return list(_one_each(decision for decision in decisions if decision is not None).values())
 
 
@@ -133,7 +139,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"line {line} of {path.name} is not UTF-8 (byte 0x{content[error.start]:02x}); "
+            f"line {line} of {path} is not UTF-8 (byte 0x{content[error.start]:02x}); "
             f'save it as UTF-8 ("CSV UTF-8" in a spreadsheet)'
         ) from error
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["check_folder", "check_not_read"]
+__all__ = ["check_folder", "check_not_link", "check_not_read"]
 
 
 def check_folder(folder: str | Path) -> None:
@@ -25,3 +25,10 @@ def check_not_read(written: Iterable[Path], read: Iterable[str | Path | None]) -
     for path in written:
         if path.exists() and any(path.samefile(source) for source in sources):
             raise ValueError(f"{path} is read here and would be overwritten; write to another place")
+
+
+def check_not_link(written: Iterable[Path]) -> None:
+    """Refuse to write through a link: what it leads to is not ours to replace."""
+    for path in written:
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link, and would be written over; remove it, or write to another place")

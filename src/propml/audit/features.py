@@ -1,12 +1,10 @@
-"""Columns of mixed types → a feature matrix; what was done with each column is remembered, told and saved as JSON."""
+"""Columns of mixed types → a feature matrix; what was done with each column is remembered, told and kept as JSON."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +25,8 @@ from propml.audit.columns.words import Text, writes_without_blanks
 from propml.audit.formats.arrays import ArrayFile
 from propml.audit.formats.sources import Source
 from propml.audit.formats.tables import Cells, as_table, choose_columns, found, listed
-from propml.durable import write_whole
 from propml.progress import track
+from propml.schema import check_schema
 
 if TYPE_CHECKING:
     from propml.audit.files import UserTable
@@ -46,7 +44,6 @@ FEWEST_COVERED = 0.1
 FEWEST_COUNTED = 20
 # Above this share of values that are not zero, a dense matrix is smaller than a sparse one.
 DENSE_FROM = 0.4
-FORMAT = 1
 _WORD = re.compile(r"\w\w+")
 
 
@@ -173,24 +170,15 @@ class Features:
     def __str__(self) -> str:
         return "\n".join(f"{name}: {sentence}" for name, sentence in self.describe().items())
 
-    def save(self, path: str | Path) -> None:
-        """Write as JSON."""
-        stored = {"format": FORMAT, "columns": [treatment_json(treatment) for treatment in self.treatments]}
-        write_whole(path, (json.dumps(stored, ensure_ascii=False, indent=1) + "\n").encode())
+    def to_json(self) -> list[dict[str, Any]]:
+        """The treatments as plain values."""
+        return [treatment_json(treatment) for treatment in self.treatments]
 
     @classmethod
-    def load(cls, path: str | Path) -> Features:
-        """Read what :meth:`save` wrote."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} does not exist; a model folder holds it beside the model")
-        try:
-            stored = json.loads(path.read_bytes())
-            if stored["format"] > FORMAT:
-                raise ValueError("it was written by a newer version of propml")
-            return cls([treatment_from_json(column) for column in stored["columns"]])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not say how columns become features ({error}); train again") from error
+    def from_json(cls, stored: list[dict[str, Any]]) -> Features:
+        """What :meth:`to_json` was asked of; a ``ValueError`` where it is anything else."""
+        check_schema(stored, [{"kind": str, "name": str, str: object}], "columns")
+        return cls([treatment_from_json(column) for column in stored])
 
 
 def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: bool = False) -> Learned:

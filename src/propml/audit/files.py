@@ -15,7 +15,9 @@ from propml.audit.formats.sources import Source, open_source
 from propml.audit.formats.tables import Table, choose_columns, found, listed
 from propml.audit.labels import Changes, FlagLabels, TextLabels, never_seen
 from propml.audit.votes import Voted, VoteFile, identifier
+from propml.datasets.locations import leads_out
 from propml.datasets.mulan import read_label_header
+from propml.file_errors import reading
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
@@ -43,7 +45,7 @@ class UserTable:
     explicit_features : bool
         Whether somebody named these columns, rather than taking all that are left.
     texts, images : list of str or None
-        What to show of each row.
+        What to show of each row; a picture that must not be shown is empty.
     text_columns : tuple of str
         Columns that somebody called text.
     labels : TextLabels, FlagLabels, VoteFile or None
@@ -89,6 +91,7 @@ def read_table(
     id_column: str | None = None,
     text: str | None = None,
     image: str | None = None,
+    allow_outside: bool = False,
     xml: str | Path | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -122,6 +125,8 @@ def read_table(
         A column of identifiers, each of them once.
     text, image : str, optional
         Columns to show; a text column is also a feature, an image column holds paths, seen from the file's folder.
+    allow_outside : bool
+        Show images outside that folder, too: those that ``..``, a path from the root or a link lead to.
     xml : path, optional
         For ARFF: the Mulan header that names the labels; by default the ``.xml`` beside it, where there is one.
     delimiter, encoding : str, optional
@@ -140,7 +145,8 @@ def read_table(
     _check_votes_options(votes, votes_columns, min_votes, where is not None)
     notes: list[str] = []
     if where is not None:
-        given, rows = where.read(source), np.arange(source.n_rows)
+        with reading(source.path, "table of labels"):
+            given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
             given = _with_annotations(given, beside.read(ids))
     else:
@@ -157,7 +163,7 @@ def read_table(
         tuple(columns),
         features is not None,
         _shown(source, text, rows),
-        _shown(source, image, rows),
+        _images(source, image, rows, allow_outside, notes),
         (text,) if text is not None else (),
         where or beside,
         notes,
@@ -340,6 +346,25 @@ def _from_arrays(source: ArrayFile) -> UserTable:
     given, rows = _labelled(source.candidates, np.arange(source.n_rows), source, notes)
     ids = tuple(str(row) for row in rows)
     return UserTable(source, replace(given, index=ids), rows, ids, notes=notes)
+
+
+def _images(
+    table: Table, column: str | None, rows: np.ndarray, allow_outside: bool, notes: list[str]
+) -> list[str] | None:
+    """The paths of pictures; those outside the folder of the table only where somebody allows them."""
+    paths = _shown(table, column, rows)
+    if paths is None or allow_outside:
+        return paths
+    folder = table.path.parent
+    outside = [path for path in paths if path and leads_out(folder, path)]
+    if outside:
+        pictures = "picture lies" if len(outside) == 1 else "pictures lie"
+        notes.append(
+            f"{len(outside)} {pictures} outside the folder of {table.path.name} and will not be shown, first "
+            f"{outside[0]!r}; show them with --allow-outside (allow_outside=True)"
+        )
+    hidden = set(outside)
+    return ["" if path in hidden else path for path in paths]
 
 
 def _shown(table: Table, column: str | None, rows: np.ndarray) -> list[str] | None:

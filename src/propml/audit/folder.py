@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propml import file_errors
 from propml.audit.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
-from propml.audit.destinations import check_not_read
+from propml.audit.destinations import check_not_link, check_not_read
 from propml.audit.features import Features
 from propml.audit.files import UserTable, read_table, write_cleaned
 from propml.audit.formats.arrays import ArrayFile
@@ -18,9 +21,12 @@ from propml.audit.formats.sources import FORMATS
 from propml.audit.formats.tables import Table
 from propml.audit.formats.text import write_csv
 from propml.audit.model_card import file_digest, versions, write_json
-from propml.audit.report_files import REPORT as REPORT_FILE
+from propml.audit.report_files import REPORT_FILE
 from propml.audit.review import write_review
+from propml.durable import replacing_files
+from propml.file_errors import FileError
 from propml.plain_values import plain
+from propml.schema import Schema, check_schema
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport
@@ -33,6 +39,15 @@ CLEANED, REVIEWED = "cleaned", "reviewed"
 # Everything else that stands in the folder; the ending of labels is that of the file that was audited.
 OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in FORMATS for packed in ("", ".gz")
+}
+RECORD: Schema = {
+    "data": str,
+    "reading": {f"{name}?": (None, str, int, [str]) for name in inspect.signature(read_table).parameters},
+    "sha256": {str: str},
+    "report_sha256": str,
+    "files": {PAGE: str, str: str},
+    "own_sha256": str,
+    str: object,
 }
 # What the page shows of an item that has neither text nor picture.
 SHOWN_COLUMNS = 6
@@ -72,35 +87,37 @@ def write_audit(
     files = _files_read(table.path, reading)
     check_sources(folder, *files.values())
     digests = {what: file_digest(Path(file)) for what, file in files.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _made_before(folder):
-        (folder / name).unlink(missing_ok=True)
-    report.save(folder / REPORT)
-    made = [
-        write_review(report, folder / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
-        write_cleaned(table, report.cleaned(), folder / f"{CLEANED}{table.suffix}"),
-        _write_verdicts(folder / VERDICTS, report),
-        _write_frame(folder / LABELS, report.labels()),
-    ]
-    if table.candidates.annotations is not None:
-        made.append(_write_frame(folder / ANNOTATORS, report.annotators()))
-    told = {
-        "data": str(table.path),
-        "reading": plain(reading, lossy=True),
-        "settings": plain(settings, lossy=True),
-        "judged_by": plain(report.settings, lossy=True),
-        "sha256": digests,
-        "report_sha256": file_digest(folder / REPORT / REPORT_FILE),
-        "rows": len(table.candidates),
-        "rows_in_file": table.source.n_rows,
-        "labels": len(table.candidates.labels),
-        "columns": features.describe(),
-        "notes": table.notes,
-        "versions": versions(),
-        "files": [path.name for path in made],
-    }
-    write_json(folder / SETTINGS, told)
-    return [*made, folder / SETTINGS]
+    before = _made_before(folder)
+    with replacing_files(folder, SETTINGS) as beside:
+        report.save(beside / REPORT)
+        made = [
+            write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
+            write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
+            _write_verdicts(beside / VERDICTS, report),
+            _write_frame(beside / LABELS, report.labels()),
+        ]
+        if table.candidates.annotations is not None:
+            made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
+        told = {
+            "data": str(table.path),
+            "reading": plain(reading, lossy=True),
+            "settings": plain(settings, lossy=True),
+            "judged_by": plain(report.settings, lossy=True),
+            "sha256": digests,
+            "rows": len(table.candidates),
+            "rows_in_file": table.source.n_rows,
+            "labels": len(table.candidates.labels),
+            "columns": features.describe(),
+            "notes": table.notes,
+            "versions": versions(),
+            "report_sha256": file_digest(beside / REPORT / REPORT_FILE),
+            "files": {path.name: file_digest(path) for path in made},
+        }
+        write_json(beside / SETTINGS, {**told, "own_sha256": _own_digest(told)})
+    for name in before.keys() - told["files"].keys():
+        if _is_unchanged(folder / name, before[name]):
+            (folder / name).unlink()
+    return [*(folder / path.name for path in made), folder / SETTINGS]
 
 
 def apply_review(
@@ -136,48 +153,76 @@ def apply_review(
 
     folder = Path(folder)
     decided = read_decisions(decisions)
-    try:
-        told = json.loads((folder / SETTINGS).read_bytes())
-        reading, report_digest = told["reading"], told["report_sha256"]
-        files = _files_read(Path(told["data"]), reading)
-        digests = {what: told["sha256"][what] for what in files}
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no audit in {folder}; name the folder that `propml audit` wrote") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{folder / SETTINGS} is damaged, or of an older version ({error}); audit again") from error
+    told = _read_settings(folder)
+    files = _files_read(told["data"], told["reading"])
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
         if what not in files:
             raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
         files[what] = file
     for what, file in files.items():
-        _check_same(Path(file), digests[what], what)
+        _check_same(Path(file), told["sha256"][what], what)
     report = AuditReport.load(folder / REPORT)
-    if file_digest(folder / REPORT / REPORT_FILE) != report_digest:
-        raise ValueError(f"{folder / SETTINGS} does not belong to the report beside it; audit again")
-    table = read_table(files.pop("data"), **reading | files)
+    # The page, from which decisions come, need not be there any more; another one is of another audit.
+    for path, digest in ((folder / REPORT / REPORT_FILE, told["report_sha256"]), (folder / PAGE, told["files"][PAGE])):
+        if path.exists() and not _is_unchanged(path, digest):
+            raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
+    with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
+        table = read_table(files.pop("data"), **told["reading"] | files)
     path = folder / f"{REVIEWED}{table.suffix}"
     check_not_read([path], [table.path, *files.values(), decisions])
-    after = apply_decisions(report, decided, undecided=undecided)
+    check_not_link([path])
+    with file_errors.reading(decisions, "list of decisions on this audit", "download it from the page of this audit"):
+        after = apply_decisions(report, decided, undecided=undecided)
     return write_cleaned(table, after, path), review_counts(report, decided, after)
 
 
-def _made_before(folder: Path) -> list[str]:
-    """What an earlier audit wrote here; what a person reviewed is not among it."""
+def _read_settings(folder: Path) -> dict[str, Any]:
+    """What an audit wrote down, whole and unchanged."""
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no audit in {folder}, or it was stopped half-way; name the folder that `propml audit` wrote"
+        )
+    with file_errors.reading(path, "record of an audit", "audit again"):
+        told = json.loads(path.read_bytes())
+        check_schema(told, RECORD, "it")
+        if told.pop("own_sha256") != _own_digest(told):
+            raise ValueError("it was changed after the audit: its checksum does not match")
+        check_schema(told["sha256"], dict.fromkeys(_files_read(told["data"], told["reading"]), str), "sha256")
+    return told
+
+
+def _own_digest(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _made_before(folder: Path) -> dict[str, str]:
+    """The digests of what an earlier audit wrote here; what a person reviewed is not among it."""
     try:
-        told = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [name for name in told if isinstance(name, str) and Path(name).name == name]
+        files = _read_settings(folder)["files"]
+    except (FileError, OSError):
+        return {}
+    return {name: files[name] for name in files.keys() & OUTPUTS}
+
+
+def _is_unchanged(path: Path, digest: str) -> bool:
+    """Whether a file, and no link to one, is the one with this digest."""
+    return path.is_file() and not path.is_symlink() and file_digest(path) == digest
 
 
 def check_sources(folder: str | Path, *files: str | Path | None) -> None:
-    """Refuse to audit files that an audit in this folder would write over or remove."""
-    check_not_read(_outputs(Path(folder)), files)
+    """Refuse to audit files that an audit in this folder would write over, and to write through links in it."""
+    folder = Path(folder)
+    check_not_read(_outputs(folder), files)
+    check_not_link([*_outputs(folder), folder / SETTINGS, folder / REPORT, folder / REPORT / REPORT_FILE])
+    for path in (*_outputs(folder), folder / SETTINGS, folder / REPORT / REPORT_FILE):
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder where an audit writes a file; choose another folder")
 
 
 def _outputs(folder: Path) -> list[Path]:
-    """The files here that an audit or a review writes."""
-    return [path for path in folder.glob("*") if path.is_file() and _with_small_ending(path.name) in OUTPUTS]
+    """What stands here under the names of files that an audit or a review writes."""
+    return [path for path in folder.glob("*") if _with_small_ending(path.name) in OUTPUTS]
 
 
 def _with_small_ending(name: str) -> str:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from propml.audit.formats.tables import Cells, Edit, Table
 from propml.datasets.columns import Columns
+from propml.sparse_checks import checked_csr
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
 __all__ = ["Changes", "FlagLabels", "TextLabels", "never_seen"]
@@ -110,7 +111,7 @@ class TextLabels:
         place = np.argsort(np.argsort(list(known))) if labels is None else np.arange(len(names))
         codes_of_names = np.frombuffer(codes, dtype=np.intc) if codes else np.empty(0, dtype=np.intc)
         ones = np.ones(len(codes), dtype=np.int8)
-        states = sp.csr_array((ones, place[codes_of_names], np.asarray(ends)), shape=(table.n_rows, len(names)))
+        states = checked_csr(ones, place[codes_of_names], np.asarray(ends), (table.n_rows, len(names)))
         states.sum_duplicates()
         states.data[:] = CANDIDATE  # a name given twice in a cell is one candidate
         return Candidates.from_matrix(states, names, empty="ignore")

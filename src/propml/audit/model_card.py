@@ -1,10 +1,11 @@
-"""A model in a folder: the model, how columns become features, and a card that says what it was made of."""
+"""A model in a folder: one file with the model and how columns become features, and a card of what it was made of."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import json
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml import __version__
+from propml.audit.columns.treatments import Matrix
 from propml.audit.features import Features
 from propml.audit.files import UserTable
-from propml.durable import write_whole
+from propml.durable import fill, replacing, write_whole
+from propml.file_errors import reading
 from propml.methods.base import CandidateClassifier
-from propml.methods.registry import METHODS, load
+from propml.methods.registry import METHODS, method_from_state
+from propml.persistence import from_json_array, json_array, read_state, state_bytes
 from propml.plain_values import plain
+from propml.schema import Array, Schema, check_schema
 
 __all__ = [
     "SavedModel",
@@ -30,7 +35,12 @@ __all__ = [
     "write_model",
 ]
 
-MODEL, FEATURES, CARD = "model.safetensors", "features.json", "card.json"
+MODEL, CARD = "model.safetensors", "card.json"
+# What predictions need of a card.
+CARD_READ: Schema = {
+    "settings": {"reading?": {"id_column": (None, str), "sep": (None, str), str: object}, str: object},
+    str: object,
+}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
@@ -84,34 +94,46 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
 
 
 def write_model(folder: str | Path, model: CandidateClassifier, features: Features, card: dict[str, Any]) -> Path:
-    """Write the three files of a model folder; the folder is made if it is not there."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    features.save(folder / FEATURES)
-    model.save(folder / MODEL)
-    write_json(folder / CARD, {**card, "model_sha256": file_digest(folder / MODEL)})
-    return folder
+    """Write a model folder; it is made if it is not there.
+
+    One file holds all that predictions depend on, so that it is switched at once; ``card.json`` is a copy for people,
+    and names that file by its digest. Whenever this is killed, the folder holds the model before or the new one, and a
+    card of that one or none.
+    """
+    told = {"features": json_array(features.to_json()), "card": json_array({k: card[k] for k in card if k != "made"})}
+    content = state_bytes(type(model).__name__, {**model._state(), "folder": told})
+    card_file = Path(os.path.realpath(Path(folder) / CARD))
+    with replacing(card_file) as new_card:
+        fill(new_card, _json_text({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
+        with replacing(Path(folder) / MODEL) as new_model:
+            fill(new_model, content)
+            card_file.unlink(missing_ok=True)  # from here on it describes neither
+    return Path(folder)
 
 
 def read_model(folder: str | Path) -> SavedModel:
     """Read a model folder; files that do not belong together are refused."""
-    folder = Path(folder)
-    if not (folder / MODEL).is_file():
+    path, card_file = Path(folder) / MODEL, Path(folder) / CARD
+    if not path.is_file():
         raise FileNotFoundError(f"there is no model in {folder}; `propml fit` makes one")
-    try:
-        card = json.loads((folder / CARD).read_bytes())
-        digest = card["model_sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder / CARD} cannot be read ({error}); train again") from error
-    if file_digest(folder / MODEL) != digest:
-        raise ValueError(f"{folder / MODEL} is not the model that {CARD} describes; train again")
-    model, features = load(folder / MODEL), Features.load(folder / FEATURES)
-    if len(features.names) != model.n_features_in_:
-        raise ValueError(
-            f"{folder / FEATURES} makes {len(features.names)} features and the model takes {model.n_features_in_}; "
-            f"the files do not belong together, train again"
-        )
-    return SavedModel(model, features, card)
+    if card_file.is_file():
+        with reading(card_file, "card of a model", "remove it (the model does without), or train again"):
+            check_schema(told := json.loads(card_file.read_bytes()), {"model_sha256": str, str: object}, "the card")
+            if file_digest(path) != told["model_sha256"]:
+                raise ValueError(f"it describes another model than {path}")
+    with reading(path, "model of a folder", "train again"):
+        kind, state = read_state(path)
+        if "folder" not in state:
+            raise ValueError("it was saved without what becomes of columns, which `propml fit` adds")
+        check_schema(state["folder"], {"features": Array("u", "bytes"), "card": Array("u", "characters")}, "the folder")
+        features = Features.from_json(from_json_array(state["folder"]["features"]))
+        card = from_json_array(state["folder"]["card"])
+        check_schema(card, CARD_READ, "the card")
+        model = method_from_state(kind, state)
+        made = sum(t.n_features if isinstance(t, Matrix) else len(t.features) for t in features.treatments)
+        if made != model.n_features_in_:
+            raise ValueError(f"it makes {made} features and the model takes {model.n_features_in_}")
+        return SavedModel(model, features, card)
 
 
 def versions() -> dict[str, str]:
@@ -127,7 +149,11 @@ def file_digest(path: Path) -> str:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write plain values as JSON that a person can read."""
-    write_whole(path, (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode())
+    write_whole(path, _json_text(content))
+
+
+def _json_text(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
 
 
 def _lambda(model: Any) -> dict[str, Any] | None:

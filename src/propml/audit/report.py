@@ -172,12 +172,12 @@ class AuditReport:
     # -- on disk and on screen -----------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the report into a folder: ``report.json`` and ``arrays.npz``, no pickle."""
+        """Write the report into a folder: ``report.safetensors``, no pickle."""
         write_report(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read what :meth:`save` wrote; files that were cut short or changed are refused."""
+        """Read what :meth:`save` wrote; a file that was cut short or changed is refused."""
         return cls(**read_report(Path(folder)))
 
     def __repr__(self) -> str:
@@ -187,7 +187,9 @@ class AuditReport:
         share = f"; estimated share of true candidates {judged.mean():.0%}" if len(judged) else ""
         kinds = ", ".join(f"{found[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
         people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
-        judge_name = f"{self.settings['model']}, {self.settings['folds']} folds" if self.settings else "a model"
+        judge_name = str(self.settings.get("model", "a model"))
+        if folds := self.settings.get("folds"):
+            judge_name += f", {folds} folds"
         if learned_from := self.settings.get("train_rows"):
             judge_name += f" of {learned_from} rows to learn from"
         shape = f"{len(self.item_ids)} rows, {len(self.label_names)} labels"

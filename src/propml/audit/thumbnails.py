@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from propml.extras import require
+from propml.vision.decoding import open_image
 
 __all__ = ["thumbnails"]
 
@@ -43,15 +44,13 @@ def thumbnails(images: Any, rows: Iterable[int], size: int = SIZE) -> dict[int, 
         if images[row] is None:
             continue
         try:
-            made[row] = _embedded(_small(images[row], size))
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            SyntaxError,
-            require("PIL.Image", "vision").DecompressionBombError,
-        ) as why:
-            unreadable.append(f"that of row {row}: {why}")
+            with warnings.catch_warnings():  # of Pillow, on what it could read all the same
+                warnings.filterwarnings("ignore", module="PIL")
+                made[row] = _embedded(_small(images[row], size))
+        except MemoryError:
+            raise
+        except Exception as why:  # a damaged file can break its decoder in any way
+            unreadable.append(f"that of row {row}: {why or repr(why)}")
     if unreadable:
         warnings.warn(f"{len(unreadable)} pictures cannot be shown, first {unreadable[0]}", stacklevel=2)
     return made
@@ -61,7 +60,7 @@ def _small(image: Any, size: int) -> Any:
     """A copy in RGB that fits the size."""
     Image = require("PIL.Image", "vision")
     if isinstance(image, str | Path | bytes):
-        with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as opened:
+        with open_image(io.BytesIO(image) if isinstance(image, bytes) else image) as opened:
             opened.draft("RGB", (2 * size, 2 * size))  # a JPEG is decoded at a fraction of its size
             return _small(require("PIL.ImageOps", "vision").exif_transpose(opened), size)
     if not isinstance(image, Image.Image):

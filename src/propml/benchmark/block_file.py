@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from propml.durable import lock_file, sync_folder, write_all
+from propml.durable import lock_file, naming, sync_folder, write_all
 from propml.plain_values import plain
 
 __all__ = ["BlockFile", "Row", "json_line"]
@@ -19,15 +20,17 @@ Row = dict[str, Any]
 
 
 class BlockFile:
-    """JSON lines that grow by blocks; the last line of a block counts its lines, so that half a block is known as such.
+    """JSON lines that grow by blocks; the last line of a block counts its lines and has their checksum.
 
-    Reading needs neither the lock nor the right to write: half a block is as good as not there. Appending first cuts
-    off such a rest, which only a writer that was killed can have left behind.
+    Reading needs neither the lock nor the right to write: half a block, or one that was changed, is as good as not
+    there. Appending first cuts off such a rest, which only a writer that was killed can have left behind.
 
     Parameters
     ----------
     path : path
         Need not exist.
+    check : function of a block, optional
+        Raises where a block is not what this file is to hold.
 
     Examples
     --------
@@ -39,8 +42,8 @@ class BlockFile:
     [[{'fold': 0}, {'fold': 1}]]
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, check: Callable[[list[Row]], None] = lambda block: None) -> None:
+        self.path, self._check = Path(path), check
         self._forget()
 
     def blocks(self) -> list[list[Row]]:
@@ -71,12 +74,14 @@ class BlockFile:
             os.close(descriptor)
 
     def _append(self, descriptor: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        content = b"".join(json_line(row) for row in [*rows[:-1], {**rows[-1], "block": len(rows)}])
+        last = {**rows[-1], "block": [len(rows), _digest(rows)]}
+        content = b"".join(json_line(row) for row in [*rows[:-1], last])
         if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
             content = b"\n" + content
         try:
-            write_all(descriptor, content)
-            os.fsync(descriptor)
+            with naming(self.path):
+                write_all(descriptor, content)
+                os.fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, self._end)
             raise
@@ -103,21 +108,31 @@ class BlockFile:
                 if not line.strip():
                     continue
                 rows.append(_parsed(line))
-                length = (rows[-1] or {}).pop("block", None)
-                if length is not None:
-                    self._take(rows, length, number)
+                mark = (rows[-1] or {}).pop("block", None)
+                if mark is not None:
+                    self._take(rows, mark, number)
                     rows, self._end, self._line = [], position, number
 
-    def _take(self, rows: list[Row | None], length: int, number: int) -> None:
-        block = [row for row in rows[-length:] if row is not None]
-        if len(block) == length:
+    def _take(self, rows: list[Row | None], mark: Any, number: int) -> None:
+        # Files of earlier versions have the length alone.
+        length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
+        block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
+        whole = len(block) == length and self._is_right(block, None if mark == length else digest)
+        if whole:
             self._blocks.append(block)
-        if len(block) != length or len(rows) > length:
+        if not whole or len(rows) > length:
             warnings.warn(
-                f"{self.path.name} is damaged before line {number + 1}: lines there belong to no whole block and are "
+                f"{self.path} is damaged before line {number + 1}: lines there belong to no whole block and are "
                 f"left out; what they told is computed again by the next run",
                 stacklevel=2,
             )
+
+    def _is_right(self, block: list[Row], digest: Any) -> bool:
+        try:
+            self._check(block)
+            return digest in (None, _digest(block))
+        except (ValueError, KeyError, TypeError):  # half a character of UTF-16, a field that is missing
+            return False
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
@@ -130,9 +145,14 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     return (json.dumps(plain(row, lossy=True), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
+def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Of what the rows of a block say, however their lines are written."""
+    return hashlib.sha256(b"".join(map(json_line, rows))).hexdigest()[:16]
+
+
 def _parsed(line: bytes) -> Row | None:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from propml.durable import lock_file
+from propml.durable import is_at, lock_file
 
 __all__ = ["Claims"]
 
@@ -43,8 +43,8 @@ class Claims:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 locked = lock_file(descriptor, wait=False)
-                # A holder that releases removes its file: a lock on the removed one would exclude nobody.
-                if locked and _is_at(descriptor, path):
+                # A holder that releases removes its file.
+                if locked and is_at(descriptor, path):
                     self._held[key] = descriptor
                     return True
             except BaseException:
@@ -68,10 +68,3 @@ class Claims:
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if self.take(path.name):
                 self.release(path.name)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -16,6 +16,7 @@ from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import Table, frozen, hint, read_table
 from propml.datasets.catalogue import lookup
 from propml.datasets.registry import REGISTRY
+from propml.file_errors import reading
 from propml.methods import METHODS
 
 KINDS = ("tables", "images")
@@ -61,7 +62,11 @@ OF_A_NETWORK = (
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The arguments of :class:`~propml.benchmark.experiment.Experiment` that a file gives, checked."""
-    table = read_table(path)
+    with reading(path, "experiment", "correct it; paper/quick.toml is an example"):
+        return _settings(read_table(path), path)
+
+
+def _settings(table: Table, path: Path) -> dict[str, Any]:
     kind = table.choice("kind", KINDS, KINDS[0])
     selection = table.choice("selection", SELECTIONS, SELECTIONS[0])
     settings = (image_settings if kind == "images" else _table_settings)(table, selection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,11 +12,51 @@ import numpy as np
 from propml.benchmark.block_file import Row
 from propml.benchmark.results import Noise, Result
 from propml.benchmark.titles import setting_name
+from propml.file_errors import reading
+from propml.schema import Array, Schema, check_schema
+from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
     from propml.benchmark.any_cell import AnyCell, CellOutcome
 
 IDENTITY = ("experiment", "dataset", "noise", "method", "seed")
+
+
+_CELL: Schema = {
+    **dict.fromkeys(("key", "experiment", "dataset", "method"), str),
+    "noise": (None, float),
+    "seed": int,
+    str: object,
+}
+# What the rows of a block hold, by their kind.
+ROWS: dict[str, Schema] = {
+    "value": {**_CELL, "fold": int, "metric": str, "value": (None, float)},
+    "fold": {"fold": int, "seconds_fit": float, "seconds_predict": float, "chosen": {str: object}, str: object},
+    "cell": {**_CELL, "peak_bytes": int, "device": str, "settings": {str: object}},
+    "values": _CELL,
+    "failure": {**_CELL, **dict.fromkeys(("message", "error", "trace", "run"), str)},
+}
+KEPT: Schema = {
+    "fold": Array("iu", "rows"),
+    "test": Array("iu", "rows", least=0),
+    "scores": Array("f", "rows", "labels", finite=False),
+    "predicted": Array("iu", "rows", "labels", least=0, most=1),
+}
+
+
+def check_cell(block: list[Row]) -> None:
+    """Raise where a block is not what :func:`outcome_rows` makes, or one that tells a failure or further values."""
+    for row in block:
+        check_schema(row, ROWS[row["row"]], "a row")
+    if block[-1]["row"] not in ("cell", "values", "failure"):
+        raise ValueError("a block ends with its cell")
+
+
+def check_run(block: list[Row]) -> None:
+    """Raise where a block is not one row that tells of a run."""
+    check_schema(block[0], {"run": str, str: object}, "a run")
+    if len(block) > 1:
+        raise ValueError("a run is one row")
 
 
 class Failure(NamedTuple):
@@ -175,13 +214,12 @@ def pack_scores(outcome: CellOutcome) -> bytes:
 
 def unpack_scores(path: Path) -> list[KeptFold]:
     """What :func:`pack_scores` packed."""
-    try:
+    with reading(path, "file of kept scores", "restore the file, or run the cell anew"):
+        check_zip(path)
         with np.load(path, allow_pickle=False) as stored:
-            fold, test, scores, predicted = (stored[name] for name in ("fold", "test", "scores", "predicted"))
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"the kept scores {path} cannot be read ({error}); restore the file, or run the cell anew"
-        ) from error
+            kept = {name: stored[name] for name in KEPT}
+        check_schema(kept, KEPT, "it")
+    fold, test, scores, predicted = kept.values()
     return [
         KeptFold(int(number), test[fold == number], scores[fold == number], predicted[fold == number])
         for number in np.unique(fold)

@@ -27,6 +27,8 @@ from propml.benchmark.records import (
     Failure,
     KeptFold,
     Timing,
+    check_cell,
+    check_run,
     chosen_of,
     identity_of,
     outcome_rows,
@@ -63,8 +65,8 @@ class ResultStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.claims = Claims(self.folder / ".claims")
-        self._cells = BlockFile(self.folder / "results.jsonl")
-        self._runs = BlockFile(self.folder / "runs.jsonl")
+        self._cells = BlockFile(self.folder / "results.jsonl", check_cell)
+        self._runs = BlockFile(self.folder / "runs.jsonl", check_run)
 
     def add(self, outcome: CellOutcome, provenance: Mapping[str, Any]) -> None:
         """Keep what a cell gave; a cell that is there already stays as it is.

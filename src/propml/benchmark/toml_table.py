@@ -29,7 +29,7 @@ def read_table(path: Path) -> Table:
         return Table(tomllib.loads(path.read_text(encoding="utf-8")), path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there; give the path of an experiment's .toml file") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as TOML: {error}") from error
 
 

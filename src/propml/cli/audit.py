@@ -76,6 +76,7 @@ def audit(
             rich_help_panel=opt.COLUMNS, metavar="COLUMN", help="Paths of pictures, to show; not learned from."
         ),
     ] = None,
+    allow_outside: opt.AllowOutside = False,
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
@@ -134,7 +135,7 @@ def audit(
     check_sources(out, data, votes)
     require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
-    reading = opt.reading(locals()) | {"image": image}
+    reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)

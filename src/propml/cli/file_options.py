@@ -60,6 +60,10 @@ Id = Annotated[
 Text = Annotated[
     str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Text: learned from by its words.")
 ]
+AllowOutside = Annotated[
+    bool,
+    typer.Option("--allow-outside", help="Read pictures outside the folder of the table, too, where it names them."),
+]
 Categorical = Annotated[
     list[str] | None,
     typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are names, not amounts."),

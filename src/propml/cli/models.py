@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propml import file_errors
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 
@@ -60,7 +61,7 @@ def fit(
     """Train a model on the candidate labels of your own file.
 
     Numbers, categories, text, dates and gaps in them are recognised; the card says what became of each column.
-    The folder then holds model.safetensors, features.json and card.json (λ and how it was chosen, versions, …).
+    The folder then holds model.safetensors and, for you to read, card.json (λ and how it was chosen, versions, …).
 
     Examples:
 
@@ -79,7 +80,10 @@ def fit(
     from propml.audit.model_card import make_card, write_model
 
     check_folder(out)
-    model = _model(method, seed, quick, device).set_params(**_tuned(tuned, method, quick))
+    model = _model(method, seed, quick, device)
+    if tuned is not None:
+        with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
+            model.set_params(**_tuned(tuned, method, quick))
     reading = opt.reading(locals())
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
@@ -136,8 +140,9 @@ def predict(
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
     X, notes = saved.features.apply(source, show=True)
     opt.echo_notes(notes)
-    name, ids = _identifiers(source, id_column, saved.card["settings"]["reading"]["id_column"])
-    sep = saved.card["settings"]["reading"]["sep"] or ";"
+    told = saved.card["settings"].get("reading", {})
+    name, ids = _identifiers(source, id_column, told.get("id_column"))
+    sep = told.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
     if clash := next((label for label in labels if sep in label), None):
         raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")
@@ -239,10 +244,8 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
     return kind(**given)
 
 
-def _tuned(path: Path | None, method: str, quick: bool) -> dict[str, Any]:
+def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
     """The arguments that a search found."""
-    if path is None:
-        return {}
     from propml.tuning.result import read_best
 
     if quick:

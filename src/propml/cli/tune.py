@@ -185,6 +185,7 @@ def vision(
     ] = DEFAULT.noise,
     size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = DEFAULT.size,
     limit: Annotated[int | None, typer.Option(rich_help_panel="Images", min=1, help="Only the first so many.")] = None,
+    allow_outside: opt.AllowOutside = False,
     loss: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="propml, bce, asl, propall, power or unbiased.")
     ] = DEFAULT.loss,
@@ -233,8 +234,9 @@ def vision(
         seed=seed,
     )
     part = slice(limit)
-    learned = open_source(data, "train", size=size).take(part)
-    judged = open_source(data, "test", size=size).take(part) if objective == "oracle" else None
+    where: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
+    learned = open_source(data, "train", **where).take(part)
+    judged = open_source(data, "test", **where).take(part) if objective == "oracle" else None
     task = VisionTask(learned, recipe, _changes(param), validation=judged, device=opt.checked_device(device))
     _run(task, out, trials, timeout, storage, study, workers, ray_address, seed, None)
 

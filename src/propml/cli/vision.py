@@ -69,6 +69,9 @@ def train(
     data: Annotated[Path | None, _option(IMAGES, "Where known datasets are looked for first.")] = None,
     cache: Annotated[Path | None, _option(IMAGES, "For decoded images.", show_default="the user's cache")] = None,
     strict: Annotated[bool, _option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
+    allow_outside: Annotated[
+        bool, _option(IMAGES, "Read images outside the folder of the table, too.", "--allow-outside")
+    ] = False,
     limit: Annotated[int | None, _option(IMAGES, "Only the first N images of each part: a quick try.", min=1)] = None,
     backbone: Annotated[
         str, _option(NETWORK, "Any image model of timm by name, such as resnet18; small_cnn for thumbnails.")
@@ -202,7 +205,9 @@ def train(
         "eval_every": eval_every,
     }
     recipe = recipe_from(settings | _tuned(tuned, context), tuned)
-    train_on, report_on = _sources(dataset, split, validation, recipe, data, limit)
+    train_on, report_on = _sources(
+        dataset, split, validation, recipe, limit, data_dir=data, allow_outside=allow_outside
+    )
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
             train_on,
@@ -250,17 +255,22 @@ def _lam(text: str) -> Any:
 
 
 def _sources(
-    dataset: str, split: str, validation: str | None, recipe: Recipe, data: Path | None, limit: int | None
+    dataset: str,
+    split: str,
+    validation: str | None,
+    recipe: Recipe,
+    limit: int | None,
+    **where: Any,
 ) -> tuple[ImageSource, ImageSource | None]:
     """The part to learn from, and the part to report on: the one asked for, or "test" where that has true labels."""
     from propml.vision.sources import open_source
 
     part = slice(limit)
-    learned = open_source(dataset, split, size=recipe.size, data_dir=data).take(part)
+    learned = open_source(dataset, split, size=recipe.size, **where).take(part)
     if validation == "none":
         return learned, None
     try:
-        judged = open_source(dataset, validation or "test", size=recipe.size, data_dir=data).take(part)
+        judged = open_source(dataset, validation or "test", size=recipe.size, **where).take(part)
     except (ValueError, OSError) as error:
         if validation is not None or recipe.select == "oracle":
             raise

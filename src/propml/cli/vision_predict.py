@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propml.cli.file_options import printable
+from propml.cli.file_options import AllowOutside, printable
 from propml.this_machine import choose_device
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def features(
         Path | None, typer.Option(help="Where decoded images are kept.", show_default="the user's cache")
     ] = None,
     strict: Strict = False,
+    allow_outside: AllowOutside = False,
     batch_size: BatchSize = 128,
     workers: Workers = None,
     device: Device = "auto",
@@ -90,7 +91,7 @@ def features(
             "--weights and --size are for --backbone; the network in --model has its own, so leave them out"
         )
     trained = _loaded(model) if model is not None else backbone_alone(str(backbone), weights, size or 224)
-    source = _source(dataset, split, noise, seed, data, trained)
+    source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
     cached = build_cache(
         source,
         trained.recipe.size,
@@ -177,6 +178,7 @@ def picture(
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     data: Data = None,
     strict: Strict = False,
+    allow_outside: AllowOutside = False,
     device: Device = "auto",
 ) -> None:
     """Draw images in a grid with what is predicted, what the candidates are and what is true.
@@ -195,7 +197,7 @@ def picture(
 
     check_picture(out)
     trained = _loaded(model)
-    source = _source(dataset, split, noise, seed, data, trained)
+    source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
     if source.label_names != trained.label_names:
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     chosen = np.random.default_rng(seed).permutation(len(source))[:images]
@@ -236,13 +238,13 @@ def export(
 
 
 def _source(
-    dataset: str, split: str, noise: float | None, seed: int, data: Path | None, trained: TrainedNetwork
+    dataset: str, split: str, noise: float | None, seed: int, trained: TrainedNetwork, **where: Any
 ) -> ImageSource:
     """Images as the network saw them in training, with the candidates that training would draw for them."""
     from propml.vision.noise import draw_candidates
     from propml.vision.sources import open_source
 
-    source = open_source(dataset, split, size=trained.recipe.size, data_dir=data)
+    source = open_source(dataset, split, size=trained.recipe.size, **where)
     if noise is None:
         return source
     if source.truth is None:

@@ -77,7 +77,7 @@ def _read(path: Path, key: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _write(path: Path, key: str, values: np.ndarray) -> None:
-    with replacing(path, several=True) as beside, beside.open("wb") as file:
+    with replacing(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, values=values, key=np.array(key), checksum=np.array(_checksum(values)))
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import zipfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml.corruption.annotators import vote_table
+from propml.datasets.array_files import load_arrays, names_in
 from propml.durable import replacing
+from propml.file_errors import reading
 from propml.spreadsheet import neutralised
 from propml.targets import Candidates
 
@@ -30,18 +31,20 @@ def read_clean(path: str | Path) -> CleanFile:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}; give an .npz file with the arrays X and truth")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in ("X", "truth", "label_names") if name in stored}
-    except (ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as an .npz file of plain arrays: {error}") from error
-    if "truth" not in arrays:
-        raise ValueError(
-            f"{path} holds no array named truth; save one with numpy.savez(path, X=features, truth=labels), "
-            f"where labels is 0/1 of shape (n_samples, n_labels)"
-        )
-    names = tuple(arrays["label_names"].tolist()) if "label_names" in arrays else None
-    return CleanFile(arrays.get("X"), arrays["truth"], names)
+    with reading(path, "npz file of plain arrays", "save it with numpy.savez, without objects"):
+        arrays = load_arrays(path)
+        if "truth" not in arrays:
+            raise ValueError(
+                f"{path} holds no array named truth; save one with numpy.savez(path, X=features, truth=labels), "
+                f"where labels is 0/1 of shape (n_samples, n_labels)"
+            )
+        truth = arrays["truth"]
+        if truth.ndim != 2 or truth.dtype.kind not in "biuf" or 0 in truth.shape:
+            raise ValueError(
+                f"{path}: truth has shape {truth.shape} and type {truth.dtype}, expected 0/1 of shape "
+                f"(n_samples, n_labels)"
+            )
+        return CleanFile(arrays.get("X"), truth, names_in(arrays, "label_names", truth.shape[1], path))
 
 
 def check_output(path: str | Path) -> Path:

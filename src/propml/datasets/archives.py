@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
+import errno
 import os
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from propml.file_errors import FileError, reading
 from propml.progress import Bar, progress_bar
+from propml.unpacking import TooLarge, check_zip, open_unpacked
 
 __all__ = ["DamagedArchive", "extract"]
 
 
-class DamagedArchive(ValueError):
+# Trouble of the system that comes from the names of members: too long, not possible, one for a file and a folder.
+_OF_NAMES = (errno.ENAMETOOLONG, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+
+
+class DamagedArchive(FileError):
     """An archive that cannot or must not be unpacked."""
 
-    def __init__(self, archive: Path, problem: str) -> None:
-        super().__init__(f"{archive} {problem}")
+    def __init__(self, archive: Path, sentence: str) -> None:
+        super().__init__(sentence)
         self.archive = archive
 
 
@@ -85,55 +89,70 @@ def _rename(source: Path, destination: Path, required: Sequence[str]) -> None:
 
 
 def _unpack(archive: Path, folder: Path, bar: Bar) -> None:
-    members = _zip_members if zipfile.is_zipfile(archive) else _tar_members
     try:
-        for name, source, consumed in members(archive):
-            target = _inside(folder, name, archive)
-            if source is None:
-                target.mkdir(parents=True, exist_ok=True)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-            bar.advance(consumed)
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-        raise DamagedArchive(archive, f"is damaged or is not an archive ({error}); fetch or copy it again") from error
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a compression that Python does not know
-        raise DamagedArchive(archive, f"cannot be unpacked ({error})") from error
+        with reading(archive, "archive", "fetch or copy it again"):
+            members = _zip_members if zipfile.is_zipfile(archive) else _tar_members
+            for name, source, consumed in members(archive):
+                _write(name, source, _inside(folder, name, archive), archive)
+                bar.advance(consumed)
+    except TooLarge:  # a whole archive: with another limit it can be unpacked
+        raise
+    except FileError as error:
+        raise DamagedArchive(archive, str(error)) from error
+
+
+def _write(name: str, source: IO[bytes] | None, target: Path, archive: Path) -> None:
+    try:
+        if source is None:
+            target.mkdir(parents=True, exist_ok=True)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("wb")
+    except OSError as error:
+        if error.errno not in _OF_NAMES:
+            raise
+        why = error.strerror
+        raise ValueError(f"{archive} has a member {name!r} that cannot be written ({why}); fetch it again") from error
+    with file:
+        assert source is not None
+        shutil.copyfileobj(source, file)
 
 
 def _inside(folder: Path, name: str, archive: Path) -> Path:
     """Where a member goes; a name that leads out of ``folder`` on any platform is refused."""
     parts = name.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise DamagedArchive(archive, f"has a member {name!r}, which leads out of the folder; nothing was unpacked")
+        raise ValueError(f"{archive} has a member {name!r}, which leads out of the folder; nothing was unpacked")
     return folder.joinpath(*parts)
 
 
 def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
     """Name, content (``None`` for a folder) and the bytes of the archive consumed since the last member."""
-    with archive.open("rb") as raw, tarfile.open(fileobj=raw, mode="r:*") as tar:
+    with (
+        archive.open("rb") as raw,
+        open_unpacked(archive, raw) as content,
+        tarfile.open(fileobj=content, mode="r|") as tar,
+    ):
         before = 0
         for member in tar:
             if not (member.isfile() or member.isdir()):
-                raise DamagedArchive(
-                    archive, f"has a member {member.name!r} that is a link or a device; nothing was unpacked"
-                )
+                raise ValueError(_no_file(archive, member.name))
             yield member.name, tar.extractfile(member) if member.isfile() else None, raw.tell() - before
             before = raw.tell()
-        while tar.fileobj is not None and tar.fileobj.read(
-            1 << 20
-        ):  # the checksum of the compression stands at the end
+        while content.read(1 << 20):  # the checksum of the compression stands at the end
             pass
 
 
 def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
+    check_zip(archive)
     with zipfile.ZipFile(archive) as zipped:
         for member in zipped.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise DamagedArchive(
-                    archive, f"has a member {member.filename!r} that is a link or a device; nothing was unpacked"
-                )
+                raise ValueError(_no_file(archive, member.filename))
             content = None if member.is_dir() else zipped.open(member)
             yield member.filename, content, member.compress_size
+
+
+def _no_file(archive: Path, name: str) -> str:
+    return f"{archive} has a member {name!r} that is a link or a device; nothing was unpacked"

@@ -6,8 +6,6 @@ become their position in the declaration, which is how a sparse row means them: 
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +14,10 @@ import scipy.sparse as sp
 
 from propml.datasets.arff_header import Attribute, read_header, without_comment
 from propml.datasets.arff_rows import Row, read_rows
+from propml.file_errors import reading
+from propml.unpacking import open_unpacked
 
-__all__ = ["Arff", "Attribute", "read_arff"]
+__all__ = ["Arff", "Attribute", "decoded", "read_arff"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,22 @@ def read_arff(path: str | Path) -> Arff:
     ``ValueError`` that names the line and the attribute.
     """
     path = Path(path)
-    lines = _read_text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    with reading(path, "ARFF file", "fetch or copy it again"):
+        return _read(path)
+
+
+def decoded(content: bytes) -> tuple[str, str]:
+    """The text of an ARFF file and its encoding: Weka writes that of the machine it ran on."""
+    try:
+        return content.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        return content.decode("latin-1"), "latin-1"
+
+
+def _read(path: Path) -> Arff:
+    with open_unpacked(path) as file:
+        text, _ = decoded(file.read())
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     relation, attributes, start = read_header(lines, path)
     rows = [
         Row(number, text)
@@ -54,16 +69,3 @@ def read_arff(path: str | Path) -> Arff:
     if not rows:
         raise ValueError(f"{path} has no rows after @data; the file may be truncated")
     return Arff(relation, attributes, read_rows(rows, attributes, path))
-
-
-def _read_text(path: Path) -> str:
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"{path} is not a complete gzip file ({error}); fetch or copy it again") from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")  # Weka writes the encoding of the machine it ran on

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.arff_header import Attribute, split_cells, unquote
+from propml.sparse_checks import checked_csr
 
 __all__ = ["Row", "read_rows"]
 
@@ -106,7 +107,7 @@ def fast_sparse(rows: Sequence[Row], attributes: Sequence[Attribute]) -> sp.csr_
     limit = n_values[columns]
     if (np.isfinite(limit) & ((values < 0) | (values >= limit) | (values != np.floor(values)))).any():
         return None
-    data = sp.csr_array((values, columns, np.asarray(ends)), shape=(len(rows), len(attributes)))
+    data = checked_csr(values, columns, np.asarray(ends), (len(rows), len(attributes)))
     data.sort_indices()
     if not data.has_canonical_format:  # an attribute that is given twice
         return None
@@ -142,7 +143,7 @@ def careful_sparse(rows: Sequence[Row], attributes: Sequence[Attribute], path: P
         values += [row[j] for j in sorted(row)]
         ends.append(len(columns))
     shape = (len(rows), len(attributes))
-    data = sp.csr_array((np.array(values), np.array(columns, dtype=np.int64), np.array(ends)), shape=shape)
+    data = checked_csr(np.array(values), np.array(columns, dtype=np.int64), np.array(ends), shape)
     data.eliminate_zeros()
     return data
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,38 +10,38 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.dataset import Dataset
+from propml.file_errors import reading
+from propml.sparse_checks import checked_csr
 from propml.targets import Candidates
+from propml.unpacking import check_zip, open_unpacked
 
-__all__ = ["feature_matrix", "load_arrays", "read_npz", "read_svmlight"]
+__all__ = ["check_n_features", "feature_matrix", "load_arrays", "names_in", "read_npz", "read_svmlight"]
 
 # More is a slip in the file, and would fill the memory with the names of its features alone.
 MAX_FEATURES = 10_000_000
 
-# What NumPy and zipfile raise on broken bytes; the last two for encryption and compression they do not know.
-_NPZ_PROBLEMS = (
-    ValueError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error, RuntimeError,
-    NotImplementedError,
-)  # fmt: skip
 
-
-def load_svmlight(path: Path) -> tuple[sp.csr_matrix, list[tuple[float, ...]]]:
+def load_svmlight(path: Path) -> tuple[sp.csr_array, list[tuple[float, ...]]]:
     """Features and the labels of each row of ``label,label index:value …``.
 
     Positions are taken as they are written: a guess whether they start at 0 or 1 may differ from file to file.
     """
     from sklearn.datasets import load_svmlight_file
 
-    try:
-        X, numbers = load_svmlight_file(path, multilabel=True, zero_based=True)
-    except (ValueError, EOFError, OverflowError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not valid svmlight ({error}); a row is 'label,label index:value …'") from error
-    if not X.shape[0] or not X.nnz:
-        raise ValueError(f"{path} has no rows or no features")
-    if X.shape[1] > MAX_FEATURES:
-        raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {MAX_FEATURES}")
-    if not np.isfinite(X.data).all():
-        raise ValueError(f"{path} has values that are not finite; fill them in before reading")
-    return X, numbers
+    with reading(path, "svmlight file", "a row is 'label,label index:value …'"), open_unpacked(path) as file:
+        X, numbers = load_svmlight_file(file, multilabel=True, zero_based=True)
+        if not X.shape[0] or not X.nnz:
+            raise ValueError(f"{path} has no rows or no features")
+        check_n_features(X.shape[1], path)
+        if not np.isfinite(X.data).all():
+            raise ValueError(f"{path} has values that are not finite; fill them in before reading")
+        return checked_csr(X.data, X.indices, X.indptr, X.shape), numbers
+
+
+def check_n_features(count: int, path: Path) -> None:
+    """Refuse a number of features that only a slip can be."""
+    if count > MAX_FEATURES:
+        raise ValueError(f"{path} has a feature index of {count - 1}, which is beyond {MAX_FEATURES}")
 
 
 def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
@@ -55,7 +52,7 @@ def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Datase
         labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
     return Dataset(
         name=name,
-        X=sp.csr_array(X),
+        X=X,
         truth=None,
         candidates=Candidates.from_lists(rows, labels, empty="ignore"),
         label_names=tuple(labels),
@@ -67,36 +64,45 @@ def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
     """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``."""
     content = load_arrays(path)
     X = feature_matrix(content, path)
-    for key in ("candidates", "truth"):
-        if key in content and content[key].ndim != 2:
-            raise ValueError(f"{path}: {key} has shape {content[key].shape}, expected (n_samples, n_labels)")
     if "candidates" not in content:
         raise ValueError(f"{path} holds {', '.join(content)}; the array candidates is missing")
+    for key in ("candidates", "truth"):
+        if key in content and (content[key].ndim != 2 or 0 in content[key].shape):
+            raise ValueError(f"{path}: {key} has shape {content[key].shape}, expected (n_samples, n_labels)")
     given, truth = content["candidates"], content.get("truth")
-    if labels is None:
-        labels = [str(label) for label in content.get("label_names", range(given.shape[1]))]
     if truth is not None and not np.isin(truth, (0, 1)).all():
         raise ValueError(f"{path}: truth has entries other than 0 and 1")
-    feature_names = content.get("feature_names", [f"feature_{j}" for j in range(X.shape[1])])
+    if labels is None:
+        labels = names_in(content, "label_names", given.shape[1], path) or list(map(str, range(given.shape[1])))
+    feature_names = names_in(content, "feature_names", X.shape[1], path)
     return Dataset(
         name=name,
         X=X,
         truth=None if truth is None else truth.astype(np.uint8),
         candidates=Candidates.from_matrix(given, labels, empty="ignore"),
         label_names=tuple(labels),
-        feature_names=tuple(str(feature) for feature in feature_names),
+        feature_names=feature_names or tuple(f"feature_{j}" for j in range(X.shape[1])),
     )
+
+
+def names_in(content: dict[str, np.ndarray], key: str, count: int, path: Path) -> tuple[str, ...] | None:
+    """Names that an npz file holds for so many labels or features; None where it holds none."""
+    if key not in content:
+        return None
+    if content[key].shape != (count,):
+        raise ValueError(f"{path}: {key} has shape {content[key].shape}, expected one name for each of {count}")
+    return tuple(map(str, content[key].tolist()))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an npz file by name; one that holds objects, or is damaged, is refused."""
-    try:
+    with reading(path, "npz file of plain arrays", "save it with numpy.savez, without objects"):
+        check_zip(path)
         with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except _NPZ_PROBLEMS as error:
-        raise ValueError(
-            f"{path} is not a readable npz file of plain arrays ({error}); save it with numpy.savez, without objects"
-        ) from error
+            content = {key: file[key] for key in file.files}
+            if strange := next((key for key, value in content.items() if not isinstance(value, np.ndarray)), None):
+                raise ValueError(f"its member {strange!r} is not an array")
+            return content
 
 
 def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
@@ -104,16 +110,16 @@ def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
     parts = ("X_data", "X_indices", "X_indptr", "X_shape")
     if "X" in content:
         X = content["X"]
-        if X.ndim != 2 or X.dtype.kind not in "biuf":
+        if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
             raise ValueError(f"{path}: X has shape {X.shape} and type {X.dtype}, expected a matrix of numbers")
         X = X.astype(np.float64)
     elif all(part in content for part in parts):
         data, indices, indptr, shape = (content[part] for part in parts)
         try:
-            X = sp.csr_array((data.astype(np.float64), indices, indptr), shape=tuple(shape.tolist()))
-            X.check_format(full_check=True)  # a position outside the matrix would crash later
-        except (ValueError, TypeError) as error:
+            X = checked_csr(data, indices, indptr, shape).astype(np.float64)
+        except ValueError as error:
             raise ValueError(f"{path}: {', '.join(parts)} do not form a sparse matrix ({error})") from error
+        check_n_features(X.shape[1], path)
         X.sum_duplicates()
     else:
         raise ValueError(f"{path} holds {', '.join(content)}; the array X is missing")

@@ -1,9 +1,10 @@
 """Checksums of files, as ``"git:<hex>"`` (the id of a git blob) or ``"sha256:<hex>"``."""
 
-import gzip
 import hashlib
-import zlib
 from pathlib import Path
+
+from propml.file_errors import reading
+from propml.unpacking import open_unpacked
 
 __all__ = ["checksum_of", "matches"]
 
@@ -16,11 +17,8 @@ def checksum_of(path: Path, kind: str) -> str:
     if kind not in ("git", "sha256"):
         raise ValueError(f"checksum kind {kind!r} is not known; use git or sha256")
     if path.suffix == ".gz":
-        compressed = path.read_bytes()
-        try:
-            return _of_bytes(gzip.decompress(compressed), kind)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"{path} is not a complete gzip file ({error}); fetch or copy it again") from error
+        with reading(path, "gzip file", "fetch or copy it again"), open_unpacked(path) as file:
+            return _of_bytes(file.read(), kind)
     digest = _start(kind, path.stat().st_size)
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from propml.datasets.dataset import ImageDataset
+from propml.file_errors import reading
 
 __all__ = ["read_coco"]
+
+_REMEDY = (
+    "copy it again; it holds images with id and file_name, categories with id and name, annotations with image_id and "
+    "category_id"
+)
 
 
 def read_coco(
@@ -36,19 +42,14 @@ def read_coco(
     if split not in ("train", "val"):
         raise ValueError(f'split is {split!r}; COCO 2014 has "train" and "val"')
     source = folder / "annotations" / f"instances_{split}2014.json"
-    content = _read_json(source)
-    try:
+    with reading(source, "COCO instances file", _REMEDY):
+        content = json.loads(source.read_bytes())
         categories = sorted((int(c["id"]), str(c["name"])) for c in content["categories"])
         files = {int(image["id"]): str(image["file_name"]) for image in content["images"]}
         pairs = np.array([(int(a["image_id"]), int(a["category_id"])) for a in content["annotations"]], dtype=np.int64)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{source} lacks what a COCO instances file holds ({error!r}): images with id and file_name, categories "
-            f"with id and name, annotations with image_id and category_id"
-        ) from error
-    if not len(pairs) or not categories:
-        raise ValueError(f"{source} has no annotations or no categories")
-    found = _assemble(folder / f"{split}2014", source, categories, files, pairs, name, split)
+        if not len(pairs) or not categories:
+            raise ValueError(f"{source} has no annotations or no categories")
+        found = _assemble(folder / f"{split}2014", source, categories, files, pairs, name, split)
     if missing == "error":
         _check_present(found.paths)
     return found
@@ -88,15 +89,3 @@ def _check_present(paths: Sequence[Path]) -> None:
     absent = [path.name for path in paths if path.name not in present]
     if absent:
         raise FileNotFoundError(f"{len(absent)} of {len(paths)} images are not in {folder}, the first is {absent[0]}")
-
-
-def _read_json(source: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(source.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{source} is not valid JSON ({error}); the file may be truncated") from error
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{source} holds a JSON {type(content).__name__}, expected an object with images and annotations"
-        )
-    return content

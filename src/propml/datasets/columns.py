@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +14,9 @@ import numpy as np
 
 from propml.extras import require
 from propml.spreadsheet import original
+from propml.unpacking import check_unpacked, open_unpacked
 
-__all__ = ["Columns", "read_csv", "read_parquet"]
+__all__ = ["Columns", "check_parquet", "read_csv", "read_parquet"]
 
 _WORDS = {"true": 1.0, "false": 0.0}
 # A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
@@ -99,15 +98,11 @@ def read_csv(path: Path, delimiter: str) -> Columns:
 
     Cells that were made harmless for spreadsheets are read as what they were.
     """
-    content = path.read_bytes()
     try:
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
+        with open_unpacked(path) as file:
+            text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [original(name).strip() for name in next(reader, [])]
@@ -133,16 +128,20 @@ def read_csv(path: Path, delimiter: str) -> Columns:
 def read_parquet(path: Path) -> Columns:
     """The columns of a Parquet file."""
     parquet = require("pyarrow.parquet", "data")
-    pyarrow = require("pyarrow", "data")
-    try:
-        with path.open("rb") as file:
-            table = parquet.read_table(file)
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path} is not a readable Parquet file ({error}); it may be truncated") from error
+    with path.open("rb") as handle, parquet.ParquetFile(handle) as file:
+        check_parquet(path, file.metadata)
+        table = file.read()
     _check_header(table.column_names, path)
     if not table.num_rows:
         raise ValueError(f"{path} has no rows")
     return Columns(path, {name: _cells(table.column(name)) for name in table.column_names})
+
+
+def check_parquet(path: Path, metadata: Any) -> None:
+    """Refuse a Parquet file that would become too large, by what it declares: a run of one value is a few bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    encoded = sum(group.total_byte_size for group in groups)
+    check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
 
 
 def _cells(column: Any) -> Any:

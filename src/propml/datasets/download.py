@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from propml.datasets.checksums import checksum_of
 from propml.progress import Bar, progress_bar
@@ -20,11 +21,24 @@ from propml.progress import Bar, progress_bar
 __all__ = ["download"]
 
 _BLOCK = 1 << 18
+_WEB = ("http", "https")
 # Answers that may be different the next time: timeouts, too many requests, trouble of the server.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 # Trouble of the disk, which another try does not mend.
 _OF_THIS_MACHINE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EISDIR)
+
+
+class _OnlyWeb(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect from the web to the web, and to nothing else: urllib would go on to FTP."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urllib.parse.urlsplit(newurl).scheme not in _WEB:
+            raise ValueError(f"{req.full_url} leads on to {newurl}, which is not an http or https address")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_open = urllib.request.build_opener(_OnlyWeb).open
 
 
 class _Dropped(Exception):
@@ -62,7 +76,7 @@ def download(
     timeout : float
         Seconds without a byte after which a connection counts as dropped.
     """
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+    if urllib.parse.urlsplit(url).scheme not in _WEB:
         raise ValueError(f"{url} is not an http or https address")
     with _folder(path.parent):
         _download(url, path, checksum, retries, wait, timeout, show_progress)
@@ -123,7 +137,7 @@ def _transfer(url: str, part: Path, timeout: float, show_progress: bool) -> None
     if start:
         headers["Range"] = f"bytes={start}-"
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
+        with _open(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
             if start and not _continues_at(start, response, part):
                 start = 0
             announced = response.headers.get("Content-Length")

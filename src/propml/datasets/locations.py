@@ -5,7 +5,7 @@ from pathlib import Path
 
 from propml.this_machine import cache_dir
 
-__all__ = ["data_dirs", "existing_file", "writable_data_dir"]
+__all__ = ["data_dirs", "existing_file", "leads_out", "writable_data_dir"]
 
 
 def data_dirs(data_dir: str | Path | None = None) -> list[Path]:
@@ -26,3 +26,15 @@ def existing_file(folder: Path, relative: str) -> Path | None:
     """The file itself or, for ARFF, its ``.gz``: whichever is there."""
     names = [relative, f"{relative}.gz"] if relative.endswith(".arff") else [relative]
     return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def leads_out(folder: Path, relative: str) -> bool:
+    """Whether a path that a file names leads out of a folder: through ``..``, from the root, or through a link.
+
+    >>> leads_out(Path("photos"), "a/b.jpg"), leads_out(Path("photos"), "../b.jpg"), leads_out(Path("photos"), "/b.jpg")
+    (False, True, True)
+    """
+    try:
+        return not (folder / relative).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a name that no file can have, or links in a circle: it is nowhere
+        return False

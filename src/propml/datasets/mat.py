@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.datasets.array_files import check_n_features
 from propml.datasets.dataset import Dataset
 from propml.datasets.mat5 import read_mat5
+from propml.file_errors import reading
 from propml.targets import Candidates
+from propml.unpacking import check_unpacked
 
 __all__ = ["read_mat"]
 
@@ -37,6 +40,11 @@ def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
         ``X`` is sparse where the file was, and where it holds whole numbers that are mostly zero.
     """
     path = Path(path)
+    with reading(path, ".mat file"):
+        return _read(path, name or path.stem)
+
+
+def _read(path: Path, name: str) -> Dataset:
     content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
     key = next((key for key in CANDIDATE_KEYS if key in content), None)
     if "data" not in content or key is None:
@@ -53,7 +61,7 @@ def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
         )
     labels = tuple(f"label_{j}" for j in range(candidates.shape[1]))
     return Dataset(
-        name=name or path.stem,
+        name=name,
         X=X,
         truth=truth,
         candidates=Candidates.from_matrix(candidates, labels, empty="ignore"),
@@ -65,6 +73,7 @@ def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
 def _features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(f"{path}: data has shape {data.shape}, expected (n_samples, n_features)")
+    check_n_features(data.shape[1], path)
     values = data.data if sp.issparse(data) else data
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
@@ -78,11 +87,12 @@ def _features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
 
 def _label_matrix(stored: Any, key: str, n_samples: int, path: Path) -> np.ndarray:
     """0/1 of shape ``(n_samples, n_labels)`` from what is stored as ``(n_labels, n_samples)``."""
-    matrix = stored.toarray() if sp.issparse(stored) else np.asarray(stored)
-    if matrix.ndim != 2 or matrix.shape[1] != n_samples or matrix.shape[0] == 0:
+    if stored.ndim != 2 or stored.shape[1] != n_samples or stored.shape[0] == 0:
         raise ValueError(
-            f"{path}: {key} has shape {matrix.shape}, expected (n_labels, {n_samples}): one column per row of data"
+            f"{path}: {key} has shape {stored.shape}, expected (n_labels, {n_samples}): one column per row of data"
         )
+    check_unpacked(path, stored.shape[0] * n_samples)
+    matrix = stored.toarray() if sp.issparse(stored) else np.asarray(stored)
     bad = np.argwhere((matrix != 0) & (matrix != 1))
     if bad.size:
         label, row = bad[0]

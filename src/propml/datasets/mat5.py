@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import struct
-import zlib
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,6 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.file_errors import reading
+from propml.sparse_checks import checked_csr
+from propml.unpacking import check_unpacked, inflated
+
 __all__ = ["read_mat5"]
 
 # Storage types of the format; 14 and 15 hold other elements.
@@ -24,10 +27,6 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 _MATRIX, _COMPRESSED = 14, 15
 _SPARSE_CLASS, _NUMERIC_CLASSES = 5, range(6, 16)
 _COMPLEX_FLAG = 0x800
-
-
-class _Damaged(ValueError):
-    """What is wrong, without the name of the file."""
 
 
 def read_mat5(path: Path, wanted: Collection[str]) -> dict[str, Any]:
@@ -44,16 +43,19 @@ def read_mat5(path: Path, wanted: Collection[str]) -> dict[str, Any]:
     if order is None:
         raise ValueError(f"{path} is not a MATLAB file of version 5 to 7; save it again with -v7")
     variables: dict[str, Any] = {}
-    try:
+    unpacked = 0
+    with reading(path, ".mat file", "it may be truncated: copy it again, or save it again with -v7"):
         for kind, body in _elements(memoryview(content)[128:], order, padded=False):
             if kind == _COMPRESSED:
-                body = memoryview(zlib.decompress(body))
+                body = memoryview(inflated(body, path))
+                unpacked += len(body)
+                check_unpacked(path, unpacked, known=False)
                 kind, body = next(_elements(body, order), (0, body))
             if kind == _MATRIX:
                 name, value = _matrix(body, order, wanted)
+                if value is not None:  # a sparse matrix of a few bytes may have any number of rows
+                    check_unpacked(path, 8 * max(value.shape))
                 variables[name] = value
-    except (_Damaged, zlib.error) as error:
-        raise ValueError(f"{path} is not a readable .mat file ({error}); it may be truncated") from error
     return variables
 
 
@@ -62,18 +64,18 @@ def _elements(buffer: memoryview, order: str, *, padded: bool = True) -> Iterato
     position = 0
     while position < len(buffer):
         if len(buffer) - position < 8:
-            raise _Damaged("an element is cut off")
+            raise ValueError("an element is cut off")
         kind, size = struct.unpack_from(f"{order}II", buffer, position)
         start = position + 8
         if kind >> 16:
             kind, size, start = kind & 0xFFFF, kind >> 16, position + 4
             position += 8
             if size > 4:
-                raise _Damaged("a small element is too long")
+                raise ValueError("a small element is too long")
         else:
             position = start + (size + 7) // 8 * 8 if padded else start + size
         if start + size > len(buffer):
-            raise _Damaged("an element is longer than the file")
+            raise ValueError("an element is longer than the file")
         yield kind, buffer[start : start + size]
 
 
@@ -82,7 +84,7 @@ def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str,
     elements = _elements(body, order)
     parts = list(islice(elements, 3))
     if len(parts) < 3 or len(parts[0][1]) < 4 or parts[1][0] not in _NUMBERS:
-        raise _Damaged("a variable has no flags, dimensions or name")
+        raise ValueError("a variable has no flags, dimensions or name")
     flags = struct.unpack_from(f"{order}I", parts[0][1])[0]
     shape = tuple(int(size) for size in _numbers(parts[1], order))
     name = bytes(parts[2][1]).decode("latin-1")
@@ -90,37 +92,35 @@ def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str,
         return name, None
     kind = flags & 0xFF
     if flags & _COMPLEX_FLAG or (kind != _SPARSE_CLASS and kind not in _NUMERIC_CLASSES):
-        raise _Damaged(f"{name} is not a matrix of real numbers")
+        raise ValueError(f"{name} is not a matrix of real numbers")
     if len(shape) < 2 or min(shape) < 0:
-        raise _Damaged(f"{name} has shape {shape}")
+        raise ValueError(f"{name} has shape {shape}")
     values = [_numbers(element, order) for element in elements]
     if kind == _SPARSE_CLASS:
         return name, _sparse(name, shape, values)
     if len(values) != 1 or math.prod(shape) != len(values[0]):
-        raise _Damaged(f"{name} has shape {shape} and not as many entries")
+        raise ValueError(f"{name} has shape {shape} and not as many entries")
     return name, values[0].reshape(shape, order="F")
 
 
 def _sparse(name: str, shape: tuple[int, ...], values: list[np.ndarray]) -> sp.csc_array:
     if len(values) != 3 or len(shape) != 2 or len(values[1]) != shape[1] + 1:
-        raise _Damaged(f"{name} is not a whole sparse matrix")
+        raise ValueError(f"{name} is not a whole sparse matrix")
     rows, ends, entries = values
     n_entries = int(ends[-1])
     if not 0 <= n_entries <= min(len(rows), len(entries)):
-        raise _Damaged(f"{name} has fewer entries than it says")
-    try:
-        matrix = sp.csc_array((entries[:n_entries], rows[:n_entries], ends), shape=shape)
-        matrix.check_format(full_check=True)
+        raise ValueError(f"{name} has fewer entries than it says")
+    try:  # by columns, which are the rows of the transpose
+        return checked_csr(entries[:n_entries], rows[:n_entries], ends, shape[::-1]).T
     except ValueError as error:
-        raise _Damaged(f"{name}: {error}") from error
-    return matrix
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _numbers(part: tuple[int, memoryview], order: str) -> np.ndarray:
     kind, body = part
     if kind not in _NUMBERS:
-        raise _Damaged(f"an element of type {kind} stands where numbers are expected")
+        raise ValueError(f"an element of type {kind} stands where numbers are expected")
     kind_of_number = np.dtype(order + _NUMBERS[kind])
     if len(body) % kind_of_number.itemsize:
-        raise _Damaged("an element ends inside a number")
+        raise ValueError("an element ends inside a number")
     return np.frombuffer(body, dtype=kind_of_number).astype(kind_of_number.newbyteorder("="))

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from propml.datasets.arff import Arff, Attribute, read_arff
 from propml.datasets.dataset import Dataset
 from propml.datasets.safe_xml import read_xml
+from propml.file_errors import reading
 
 __all__ = ["read_label_header", "read_mulan"]
 
@@ -55,15 +56,16 @@ def read_mulan(arff: str | Path | Sequence[str | Path], xml: str | Path, *, name
     features = [attribute.name for attribute in attributes if attribute.name not in chosen]
     if not features:
         raise ValueError(f"{xml} names every attribute of {paths[0]} as a label; no feature is left")
-    data = _joined([_as_numbers(part) for part in parts])
-    return Dataset(
-        name=name or xml.stem,
-        X=data[:, [position[feature] for feature in features]],
-        truth=_truth(data, [attributes[position[label]] for label in labels], position, paths[0]),
-        candidates=None,
-        label_names=labels,
-        feature_names=tuple(features),
-    )
+    with reading(paths[0], "Mulan dataset"):
+        data = _joined([_as_numbers(part) for part in parts])
+        return Dataset(
+            name=name or xml.stem,
+            X=data[:, [position[feature] for feature in features]],
+            truth=_truth(data, [attributes[position[label]] for label in labels], position, paths[0]),
+            candidates=None,
+            label_names=labels,
+            feature_names=tuple(features),
+        )
 
 
 def read_label_header(path: str | Path) -> tuple[str, ...]:

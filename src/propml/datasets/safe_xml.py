@@ -4,6 +4,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
+from propml.file_errors import reading
+
 __all__ = ["read_xml"]
 
 
@@ -25,8 +27,6 @@ def read_xml(path: Path) -> Element:
     parser.EndElementHandler = lambda tag: builder.end(tag.rpartition(":")[2])
     parser.CharacterDataHandler = builder.data
     parser.StartDoctypeDeclHandler = refuse
-    try:
+    with reading(path, "XML file", "it may be truncated: copy it again"):
         parser.Parse(path.read_bytes(), True)
-    except (expat.ExpatError, LookupError) as error:  # LookupError: an encoding nobody knows
-        raise ValueError(f"{path} is not well-formed XML ({error}); the file may be truncated") from error
-    return builder.close()
+        return builder.close()

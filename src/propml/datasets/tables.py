@@ -11,6 +11,7 @@ import numpy as np
 from propml.datasets.array_files import read_npz, read_svmlight
 from propml.datasets.columns import Columns, read_csv, read_parquet
 from propml.datasets.dataset import Dataset
+from propml.file_errors import reading
 from propml.targets import Candidates
 
 __all__ = ["read_table"]
@@ -74,20 +75,24 @@ def read_table(
     name = name or path.name.partition(".")[0]
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
+    if empty not in ("error", "ignore", "drop"):
+        raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
     if kind in ("svmlight", "npz"):
         if candidates is not None or truth is not None or features is not None or ignore:
             raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
-        made = read_svmlight(path, labels, name) if kind == "svmlight" else read_npz(path, labels, name)
-    elif kind in ("csv", "tsv", "parquet"):
-        table = (
-            read_parquet(path) if kind == "parquet" else read_csv(path, delimiter or ("\t" if kind == "tsv" else ","))
-        )
-        if candidates is None:
-            raise ValueError(f"{path}: say which columns hold the candidate labels, with candidates=…")
-        made = _from_columns(table, candidates, truth, features, ignore, labels, sep, name)
-    else:
+    elif kind not in ("csv", "tsv", "parquet"):
         raise ValueError(f"format {kind!r} is not known; choose csv, tsv, parquet, svmlight or npz")
-    return _without_empty(made, empty, path)
+    elif candidates is None:
+        raise ValueError(f"{path}: say which columns hold the candidate labels, with candidates=…")
+    with reading(path, f"{kind} file"):
+        if kind in ("svmlight", "npz"):
+            made = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
+        else:
+            assert candidates is not None
+            between = delimiter or ("\t" if kind == "tsv" else ",")
+            table = read_parquet(path) if kind == "parquet" else read_csv(path, between)
+            made = _from_columns(table, candidates, truth, features, ignore, labels, sep, name)
+        return _without_empty(made, empty, path)
 
 
 def _format_of(path: Path) -> str:
@@ -102,8 +107,6 @@ def _format_of(path: Path) -> str:
 def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
     """Rows without a candidate: refused, kept, or left out of every part alike."""
     assert dataset.candidates is not None
-    if empty not in ("error", "ignore", "drop"):
-        raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
     bare = np.diff(dataset.candidates.states.indptr) == 0
     if empty == "ignore" or not bare.any():
         return dataset

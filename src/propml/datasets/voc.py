@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from propml.datasets.dataset import ImageDataset
 from propml.datasets.safe_xml import read_xml
+from propml.file_errors import FileError
 
 __all__ = ["VOC_CLASSES", "read_voc"]
 
@@ -16,6 +18,7 @@ VOC_CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
+_IDENTIFIER = re.compile(r"\w[\w.-]*")
 
 
 def read_voc(
@@ -40,7 +43,9 @@ def read_voc(
     lines = listing.read_text(encoding="ascii", errors="replace").splitlines()
     identifiers = [line.split()[0] for line in lines if line.strip()]
     if not identifiers:
-        raise ValueError(f"{listing} names no image; the file may be truncated")
+        raise FileError(f"{listing} names no image; the file may be truncated")
+    if strange := next((name for name in identifiers if not _IDENTIFIER.fullmatch(name)), None):
+        raise FileError(f"{listing} names the image {strange!r}, which is not a plain file name; copy it again")
     images = _names(folder / "JPEGImages")
     truth = np.zeros((len(identifiers), len(VOC_CLASSES)), dtype=np.uint8)
     column = {known: j for j, known in enumerate(VOC_CLASSES)}
@@ -50,7 +55,7 @@ def read_voc(
         annotation = folder / "Annotations" / f"{identifier}.xml"
         for label in _object_names(annotation):
             if label not in column:
-                raise ValueError(f"{annotation} has an object {label!r}, which is not a class of VOC2007")
+                raise FileError(f"{annotation} has an object {label!r}, which is not a class of VOC2007")
             truth[i, column[label]] = 1
     paths = tuple(folder / "JPEGImages" / f"{identifier}.jpg" for identifier in identifiers)
     return ImageDataset(name, paths, truth, VOC_CLASSES, split)
@@ -64,5 +69,5 @@ def _names(folder: Path) -> set[str]:
 def _object_names(annotation: Path) -> list[str]:
     root = read_xml(annotation)
     if root.tag != "annotation":
-        raise ValueError(f"{annotation} has <{root.tag}> at its root, expected <annotation>")
+        raise FileError(f"{annotation} has <{root.tag}> at its root, expected <annotation>")
     return [(found.findtext("name") or "").strip() for found in root.findall("object")]

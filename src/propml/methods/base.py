@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,11 +19,24 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
+from propml.file_errors import reading
 from propml.persistence import read_state, write_state
+from propml.schema import Array, Schema, check_schema
 from propml.target_checks import UNKNOWN, check_classes, form_of, names_array
 from propml.targets import Candidates, as_candidates
 
 Features: TypeAlias = np.ndarray | sp.csr_array
+
+# What every method learns.
+LEARNED: Schema = {
+    "labels_": [object],
+    "classes_?": Array("biufOU", "labels"),
+    "thresholds_": Array("f", "labels", least=0, most=1),
+    "n_features_in_": int,
+    "feature_names_in_?": Array("OU", "features"),
+}
+# A model folder keeps what it needs beside the method in the same file.
+STATE: Schema = {"params": {str: object}, "learned": {str: object}, "single_label": bool, "folder?": object}
 
 
 class CandidateClassifier(ClassifierMixin, BaseEstimator):
@@ -48,6 +61,9 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     #: Whether ``-1`` entries (unknown labels) may occur in the target.
     _takes_unknown = False
+    #: What the method learns beside this, for :func:`propml.schema.check_schema`: a file that holds anything else is
+    #: refused. Known sizes are "labels" and "features".
+    _learned: ClassVar[dict[str, Schema]] = {}
 
     # -- what a method brings ------------------------------------------------------------------------------------
 
@@ -192,10 +208,15 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted method to one file: arrays and JSON, no pickle."""
+        write_state(path, type(self).__name__, self._state())
+
+    def _state(self) -> dict[str, Any]:
         check_is_fitted(self, "labels_")
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        state = {"params": self._saved_params(), "learned": learned, "single_label": self._single_label}
-        write_state(path, type(self).__name__, state)
+        if not self._single_label:
+            del learned["classes_"]  # the names of the labels once more
+        self._check_learned(learned)
+        return {"params": self._saved_params(), "learned": learned, "single_label": self._single_label}
 
     def _saved_params(self) -> dict[str, Any]:
         """The arguments as plain values; a method whose arguments are not plain says here what becomes of them."""
@@ -204,20 +225,40 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote; a file that is damaged, or holds another method, is refused."""
-        kind, state = read_state(path)
-        if kind != cls.__name__:
-            raise ValueError(f"{path} holds a {kind}, not a {cls.__name__}; load it with propml.load")
-        return cls._from_state(state)
+        with reading(path, "saved model", "save it again"):
+            kind, state = read_state(path)
+            if kind != cls.__name__:
+                raise ValueError(f"{path} holds a {kind}, not a {cls.__name__}; load it with propml.load")
+            return cls._from_state(state)
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
+        """A fitted method from what :meth:`save` put together; whatever is wrong is said here, and not by `predict`."""
+        check_schema(state, STATE, "the model")
+        cls._check_learned(state["learned"])
         model = cls(**state["params"])
         for name, value in state["learned"].items():
             setattr(model, name, value)
         model._single_label = state["single_label"]
         if not model._single_label:
             model.classes_ = names_array(model.labels_)
+        elif "classes_" not in state["learned"]:
+            raise ValueError("it does not say which classes it predicts")
+        with np.errstate(all="ignore"):
+            scores = model._try_out()
+            probabilities = model._probabilities(scores)
+        if not scores.shape == probabilities.shape == (1, len(model.labels_)) or not np.isfinite(probabilities).all():
+            raise ValueError(f"it gives {probabilities} for one row and {len(model.labels_)} labels")
         return model
+
+    @classmethod
+    def _check_learned(cls, learned: dict[str, Any]) -> None:
+        sizes = {"labels": len(set(learned["labels_"])), "features": learned["n_features_in_"]}
+        check_schema(learned, LEARNED | cls._learned, cls.__name__, sizes)
+
+    def _try_out(self) -> np.ndarray:
+        """The scores of one row of zeros: arrays of the right shapes may still not belong together."""
+        return self._scores(np.zeros((1, self.n_features_in_)))
 
 
 def _without_needless_axis(y: Any) -> Any:

@@ -20,7 +20,7 @@ margin of a label are those behind it (or before it), and their sums are cumulat
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,7 @@ from propml.methods.linear_cut import cut_probabilities, regressed_cut
 from propml.methods.principal_axes import PrincipalAxes
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
+from propml.schema import Array
 from propml.targets import Candidates
 
 #: Steps of L-BFGS between two updates of the confidences.
@@ -82,6 +83,14 @@ class ConfidenceRankingClassifier(CandidateClassifier):
     def _structure(self, X: Features, candidates: np.ndarray) -> Structure:
         """The structure of the method; ``candidates`` is boolean, ``(n_samples, n_labels)``."""
         raise TypeError(f"{type(self).__name__} does not say what ties its confidences; give it a _structure")
+
+    _learned: ClassVar = {
+        "objective_": Array("f", "iterations"),
+        "n_iter_": int,
+        "coef_": Array("f", "features+1", "labels"),
+        "confidences_": Array("f", "rows", "labels", sparse=True),
+        "cut_coef_": Array("f", "labels+1"),
+    }
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
         for name in ("C1", "C2", "C3"):

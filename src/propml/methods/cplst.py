@@ -24,11 +24,14 @@ Deviations:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
 
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.ridge import ridge_weights, with_bias
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -57,6 +60,12 @@ class CPLSTClassifier(CandidateClassifier):
     >>> CPLSTClassifier(code_length=1).fit(X, candidates).codes_.shape
     (2, 1)
     """
+
+    _learned: ClassVar = {
+        "means_": Array("f", "labels"),
+        "codes_": Array("f", "labels", "codes"),
+        "coef_": Array("f", "features+1", "codes"),
+    }
 
     def __init__(self, code_length: int | float | None = None, lam: float = 0.1) -> None:
         self.code_length = code_length

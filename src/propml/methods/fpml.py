@@ -33,6 +33,8 @@ Published numbers were made on features in [−1, 1].
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -41,6 +43,7 @@ from propml.methods.base import CandidateClassifier, Features
 from propml.methods.inner_products import dense
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -75,6 +78,14 @@ class FPMLClassifier(CandidateClassifier):
         The objective after every iteration.
     n_iter_ : int
     """
+
+    _learned: ClassVar = {
+        "coef_": Array("f", "features+1", "labels"),
+        "sample_factor_": Array("f", "rows", "rank"),
+        "label_factor_": Array("f", "labels", "rank"),
+        "objective_": Array("f", "iterations"),
+        "n_iter_": int,
+    }
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ the distance.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.linalg
@@ -26,6 +26,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from propml.methods.base import CandidateClassifier, Features
+from propml.schema import Array
 from propml.targets import Candidates
 
 # Entries of the kernel between new rows and training rows that are held at once: 64 MB.
@@ -58,6 +59,12 @@ class KernelRidgeClassifier(CandidateClassifier):
            [0, 1],
            [1, 0]])
     """
+
+    _learned: ClassVar = {
+        "gamma_": float,
+        "rows_": Array("f", "rows", "features", sparse=True),
+        "dual_coef_": Array("f", "rows", "labels"),
+    }
 
     def __init__(self, alpha: float = 1.0, gamma: float | Literal["scale"] = "scale") -> None:
         self.alpha = alpha

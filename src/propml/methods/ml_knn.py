@@ -25,11 +25,14 @@ scikit-multilearn, by default, counts each training row among its own neighbours
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.neighbours import nearest_rows
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -61,6 +64,14 @@ class MLkNNClassifier(CandidateClassifier):
     array([[1, 0],
            [0, 1]])
     """
+
+    _learned: ClassVar = {
+        "rows_": Array("f", "rows", "features", sparse=True),
+        "carried_": Array("iu", "rows", "labels", sparse=True, least=0, most=1),
+        "prior_": Array("f", "labels"),
+        "likelihood_": Array("f", 2, "counts", "labels"),
+        "posterior_": Array("f", "counts", "labels", least=0, most=1),
+    }
 
     def __init__(self, k: int = 10, s: float = 1.0, verbose: bool = False) -> None:
         self.k = k

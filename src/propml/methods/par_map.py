@@ -23,6 +23,8 @@ Deviations: those of :mod:`propml.methods.particle`, and
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import expit
 
@@ -30,6 +32,7 @@ from propml.methods.base import Features
 from propml.methods.particle import ParticleClassifier
 from propml.methods.particle_pairs import count_votes
 from propml.methods.particle_propagation import scaled_rows
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -62,6 +65,8 @@ class PARMAPClassifier(ParticleClassifier):
            [0, 1],
            [0, 1]], dtype=int8)
     """
+
+    _learned: ClassVar = {**ParticleClassifier._learned, "log_odds_": Array("f", "labels", "labels")}
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
         super()._fit(X, candidates)

@@ -33,6 +33,8 @@ Deviations of both variants, from the paper or from the released code:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
@@ -40,8 +42,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.inner_products import InnerProducts
-from propml.methods.particle_pairs import train_pairs
+from propml.methods.particle_pairs import MACHINES, train_pairs
 from propml.methods.particle_propagation import credible_labels
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -77,6 +80,11 @@ class ParticleClassifier(CandidateClassifier):
 
     #: Whether the virtual label takes part in the pairs.
     _virtual = False
+
+    _learned: ClassVar = {
+        "credible_": Array("iu", "rows", "labels", sparse=True),
+        "machines_": MACHINES,
+    }
 
     def __init__(
         self,

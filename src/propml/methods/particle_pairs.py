@@ -17,9 +17,20 @@ from propml.methods.base import Features
 from propml.methods.inner_products import BLOCK, InnerProducts, dense
 from propml.methods.squared_hinge import Problems, train_machines
 from propml.progress import progress_bar
+from propml.schema import Array, Schema
 
 # Decisions nearer to 0 than this are rounding: the machine does not vote.
 UNDECIDED = 1e-9
+
+#: What :func:`train_pairs` returns. A label that met another one twice could win more votes than there are labels.
+MACHINES: Schema = {
+    "pairs": Array("iu", "machines", 2, right=lambda pairs: len(np.unique(np.sort(pairs), axis=0)) == len(pairs)),
+    "accuracy": Array("f", "machines"),
+    "bias": Array("f", "machines"),
+    "n_labels": int,
+    "weights": Array("f", "machines", "inputs", sparse=True),
+    "rows": (None, Array("f", "inputs", "features", sparse=True)),
+}
 
 
 def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool) -> tuple[np.ndarray, Problems]:

@@ -35,6 +35,8 @@ Published numbers were made on features in [−1, 1].
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from propml.methods.base import CandidateClassifier, Features
@@ -42,6 +44,7 @@ from propml.methods.principal_axes import PrincipalAxes
 from propml.methods.proximal import shrunk_singular_values, soft
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
+from propml.schema import Array
 from propml.targets import Candidates
 
 MU_START, MU_MOST = 1e-2, 1e6
@@ -80,6 +83,14 @@ class PMLLRSClassifier(CandidateClassifier):
         The number of candidates that Q takes for noise (more than half of the entry).
     n_iter_ : int
     """
+
+    _learned: ClassVar = {
+        "coef_": Array("f", "features+1", "labels"),
+        "objective_": Array("f", "iterations"),
+        "residual_": Array("f", "iterations"),
+        "n_noise_": int,
+        "n_iter_": int,
+    }
 
     def __init__(
         self,

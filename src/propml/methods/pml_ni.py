@@ -34,7 +34,7 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from propml.methods.principal_axes import PrincipalAxes
 from propml.methods.proximal import singular_value_threshold, soft
 from propml.methods.ridge import with_bias
 from propml.progress import progress_bar
+from propml.schema import Array
 from propml.targets import Candidates
 
 #: From R and c to (Φ'Φ + c I)⁻¹ R.
@@ -85,6 +86,13 @@ class PMLNIClassifier(CandidateClassifier):
            [1, 1],
            [0, 1]])
     """
+
+    _learned: ClassVar = {
+        "n_iter_": int,
+        "coef_": Array("f", "features+1", "labels"),
+        "noise_coef_": Array("f", "features+1", "labels"),
+        "cut_coef_": Array("f", "labels+1"),
+    }
 
     def __init__(
         self,

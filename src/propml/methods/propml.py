@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -57,7 +57,8 @@ from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.experts import Choice
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
-from propml.neural.saving import ensemble_from_state, ensemble_state
+from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
+from propml.schema import Array, check_schema
 from propml.targets import Candidates
 from propml.this_machine import choose_device
 
@@ -140,6 +141,21 @@ class ProPMLClassifier(CandidateClassifier):
     """
 
     _takes_unknown = True
+
+    _learned: ClassVar = {
+        "ensemble_": ENSEMBLE,
+        "lam_": {str: float},
+        "shares_": {str: float},
+        "threshold_": float,
+        "history_": [
+            {
+                "settings": [{str: object}],
+                "criterion": Array("f", "epochs", "folds", "models", "settings", finite=False),
+                "loss": Array("f", "epochs", "folds", "models", "settings", finite=False),
+                "best_epoch": Array("iu", "folds", "models", "settings"),
+            }
+        ],
+    }
 
     def __init__(
         self,
@@ -411,10 +427,15 @@ class ProPMLClassifier(CandidateClassifier):
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
+        check_schema(state["params"], {"device": str, str: object}, "the arguments")
         model = super()._from_state(state)
-        model._module = ensemble_from_state(model.ensemble_).double()
         model._networks = {}
         return model
+
+    def _try_out(self) -> np.ndarray:
+        # On the CPU: the device of training need not be there where the model is loaded.
+        self._module = ensemble_from_state(self.ensemble_).double()
+        return self._module(torch.zeros(1, self.n_features_in_, dtype=torch.float64)).numpy()
 
 
 def _seed(random_state: Any) -> int:

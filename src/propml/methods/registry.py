@@ -5,8 +5,9 @@ import importlib
 from pathlib import Path
 from typing import NamedTuple
 
+from propml.file_errors import reading
 from propml.methods.base import CandidateClassifier
-from propml.persistence import read_state
+from propml.persistence import State, read_state
 
 
 class Method(NamedTuple):
@@ -49,8 +50,13 @@ def method_class(name: str) -> type[CandidateClassifier]:
 
 def load(path: str | Path) -> CandidateClassifier:
     """Read a saved method, whichever it is."""
-    kind, state = read_state(path)
+    with reading(path, "saved model", "save it again"):
+        return method_from_state(*read_state(path))
+
+
+def method_from_state(kind: str, state: State) -> CandidateClassifier:
+    """The fitted method that a saved state describes."""
     for name, method in METHODS.items():
         if method.name == kind:
             return method_class(name)._from_state(state)
-    raise ValueError(f"{path} holds a {kind}, which this version of propml does not know; install a newer one")
+    raise ValueError(f"it holds a {kind}, which this version of propml does not know")

@@ -12,12 +12,15 @@ features than rows, or the features are sparse, the equal n × n (dual) system i
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.inner_products import dense
+from propml.schema import Array
 from propml.targets import Candidates
 
 
@@ -42,6 +45,10 @@ class RidgeClassifier(CandidateClassifier):
            [1, 1],
            [0, 1]])
     """
+
+    _learned: ClassVar = {
+        "coef_": Array("f", "features+1", "labels"),
+    }
 
     def __init__(self, alpha: float = 10.0) -> None:
         self.alpha = alpha

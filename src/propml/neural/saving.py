@@ -8,6 +8,27 @@ from torch import nn
 
 from propml.neural.ensemble import Ensemble, Linear, Networks, Standard
 from propml.neural.features import FeatureScaler
+from propml.schema import Array, Schema
+
+_STANDARD: Schema = {"mean": float, "deviation": float}
+#: What :func:`ensemble_state` returns.
+ENSEMBLE: Schema = {
+    "scaler": {
+        "center": Array("f", "features"),
+        "scale": Array("f", "features"),
+        "keeps_zeros": bool,
+        "counts": bool,
+    },
+    "experts": [
+        (
+            {"weight": Array("f", "features", "labels"), "bias": Array("f", "labels"), **_STANDARD},
+            {"weights": [Array("f", "m", "in", "out")], "biases": [Array("f", "m", 1, "out")], **_STANDARD},
+        )
+    ],
+    "shares": [float],
+    "slope": float,
+    "threshold": float,
+}
 
 
 def ensemble_state(ensemble: Ensemble) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.durable import write_whole
+from propml.file_errors import reading
+from propml.schema import check_schema
 from propml.spreadsheet import neutralised
 from propml.tuning.spaces import Choice, Space, stored
 from propml.tuning.trials import counted
@@ -203,23 +205,19 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
     ('ridge', {'alpha': 3.0})
     """
     path = Path(path)
-    try:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there; {EXPECTED}")
+    with reading(path, "TOML file with the best arguments", EXPECTED):
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there; {EXPECTED}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML ({error}); {EXPECTED}") from error
-    methods = found.get("methods", {})
-    if "recipe" in found:
-        methods = {"recipe": {"method": "vision", "params": found["recipe"]}}
-    if not isinstance(methods, dict) or len(methods) != 1:
-        count = len(methods) if isinstance(methods, dict) else "no table of"
-        raise ValueError(f"{path} holds {count} methods, and one was expected; {EXPECTED}")
-    ((title, entry),) = methods.items()
-    method, params = (entry.get("method"), entry.get("params", {})) if isinstance(entry, dict) else (None, None)
-    if not isinstance(method, str) or not isinstance(params, dict):
-        raise ValueError(f"{path}: {title!r} is no table with the name of a method and its params; {EXPECTED}")
-    return method, {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
+        methods = found.get("methods", {})
+        if "recipe" in found:
+            methods = {"recipe": {"method": "vision", "params": found["recipe"]}}
+        check_schema(methods, {str: {"method": str, "params?": {str: object}, str: object}}, "methods")
+        if len(methods) != 1:
+            raise ValueError(f"it holds {len(methods)} methods, and one was expected")
+        (entry,) = methods.values()
+    params = entry.get("params", {})
+    return entry["method"], {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
 
 
 def _toml(value: Any) -> str:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from propml.file_errors import reading
 from propml.persistence import read_state, write_state
+from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, make_network, normalisation
 from propml.vision.ema import WeightAverage
 from propml.vision.recipe import Recipe, recipe_from
@@ -25,6 +28,14 @@ from propml.vision.recipe import Recipe, recipe_from
 __all__ = ["TrainedNetwork", "TrainingState", "load_network", "save_network"]
 
 CHECKPOINT, NETWORK = "vision-checkpoint", "vision-network"
+TRAINED: Schema = {
+    "weights": {str: object},
+    "card": {str: object},
+    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(Recipe).items()}, str: object},
+    "labels": [str],
+    "mean": [float],
+    "std": [float],
+}
 
 
 @dataclass
@@ -79,20 +90,46 @@ class TrainingState:
 
     def restore(self, path: Path) -> None:
         """Become the state that was saved; the network, optimiser and average must be of the same kind."""
-        state = _read(path, CHECKPOINT, "go on with the run it belongs to")
-        _fill(self.network, state["network"], path)
-        _fill(self.average.network, state["average"], path)
+        with reading(path, "checkpoint", "go on with the run it belongs to, or start it anew"):
+            state = _read(path, CHECKPOINT, "go on with the run it belongs to")
+            check_schema(state, self._schema(), "the checkpoint")
+            betas = [beta for group in state["groups"] for beta in group.get("betas", ())]
+            if min(state["epoch"], state["step"], state["updates"], *betas) < 0 or max(betas, default=0) >= 1:
+                raise ValueError("it counts below 0, or its moments never fade")
+            if len(state["groups"]) != len(self.optimiser.param_groups):
+                raise ValueError(f"it has settings for {len(state['groups'])} groups of parameters")
+            selected = _unpacked(state["selected"], state["selected_shape"])
+        _fill(self.network, state["network"])
+        _fill(self.average.network, state["average"])
         self.average.updates = state["updates"]
         self._restore_optimiser(state["moments"], state["groups"])
         if state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
         for name in ("epoch", "step", "losses", "history", "best"):
             setattr(self, name, state[name])
-        self.selected = None
-        if state["selected"] is not None:
-            n_images, n_labels = state["selected_shape"]
-            bits = np.unpackbits(state["selected"], count=n_images * n_labels).reshape(n_images, n_labels)
-            self.selected = torch.from_numpy(bits.astype(bool)).to(next(self.network.parameters()).device)
+        self.selected = None if selected is None else selected.to(next(self.network.parameters()).device)
+
+    def _schema(self) -> Schema:
+        """What a checkpoint of this network and this optimiser holds."""
+        groups = self.optimiser.param_groups
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        settings = [{name: _like(value) for name, value in group.items() if name != "params"} for group in groups]
+        return {
+            "network": _weights_schema(self.network),
+            "average": _weights_schema(self.average.network),
+            "moments": {
+                f"{number}?": {"step?": Array("f", 1, least=0), str: Array("f", *parameter.shape, finite=False)}
+                for number, parameter in enumerate(parameters)
+            },
+            "groups": [tuple(settings)],
+            "scaler": {str: float},
+            "selected": (None, Array("u", "bytes")),
+            "selected_shape": (None, [int]),
+            "losses": [Real],
+            "history": [{str: object}],
+            "best": (None, {"worth": Real, "epoch": int, "weights": str, str: object}),
+            **dict.fromkeys(("epoch", "step", "updates"), int),
+        }
 
     def _restore_optimiser(self, moments: Mapping[str, Any], groups: list[dict[str, Any]]) -> None:
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
@@ -149,10 +186,15 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
     """Read what ``propml vision train`` wrote: a run's folder, or the file ``best.safetensors`` in it."""
     path = Path(path)
     path = path / "best.safetensors" if path.is_dir() else path
-    state = _read(path, NETWORK, "give best.safetensors of a run")
-    recipe = recipe_from(state["recipe"], path)
-    network = make_network(recipe, len(state["labels"]), load_weights=False)
-    _fill(network, state["weights"], path)
+    with reading(path, "trained network", "give best.safetensors of a run"):
+        state = _read(path, NETWORK, "give best.safetensors of a run")
+        check_schema(state, TRAINED, "it")
+        if not {len(state["mean"]), len(state["std"])} == {3} or 0 in state["std"]:
+            raise ValueError("it does not say how the three colours are normalised")
+        recipe = recipe_from(state["recipe"], path)
+        network = make_network(recipe, len(state["labels"]), load_weights=False)
+        check_schema(state["weights"], _weights_schema(network), "the network")
+        _fill(network, state["weights"])
     return TrainedNetwork(
         network.to(device).eval(),
         tuple(state["labels"]),
@@ -170,14 +212,37 @@ def _read(path: Path, kind: str, remedy: str) -> dict[str, Any]:
     return state
 
 
-def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray], path: Path) -> None:
+def _weights_schema(network: nn.Module) -> Schema:
+    """The arrays of a network; a single number is kept as an array of one."""
+    return {
+        name: Array("f" if value.is_floating_point() else "biu", *(value.shape or (1,)), finite=False)
+        for name, value in network.state_dict().items()
+    }
+
+
+def _like(value: Any) -> Schema:
+    """What a setting of an optimiser may be, from what it is here."""
+    if value is None or isinstance(value, bool):
+        return (None, bool)
+    return [float] if isinstance(value, list | tuple) else float
+
+
+def _unpacked(bits: np.ndarray | None, shape: list[int] | None) -> Tensor | None:
+    """The selected entries, which are kept as bits."""
+    if bits is None or shape is None:
+        return None
+    n_images, n_labels = shape
+    if min(shape) < 0 or len(bits) != -(-n_images * n_labels // 8):
+        raise ValueError(
+            f"it selects entries of {n_images} images and {n_labels} labels, and has {len(bits)} bytes of them"
+        )
+    return torch.from_numpy(np.unpackbits(bits, count=n_images * n_labels).reshape(shape).astype(bool))
+
+
+def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Copy saved arrays into a network, which keeps its devices and memory formats."""
-    own = network.state_dict()
-    if own.keys() != arrays.keys():
-        differing = sorted(own.keys() ^ arrays.keys())
-        raise ValueError(f"{path} holds another network: {differing[0]} and {len(differing) - 1} more tensors differ")
     with torch.no_grad():
-        for name, value in own.items():
+        for name, value in network.state_dict().items():
             value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
 
 

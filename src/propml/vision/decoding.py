@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from propml.extras import require
+from propml.file_errors import FileError
+from propml.unpacking import VARIABLE, limit_in_environment
 
-__all__ = ["decode_image", "pixels_of"]
+__all__ = ["FORMATS", "decode_image", "open_image", "pixels_of"]
+
+# Formats that Pillow decodes by itself. EPS is not among them: Pillow hands it to Ghostscript, which runs programs.
+FORMATS = (
+    "AVIF", "BMP", "DDS", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "QOI", "SGI", "TGA",
+    "TIFF", "WEBP", "XBM", "XPM",
+)  # fmt: skip
 
 
 def pixels_of(item: Any, size: int) -> np.ndarray:
@@ -19,10 +27,32 @@ def pixels_of(item: Any, size: int) -> np.ndarray:
     return decode_image(item, size)
 
 
+def open_image(file: str | Path | IO[bytes]) -> Any:
+    """An image of one of :data:`FORMATS`, opened by Pillow; one that is too large to be meant is refused.
+
+    Too large are more pixels than Pillow warns of, 89 million. ``PROPML_UNPACK_GIB`` sets another limit, at three bytes
+    for a pixel.
+    """
+    Image: Any = require("PIL.Image", "vision")
+    Image.init()
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and (allowed := limit_in_environment()) is not None:
+        limit = allowed // 3
+        Image.MAX_IMAGE_PIXELS = max(limit, Image.MAX_IMAGE_PIXELS)  # Pillow has no other way to be told
+    opened = Image.open(file, formats=[name for name in FORMATS if name in Image.OPEN])
+    if limit is not None and opened.width * opened.height > limit:
+        opened.close()
+        raise FileError(
+            f"it has {opened.width} × {opened.height} pixels, and {limit} are allowed; make it smaller or, if you "
+            f"trust it, set {VARIABLE} in the environment to the GiB that it may take, such as 8"
+        )
+    return opened
+
+
 def decode_image(path: str | Path, size: int) -> np.ndarray:
     """One image file as uint8 ``(size, size, 3)``: upright, RGB, on white where transparent, resized bilinearly."""
-    Image, ImageOps = require("PIL.Image", "vision"), require("PIL.ImageOps", "vision")
-    with Image.open(path) as opened:
+    ImageOps = require("PIL.ImageOps", "vision")
+    with open_image(path) as opened:
         # A JPEG that is much too large is decoded at a fraction of its size; twice the side leaves the rest to us.
         opened.draft("RGB", (2 * size, 2 * size))
         opened.load()

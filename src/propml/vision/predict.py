@@ -14,6 +14,7 @@ from propml.progress import progress_bar
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainedNetwork
+from propml.vision.decoding import FORMATS
 from propml.vision.image_cache import OnError, decode_images
 from propml.vision.sources import ImageSource
 
@@ -64,7 +65,7 @@ def find_images(paths: Iterable[str | Path]) -> tuple[Path, ...]:
     """The given files, and the image files below the given folders, sorted within each; no file twice."""
     Image = require("PIL.Image", "vision")
     Image.init()
-    known = {suffix for suffix, kind in Image.EXTENSION.items() if kind in Image.OPEN}
+    known = {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():

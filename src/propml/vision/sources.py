@@ -14,8 +14,10 @@ from propml.datasets.catalogue import find, lookup, names
 from propml.datasets.coco import read_coco
 from propml.datasets.columns import Columns, read_csv
 from propml.datasets.dataset import ImageDataset
+from propml.datasets.locations import leads_out
 from propml.datasets.mosaic import digits_mosaic_images
 from propml.datasets.voc import read_voc
+from propml.file_errors import FileError, reading
 from propml.targets import Candidates
 
 __all__ = ["ImageSource", "open_source", "read_own_images"]
@@ -98,6 +100,7 @@ def open_source(
     data_dir: str | Path | None = None,
     n_samples: int = 2000,
     random_state: int = 0,
+    allow_outside: bool = False,
     **columns: Any,
 ) -> ImageSource:
     """Images by the name of a dataset, or by the folder or table in which they lie.
@@ -115,10 +118,14 @@ def open_source(
         Where known datasets are looked for first.
     n_samples, random_state : int
         How many mosaics, and of which seed.
+    allow_outside : bool
+        Whether a table of one's own may name images outside its folder, see :func:`read_own_images`.
     **columns
         What the columns of one's own table are called, see :func:`read_own_images`.
     """
     path = Path(name_or_path).expanduser()
+    if allow_outside:
+        columns["allow_outside"] = True
     if path.is_file() or path.is_dir():
         return _in_place(path, split, columns)
     if columns:
@@ -152,6 +159,7 @@ def read_own_images(
     sep: str = ";",
     labels: Sequence[str] | None = None,
     folder: str | Path | None = None,
+    allow_outside: bool = False,
 ) -> ImageSource:
     """Read a CSV file with one row per image: its path and its labels.
 
@@ -171,8 +179,11 @@ def read_own_images(
         All label names, in order; by default those that occur in the file, in any part, sorted.
     folder : path, optional
         What the paths start from; by default the folder of the table.
+    allow_outside : bool
+        Whether a path may lead out of that folder: through ``..``, from the root, or through a link.
     """
-    columns = read_csv(Path(table), ",")
+    with reading(Path(table), "csv file"):
+        columns = read_csv(Path(table), ",")
     files = columns.as_list(path)
     known = [column for column in (candidates, truth) if column in columns.cells]
     if not known:
@@ -187,6 +198,12 @@ def read_own_images(
     for column in known:
         _check_cells(columns, rows, column, sep, labels, split)
     start = columns.path.parent if folder is None else Path(folder)
+    for row in () if allow_outside else rows:
+        if leads_out(start, files[row].strip()):
+            raise FileError(
+                f"{columns.where(row, path)} is {files[row]!r}, which lies outside the folder {start}; allow that with "
+                f"--allow-outside (allow_outside=True), or move the image"
+            )
     sets = {column: _sets([columns.cells[column][row] for row in rows], sep, labels) for column in known}
     true = sets.get(truth)
     return ImageSource(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
 from propml.audit.formats.tables import Cells
+from propml.schema import check_schema, schema_of
+from propml.sparse_checks import checked_csr
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -145,7 +147,7 @@ class Category:
             )
         ends = np.concatenate([[0], np.cumsum(at >= 0)])
         ones = np.ones(ends[-1], dtype=np.float32)
-        return sp.csr_array((ones, at[at >= 0], ends), shape=(len(texts), len(self.features)))
+        return checked_csr(ones, at[at >= 0], ends, (len(texts), len(self.features)))
 
     def sentence(self) -> str:
         told = [f"category, {len(self.values)} values as 0/1 features"]
@@ -254,7 +256,20 @@ def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     kind = values.pop("kind", None)
     if kind not in kinds:
         raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
+    _check(kinds[kind], values)
     return kinds[kind](**values)
+
+
+def _check(kind: Any, values: dict[str, Any]) -> None:
+    """The fields of a treatment, by its annotations; what it divides by and what it looks up must make sense."""
+    types = get_type_hints(kind)
+    check_schema(values, {field.name: schema_of(types[field.name]) for field in fields(kind)}, "a column")
+    terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
+    if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
+        raise ValueError(f"column {values['name']!r} has lists of different lengths")
+    named = [*values.get("values", ()), *values.get("terms", ())]
+    if len(set(named)) < len(named) or 0 in np.ravel(scale):
+        raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
 
 
 def _plural(unit: str) -> str:

@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.audit.formats.tables import Cells, Edit, found
-from propml.datasets.arff import read_arff
+from propml.datasets.arff import decoded, read_arff
 from propml.datasets.arff_header import read_header, split_cells, without_comment
 from propml.durable import replacing
+from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArffTable"]
 
@@ -62,9 +63,8 @@ class ArffTable:
         columns = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
         changed = {column: edit(0, self._as_written(column)) for column, edit in columns.items()}
         zeros = {column: (self._attributes[column].values or ("0",))[0] for column in changed}
-        content = self.path.read_bytes()
-        gzipped = content[:2] == b"\x1f\x8b"
-        text, encoding = _decoded(gzip.decompress(content) if gzipped else content)
+        with open_unpacked(self.path) as file:
+            text, encoding = decoded(file.read())  # a byte-order mark stays where it is
         lines = text.split("\n")
         _, _, start = read_header([line.rstrip("\r") for line in lines], self.path)
         row = 0
@@ -76,7 +76,7 @@ class ArffTable:
                 row += 1
         made = "\n".join(lines).encode(encoding)
         with replacing(path) as beside:
-            beside.write_bytes(gzip.compress(made) if gzipped else made)
+            beside.write_bytes(gzip.compress(made) if is_gzipped(self.path) else made)
 
 
 def _edited(line: str, new: Mapping[int, str], zeros: Mapping[int, str]) -> str:
@@ -88,10 +88,3 @@ def _edited(line: str, new: Mapping[int, str], zeros: Mapping[int, str]) -> str:
     values = {int(position): value for position, value in pairs if int(position) not in new}
     values |= {column: value for column, value in new.items() if value != zeros[column]}
     return "{" + ",".join(f"{column} {values[column]}" for column in sorted(values)) + "}"
-
-
-def _decoded(content: bytes) -> tuple[str, str]:
-    try:
-        return content.decode("utf-8"), "utf-8"  # a byte-order mark stays where it is
-    except UnicodeDecodeError:
-        return content.decode("latin-1"), "latin-1"

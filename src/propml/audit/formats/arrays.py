@@ -16,6 +16,7 @@ from propml.datasets.mat import CANDIDATE_KEYS, read_mat
 from propml.datasets.mat5 import read_mat5
 from propml.durable import replacing
 from propml.targets import Candidates
+from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArrayFile", "read_array_file"]
 
@@ -62,7 +63,10 @@ def _read_npz(path: Path) -> ArrayFile:
     X = readers.feature_matrix(content, path)
     truth = None
     if "truth" in content:
-        names = [str(name) for name in content["label_names"]] if "label_names" in content else None
+        shape = content["truth"].shape
+        if len(shape) != 2 or shape[0] != X.shape[0]:
+            raise ValueError(f"{path}: truth has shape {shape}, expected ({X.shape[0]}, n_labels)")
+        names = readers.names_in(content, "label_names", shape[1], path)
         truth = Candidates.from_matrix(content["truth"], names, empty="ignore")
     return ArrayFile(path, X, None, truth, _write_npz)
 
@@ -81,16 +85,15 @@ def _read_svmlight(path: Path) -> ArrayFile:
         labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
         rows = [[f"{number:.15g}" for number in row] for row in numbers]
         candidates = Candidates.from_lists(rows, labels, empty="ignore")
-    return ArrayFile(path, sp.csr_array(X), candidates, candidates, _write_svmlight)
+    return ArrayFile(path, X, candidates, candidates, _write_svmlight)
 
 
 def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
-    gzipped = source.read_bytes()[:2] == b"\x1f\x8b"
     row = 0
     with (
-        gzip.open(source, "rb") if gzipped else source.open("rb") as lines,
+        open_unpacked(source) as lines,
         replacing(path) as beside,
-        gzip.open(beside, "wb") if gzipped else beside.open("wb") as file,
+        gzip.open(beside, "wb") if is_gzipped(source) else beside.open("wb") as file,
     ):
         for line in lines:
             if line.split(b"#", 1)[0].strip():

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from propml.audit.formats.tables import Cells, Edit, check_names, found
+from propml.datasets.columns import check_parquet
 from propml.durable import replacing
 from propml.extras import require
+from propml.file_errors import reading
+from propml.unpacking import check_unpacked
 
 __all__ = ["ParquetTable"]
 
@@ -24,19 +27,21 @@ class ParquetTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: Sequence[int] = ()
-        with self._opened() as file:
-            self.names = tuple(file.schema_arrow.names)
+        parquet = require("pyarrow.parquet", "data")
+        # Our own handle, here and below: pyarrow keeps a file open that it could not make sense of.
+        with self._reading(), path.open("rb") as handle, parquet.ParquetFile(handle) as file:
+            check_parquet(path, file.metadata)
+            self._schema = file.schema_arrow
             self.n_rows = file.metadata.num_rows
+        self.names = tuple(self._schema.names)
         check_names(self.names, path)
         if not self.n_rows:
             raise ValueError(f"{path} has no rows")
 
     def cells(self, name: str) -> Cells:
         found(self, name)
-        parts: list[Any] = []
-        with self._opened() as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=[name]):
-                parts.append(_cells(batch.column(batch.schema.get_field_index(name))))
+        with self._reading():
+            parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
         if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
             return np.concatenate(parts)
         return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
@@ -53,34 +58,33 @@ class ParquetTable:
     ) -> None:
         pyarrow = require("pyarrow", "data")
         parquet = require("pyarrow.parquet", "data")
-        with self._opened() as file, replacing(path) as beside:
-            schema = file.schema_arrow
-            with parquet.ParquetWriter(beside, schema) as write:
-                start = 0
-                for batch in file.iter_batches(BATCH_ROWS):
-                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    for name, edit in (edits or {}).items():
-                        changed = edit(start, columns[found(self, name)].to_pylist())
-                        columns[name] = pyarrow.array(list(changed), type=schema.field(name).type)
-                    made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-                    write.write_batch(made if keep is None else made.filter(keep[start : start + len(batch)]))
-                    start += len(batch)
-                if extra:
-                    columns = {
-                        field.name: _added([row.get(field.name) for row in extra], field.type) for field in schema
-                    }
-                    write.write_table(pyarrow.table(columns, schema=schema))
+        schema = self._schema
+        with replacing(path) as beside, parquet.ParquetWriter(beside, schema) as write:
+            start = 0
+            for batch in self._batches():
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                for name, edit in (edits or {}).items():
+                    changed = edit(start, columns[found(self, name)].to_pylist())
+                    columns[name] = pyarrow.array(list(changed), type=schema.field(name).type)
+                made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+                write.write_batch(made if keep is None else made.filter(keep[start : start + len(batch)]))
+                start += len(batch)
+            if extra:
+                columns = {field.name: _added([row.get(field.name) for row in extra], field.type) for field in schema}
+                write.write_table(pyarrow.table(columns, schema=schema))
 
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _batches(self, columns: list[str] | None = None) -> Iterator[Any]:
+        """Blocks of rows; what goes wrong while they are read is about the file, what their reader does is not."""
         parquet = require("pyarrow.parquet", "data")
-        pyarrow = require("pyarrow", "data")
-        try:
-            # Our own handle: pyarrow keeps a file open that it could not make sense of.
-            with self.path.open("rb") as handle, parquet.ParquetFile(handle) as file:
-                yield file
-        except pyarrow.ArrowException as error:
-            raise ValueError(f"{self.path} is not a readable Parquet file ({error}); it may be truncated") from error
+        unpacked = 0
+        with self._reading(), self.path.open("rb") as handle, parquet.ParquetFile(handle) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                unpacked += batch.nbytes
+                check_unpacked(self.path, unpacked, known=False)
+                yield batch
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self.path, "Parquet file", "it may be truncated: copy it again, or make it again")
 
 
 def _added(texts: Sequence[str | None], kind: Any) -> Any:

@@ -10,6 +10,7 @@ from propml.audit.formats.arrays import ArrayFile, read_array_file
 from propml.audit.formats.parquet import ParquetTable
 from propml.audit.formats.tables import Table
 from propml.audit.formats.text import TextTable
+from propml.file_errors import reading
 
 __all__ = ["FORMATS", "Source", "format_of", "open_source"]
 
@@ -45,10 +46,11 @@ def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str
     kind = format_of(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
-    if kind in ("csv", "tsv"):
-        return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
-    if delimiter is not None or encoding is not None:
+    if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
         raise ValueError(f"{path}: a delimiter and an encoding belong to CSV and TSV files; leave them out")
-    if kind == "parquet":
-        return ParquetTable(path)
-    return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
+    with reading(path, f"{kind} file"):
+        if kind in ("csv", "tsv"):
+            return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
+        if kind == "parquet":
+            return ParquetTable(path)
+        return ArffTable(path) if kind == "arff" else read_array_file(path, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import zlib
+import io
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,7 +16,9 @@ import numpy as np
 
 from propml.audit.formats.tables import Edit, check_names, found
 from propml.durable import replacing
+from propml.file_errors import reading
 from propml.spreadsheet import LEADS, neutralised, original
+from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
 
@@ -134,7 +136,7 @@ def _unpacked(block: str | tuple[str, ...]) -> Sequence[str]:
 
 def _rows(path: Path, form: _Format) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of the header and of every row that is not blank, with the checks of a table."""
-    with _open_to_read(path, form) as file:
+    with reading(path, "text table"), _open_to_read(path, form) as file:
         reader = csv.reader(file, delimiter=form.delimiter, strict=True)
         try:
             header = [original(name.strip()) for name in next(reader, [])]
@@ -153,8 +155,6 @@ def _rows(path: Path, form: _Format) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
         except UnicodeError:
             raise ValueError(_encoding_sentence(path, form)) from None
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
 
 
 def _check_header(header: Sequence[str], path: Path, delimiter: str) -> None:
@@ -170,28 +170,23 @@ def _check_header(header: Sequence[str], path: Path, delimiter: str) -> None:
 
 def _format_of(path: Path, delimiter: str, encoding: str | None) -> _Format:
     if len(delimiter) != 1:
-        raise ValueError(f"the delimiter is {delimiter!r}; give the one character that stands between two cells")
-    with path.open("rb") as file:
-        gzipped = file.read(2) == b"\x1f\x8b"
-    try:
-        with gzip.open(path, "rb") if gzipped else path.open("rb") as file:
-            first = file.readline(2**20)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a complete gzip file ({error}); copy it again") from error
+        raise ValueError(
+            f"{path}: the delimiter is {delimiter!r}; give the one character that stands between two cells"
+        )
+    with open_unpacked(path) as file:
+        first = file.readline(2**20)
     encoding = encoding or "utf-8"
     try:
         "".encode(encoding)
     except LookupError as error:
-        raise ValueError(f"the encoding {encoding!r} is not known; utf-8, cp1252 and utf-16 are") from error
+        raise ValueError(f"{path}: the encoding {encoding!r} is not known; utf-8, cp1252 and utf-16 are") from error
     if first.startswith(codecs.BOM_UTF8) and codecs.lookup(encoding).name == "utf-8":
         encoding = "utf-8-sig"
-    return _Format(delimiter, encoding, gzipped, "\r\n" if b"\r" in first[-3:] else "\n")
+    return _Format(delimiter, encoding, is_gzipped(path), "\r\n" if b"\r" in first[-3:] else "\n")
 
 
 def _open_to_read(path: Path, form: _Format) -> IO[str]:
-    if form.gzipped:
-        return gzip.open(path, "rt", encoding=form.encoding, newline="")
-    return path.open("r", encoding=form.encoding, newline="")
+    return io.TextIOWrapper(open_unpacked(path), encoding=form.encoding, newline="")
 
 
 def _open_to_write(path: Path, form: _Format) -> IO[str]:
@@ -202,7 +197,7 @@ def _open_to_write(path: Path, form: _Format) -> IO[str]:
 
 def _encoding_sentence(path: Path, form: _Format) -> str:
     """Where the text stops being what it was taken for, and what it probably is."""
-    with gzip.open(path, "rb") if form.gzipped else path.open("rb") as file:
+    with open_unpacked(path) as file:
         content = file.read(LOOKED_AT)
     called = "UTF-8" if form.encoding.startswith("utf-8") else form.encoding
     place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
