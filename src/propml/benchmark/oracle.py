@@ -27,12 +27,12 @@ from propml.benchmark.fold_scores import FoldScores, make_model, score_fold
 from propml.benchmark.folds import Split
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
-from propml.methods.propml_arguments import ORDER, recipe_of
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion
-from propml.neural.fitting import fit_scaler, make_folds, make_seeds
+from propml.neural.fitting import fit_bins, fit_scaler, make_folds, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
+from propml.neural.members import log_odds
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import middle_threshold
@@ -128,7 +128,10 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
     start = time.perf_counter()
     states, device = candidates.to_matrix(), choose_device(model.device)
     folds = make_folds(len(candidates), list(splits), seed)
-    rows = make_rows(fit_scaler(X, states, folds, get_criterion(model.criterion)).transform(X), device)
+    scaler = fit_scaler(X, states, folds, get_criterion(model.criterion))
+    scaled = scaler.transform(X)
+    rows = make_rows(scaled, device, fit_bins(scaler, scaled, model.bins))
+    learned_from = torch.as_tensor(states, device=device)
     recipe = recipe_of(model, max(len(fold.train) for fold in folds))
     settings = _settings(model, entry.lams or default_lams(candidates))
 
@@ -139,10 +142,11 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
             folds,
             recipe,
             settings,
-            seeds=make_seeds(seed, model.n_models),
+            seeds=make_seeds(seed, 1 if model.n_models == "auto" else model.n_models),
             loss=get_loss(model.loss)[0],
             criterion=average_precision_loss,
-            targets=torch.as_tensor(states, device=device).expand(len(folds), -1, -1),  # what they learn from
+            targets=learned_from,  # what they learn from
+            bias=log_odds(learned_from),
             judge_every=max(1, recipe.epochs // looks),
             bfloat16=model.bfloat16,
             show=show,
@@ -174,15 +178,14 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
 def _settings(model: ProPMLClassifier, lams: Sequence[float]) -> list[dict[str, float]]:
     if model.loss != "power":
         return [{"lam": lam} for lam in lams]
-    order = ORDER if model.order == "auto" else float(model.order)
-    return [{"lam": lam, "order": order} for lam in lams]
+    return [{"lam": lam, "order": float(model.order)} for lam in lams]
 
 
 def _cuts(
     model: ProPMLClassifier, logits: Sequence[np.ndarray], states: np.ndarray, folds: Sequence[Fold]
 ) -> list[float]:
     """For each fold the logit above which a label is predicted."""
-    if model.threshold != "auto":
+    if not isinstance(model.threshold, str):
         return [float(logit(model.threshold))] * len(folds)
     held = np.empty(states.shape, dtype=np.float32)
     for fold, values in zip(folds, logits, strict=True):

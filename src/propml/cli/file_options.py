@@ -90,7 +90,7 @@ Device = Annotated[
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # What --quick makes of the classifier.
-QUICK: dict[str, Any] = {"hidden": (64,), "epochs": 30, "order": 0.5, "refine": False}
+QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
 
 # Options that say how a file is read, in every command that trains; their names are those of

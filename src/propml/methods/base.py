@@ -61,6 +61,8 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     #: Whether ``-1`` entries (unknown labels) may occur in the target.
     _takes_unknown = False
+    #: Whether features may be missing (NaN).
+    _takes_missing = False
     #: What the method learns beside this, for :func:`propml.schema.check_schema`: a file that holds anything else is
     #: refused. Known sizes are "labels" and "features".
     _learned: ClassVar[dict[str, Schema]] = {}
@@ -104,12 +106,12 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         if self._single_label:
             if type(y) is not np.ndarray or y.dtype.kind == "O":
                 check_classes(y)  # scikit-learn makes text of what is missing here
-            features, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            features, y = validate_data(self, X, y, **self._checks())
             check_classification_targets(y)
             candidates = Candidates.from_classes(y)
             self.classes_ = np.unique(y)
         else:
-            features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            features = validate_data(self, X, **self._checks())
             candidates = as_candidates(y, empty="ignore")
             self.classes_ = names_array(candidates.labels)
             check_consistent_length(features, candidates.states)
@@ -123,9 +125,14 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         self.thresholds_ = np.full(len(candidates.labels), 0.5)
         return sp.csr_array(features) if sp.issparse(features) else features, candidates
 
+    def _checks(self) -> dict[str, Any]:
+        """What scikit-learn is to check in features."""
+        finite: Any = "allow-nan" if self._takes_missing else True
+        return {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite}
+
     def _raw_scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "labels_")
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        features = validate_data(self, X, reset=False, **self._checks())
         return self._scores(sp.csr_array(features) if sp.issparse(features) else features)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -201,6 +208,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing
         tags.classifier_tags.multi_label = True
         return tags
 

@@ -4,23 +4,21 @@ Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Lea
 
     L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
 
-``loss="propml"`` is the paper's loss. The default, ``loss="power"``, is the family between BCE and ProPML: candidates
-enter by the power mean of their probabilities, of order 0 (BCE) to 1 (ProPML); see :func:`propml.losses.power_loss`.
+``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks that
+rank candidates above excluded labels (:func:`propml.losses.rank_loss`), and a random forest: on data left out this
+beats each of its parts (docs/classifier.md).
 
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
-* λ is chosen on held-out *candidates*, on a grid around the λ that balances the two terms (it falls with the number of
-  labels); the paper chose it on test labels. Every fold's networks train at once as one stacked model.
+* Numeric columns are encoded by quantile bins (:mod:`propml.neural.encoding`).
+* λ is the one that balances the two terms (it falls with the number of labels), or chosen around it on held-out
+  *candidates*; the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
-* The networks of all folds are averaged. By default two kinds of networks (deep; wide with input dropout), each with
-  the power mean of order 0.5 and with a ranking loss, are averaged with a linear partner, with shares found on held-out
-  candidates; or the linear partner is heard alone, where no network beats it there.
-* Where rows are many for each feature, first models say how plausible each candidate is and the networks that are
-  kept learn from that; see :mod:`propml.neural.refinement`.
-* The threshold lies half-way between best candidates and best excluded labels, not at p = 0.5.
+* The networks of all folds are averaged, and each label's noise rate is estimated and taken away
+  (:mod:`propml.neural.noise_floor`).
+* The threshold is chosen on held-out candidates; it is not p = 0.5.
 
-For the paper's network: ``ProPMLClassifier("propml", lam=0.1, hidden=(256, 256), dropout=0.0, ema=0.0, cv=None,
-epochs=500)``.
+For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0.0, ema=0.0, cv=None, epochs=500)``.
 """
 
 from __future__ import annotations
@@ -36,18 +34,17 @@ import torch
 from scipy.special import expit
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from propml.losses import rank_loss, refined_loss
-from propml.losses.named import get_loss
+from propml.losses import propml_loss, rank_loss
+from propml.losses.named import LOSSES, get_loss
 from propml.methods.base import CandidateClassifier, Features, check_some
 from propml.methods.propml_arguments import (
-    KINDS,
-    ORDER,
-    Kind,
+    EFFORTS,
     Pairs,
+    Recipe,
+    choice_of,
     epochs_of,
     flag_or_auto,
     folds_of,
-    kind_of,
     number_or_auto,
     positive_int,
     recipe_of,
@@ -55,60 +52,66 @@ from propml.methods.propml_arguments import (
 from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
-from propml.neural.experts import Choice
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
+from propml.neural.members import Choice
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
 from propml.schema import Array, check_schema
 from propml.targets import Candidates
 from propml.this_machine import choose_device
 
-# With so many rows for each feature no input needs dropping, and first opinions are worth learning from.
-ROWS_PER_FEATURE = 10
-# Rows (of which first models see 60 %) that make an opinion worth learning from.
-FEWEST_ROWS_TO_REFINE = 500
-# Above so many labels in all rows nothing is refined: every fold has targets of its own, of two bytes each.
-MOST_TO_REFINE = 50_000_000
+# Above so many labels in all rows a forest is left out: its leaves would take more memory than the networks.
+MOST_FOR_A_FOREST = 300_000
+# What loss="auto" averages.
+PROPML, RANKING = "ProPML", "ranking"
+# What a threshold can be good for.
+CUTS = ("auto", "f1", "hamming")
 
 
 class ProPMLClassifier(CandidateClassifier):
-    """Networks that learn from candidate labels; λ, epochs, shares and threshold are chosen without a clean label.
+    """ProPML networks, ranking networks and a random forest, averaged: better on data left out than the loss alone.
+
+    λ, epochs, noise rates and threshold are chosen without a clean label. With a named ``loss`` it is one network.
 
     Parameters
     ----------
-    loss : {"power", "propml", "bce", "asl", "propall", "rank"} or callable
-        A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
+    loss : {"auto", "propml", "power", "bce", "asl", "propall", "rank"} or callable
+        "auto" averages networks trained with the paper's loss and networks trained with the ranking loss. A callable
+        gets ``(logits, candidates, lam=…)`` and returns one value per example.
     lam : "auto" or float
-        Weight of the excluded labels; "auto" chooses it by cross-validation on candidates.
-    order : "auto" or float
-        Order of the power mean, for ``loss="power"``; "auto" averages networks of order 0.5, and networks that only
-        rank candidates above excluded labels (:func:`propml.losses.rank_loss`).
-    hidden : "auto" or tuple of int
-        Widths of the hidden layers, ``()`` for a linear model; "auto" averages a deep network (256, 256) and a wide one
-        (512,) with input dropout (the deep one only where there are ten rows and more for each feature).
+        Weight of the excluded labels. "auto" takes the one that balances the two terms; with a named loss it is
+        chosen around that by cross-validation on candidates.
+    order : float
+        Order of the power mean, for ``loss="power"``.
+    hidden : tuple of int
+        Widths of the hidden layers, ``()`` for a linear model.
+    bins : int
+        Quantile bins of each numeric column (piecewise-linear encoding); 0 for none.
     dropout, input_dropout : float
-        ``input_dropout`` is for a ``hidden`` of one's own; "auto" networks bring theirs.
-    linear : "auto" or bool
-        Whether a ridge regression on candidates is averaged in. "auto" means only with ``loss="power"``, and not with
-        ``cv=None``; where no network by itself predicts held-out candidates better, beyond doubt, it is heard alone.
-    refine : "auto" or bool
-        Whether first models are trained to say how plausible each candidate is, and the networks that are kept learn
-        from that (:func:`propml.losses.refined_loss`); "auto" means with ``loss="power"`` and ``lam="auto"`` where
-        there are 500 rows and ten for each feature. Needs three folds at least.
+    forest : "auto" or bool
+        Whether a random forest is averaged in. "auto" means with ``loss="auto"`` and folds, up to 300 000 labels in
+        all rows.
+    noise : "auto" or bool
+        Whether each label's noise rate is estimated and taken away; "auto" means with ``loss="auto"`` and folds. It
+        assumes that candidates are complete: an excluded label is surely false.
     cv : int, iterable of (train, held-out) index pairs, or None
         Folds. Each network is judged on the rows that it did not see, and the networks of all folds are averaged.
         ``None`` trains on all rows for all epochs, with a given ``lam`` and a threshold of 0.5.
     criterion : {"average_precision", "bce", "one_error"} or callable
         How held-out candidates are judged; see :mod:`propml.neural.criteria`.
-    n_models : int
+    effort : {"fast", "auto", "best"}
+        How much time to take: "fast" a third of it; "best" ten times as much, with four networks per fold, λ by
+        cross-validation and four times the trees.
+    n_models : "auto" or int
         Networks of different seeds per fold, averaged.
     epochs, batch_size : "auto" or int
-        "auto": about 1000 steps at most, in batches of 128 (more for many rows).
+        "auto": about 400 steps at most (``effort="auto"``), in batches of 128 (more for many rows).
     early_stopping : bool
         Stop when no network has improved on its held-out rows for a third of the epochs.
     learning_rate, weight_decay, ema : float
         Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
-    threshold : "auto" or float
-        A probability to cut at, instead of the chosen cut.
+    threshold : {"auto", "f1", "hamming"} or float
+        What the cut is good for: F1, the Hamming loss, or both ("auto": half-way between them). A number is a
+        probability to cut at.
     device : str
         "auto" takes a GPU where there is one.
     bfloat16 : bool
@@ -117,16 +120,18 @@ class ProPMLClassifier(CandidateClassifier):
         The next ``fit`` goes on from the weights, λ and scaling of the last one.
     random_state : int, RandomState or None
     verbose : bool
-        Show a progress bar.
+        Show a progress bar. Without it, a fit that will take longer than ten seconds shows one where a person watches.
 
     Attributes
     ----------
     lam_ : dict
         The λ of each kind of network.
     shares_ : dict
-        How much each expert is heard.
+        The weight of each member of the ensemble.
+    noise_rates_ : ndarray, shape (n_labels,)
+        The noise rate that was taken away from each label's probability.
     threshold_ : float
-        The chosen cut, on the averaged logit.
+        The chosen cut, on the logit of P(true).
     history_ : list of dict
         For each kind of network the settings that were tried, and after every epoch the criterion on held-out
         candidates and the training loss of every single network, ``(epochs, folds, seeds, settings)``.
@@ -141,11 +146,13 @@ class ProPMLClassifier(CandidateClassifier):
     """
 
     _takes_unknown = True
+    _takes_missing = True
 
     _learned: ClassVar = {
         "ensemble_": ENSEMBLE,
         "lam_": {str: float},
         "shares_": {str: float},
+        "noise_rates_": Array("f", "labels", least=0, most=1),
         "threshold_": float,
         "history_": [
             {
@@ -159,25 +166,27 @@ class ProPMLClassifier(CandidateClassifier):
 
     def __init__(
         self,
-        loss: str | Callable[..., torch.Tensor] = "power",
+        loss: str | Callable[..., torch.Tensor] = "auto",
         *,
         lam: float | Literal["auto"] = "auto",
-        order: float | Literal["auto"] = "auto",
-        hidden: tuple[int, ...] | Literal["auto"] = "auto",
+        order: float = 0.5,
+        hidden: tuple[int, ...] = (256, 256),
+        bins: int = 8,
         dropout: float = 0.5,
         input_dropout: float = 0.0,
-        linear: bool | Literal["auto"] = "auto",
-        refine: bool | Literal["auto"] = "auto",
+        forest: bool | Literal["auto"] = "auto",
+        noise: bool | Literal["auto"] = "auto",
         cv: int | Iterable[tuple[np.ndarray, np.ndarray]] | None = 5,
         criterion: str | Criterion = "average_precision",
-        n_models: int = 1,
+        effort: Literal["fast", "auto", "best"] = "auto",
+        n_models: int | Literal["auto"] = "auto",
         epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         early_stopping: bool = True,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 2e-3,
         weight_decay: float = 0.0,
-        ema: float = 0.99,
-        threshold: float | Literal["auto"] = "auto",
+        ema: float = 0.98,
+        threshold: float | Literal["auto", "f1", "hamming"] = "auto",
         device: str = "auto",
         bfloat16: bool = False,
         warm_start: bool = False,
@@ -188,12 +197,14 @@ class ProPMLClassifier(CandidateClassifier):
         self.lam = lam
         self.order = order
         self.hidden = hidden
+        self.bins = bins
         self.dropout = dropout
         self.input_dropout = input_dropout
-        self.linear = linear
-        self.refine = refine
+        self.forest = forest
+        self.noise = noise
         self.cv = cv
         self.criterion = criterion
+        self.effort = effort
         self.n_models = n_models
         self.epochs = epochs
         self.batch_size = batch_size
@@ -218,7 +229,7 @@ class ProPMLClassifier(CandidateClassifier):
         y : candidate labels
             Anything that :func:`propml.targets.as_candidates` takes; -1 marks unknown entries.
         sample_weight : array-like, shape (n_samples,), optional
-            How much each row counts; one of weight 0 is as good as not there.
+            How much each row counts; rows with weight 0 are ignored.
         """
         self._fitted(X, y, sample_weight)
         return self
@@ -236,9 +247,9 @@ class ProPMLClassifier(CandidateClassifier):
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
         features, candidates = self._validated(X, y)
-        cut = number_or_auto("threshold", self.threshold, np.nextafter(0, 1), 1, "a probability between 0 and 1")
-        if cut != "auto":
-            self.thresholds_[:] = cut
+        if self.threshold not in CUTS:
+            told = "a probability between 0 and 1, or one of " + ", ".join(f'"{cut}"' for cut in CUTS[1:])
+            self.thresholds_[:] = number_or_auto("threshold", self.threshold, np.nextafter(0, 1), 1, told)
         if sample_weight is None:
             fitted = self._fit_ensemble(features, candidates, folds_of(self.cv, len(candidates)))
         else:
@@ -248,7 +259,7 @@ class ProPMLClassifier(CandidateClassifier):
         return fitted
 
     def _fit_weighted(self, X: Features, candidates: Candidates, weight: np.ndarray) -> Fitted:
-        """Rows of weight 0 are as good as not there: nothing is learned, chosen or scaled by them."""
+        """Rows with weight 0 are ignored: nothing is learned, chosen or scaled by them."""
         kept = np.flatnonzero(weight)
         if not len(kept):
             raise ValueError("sample_weight is 0 everywhere; give at least one non-zero weight")
@@ -265,93 +276,72 @@ class ProPMLClassifier(CandidateClassifier):
     ) -> Fitted:
         """The ensemble with its held-out opinions; what :meth:`fit` keeps a part of."""
         seed = _seed(self.random_state)
-        n = len(candidates)
-        first, kept = self._stages(candidates, cv)
-        linear = flag_or_auto("linear", self.linear)
+        n, effort = len(candidates), EFFORTS[choice_of("effort", self.effort, EFFORTS)]
+        together = self.loss == "auto" and self.cv is not None
+        forest, noise = flag_or_auto("forest", self.forest), flag_or_auto("noise", self.noise)
+        if forest == "auto":
+            forest = together and cv is not None and n * candidates.shape[1] <= MOST_FOR_A_FOREST
+        # The classes of a vector are no candidates among which noise could be.
+        noise = together and not self._single_label if noise == "auto" else noise
+        epochs = epochs_of(self, n)
         plan = Plan(
-            kept,
+            self._choices(candidates, cv),
             get_criterion(self.criterion),
-            make_seeds(seed, positive_int("n_models", self.n_models)),
-            self.loss == "power" and self.cv is not None if linear == "auto" else bool(linear),
-            linear == "auto",
+            make_seeds(seed, effort.n_models if self.n_models == "auto" else positive_int("n_models", self.n_models)),
+            effort.trees if forest else 0,
+            positive_int("bins", self.bins) if self.bins != 0 else 0,
+            bool(noise),
+            self.threshold if self.threshold in CUTS else "auto",
             choose_device(self.device),
-            self._networks if self._goes_on() else None,
-            first,
+            self._networks if self._goes_on() else {},
             {
-                "patience": max(5, epochs_of(self, n) // 3) if self.early_stopping else None,
-                "judge_every": max(1, epochs_of(self, n) // 50),
+                "patience": max(5, epochs // 3) if self.early_stopping else None,
+                "judge_every": max(1, epochs // 30),
                 "bfloat16": self.bfloat16,
-                "show": bool(self.verbose),
+                "show": True if self.verbose else None,
             },
         )
         return fit_ensemble(X, candidates.to_matrix(), make_folds(n, cv, seed), plan, weight)
 
-    def _stages(self, candidates: Candidates, cv: Any) -> tuple[list[Choice], list[Choice]]:
-        """The networks that make first opinions (none without refinement), and those that are kept."""
-        n = len(candidates)
+    def _choices(self, candidates: Candidates, cv: Any) -> list[Choice]:
+        """The kinds of networks that are trained."""
+        recipe = recipe_of(self, len(candidates))
+        if self.loss == "auto":
+            spread = SPREAD if self.effort == "best" else (1.0,)
+            settings = [{"lam": lam} for lam in self._lams(candidates, 1.0, cv, spread)]
+            choices = [
+                Choice(PROPML, recipe, propml_loss, settings),
+                Choice(RANKING, recipe, rank_loss, [{"lam": 1.0}]),
+            ]
+        else:
+            choices = [self._named_choice(candidates, cv, recipe)]
+        return self._gone_on(choices) if self._goes_on() else choices
+
+    def _named_choice(self, candidates: Candidates, cv: Any, recipe: Recipe) -> Choice:
+        """The network of a named loss, or of a function."""
         loss, order = get_loss(self.loss)
-        wanted = number_or_auto("order", self.order, 0, np.inf, "a number of at least 0")
-        averages = self.loss == "power" and wanted == "auto"
+        extra = {}
         if self.loss == "power":
-            order = ORDER if averages else wanted
-        refines = self._refines(candidates, cv)
-        first, kept = [], []
-        for name, kind in self._kinds(n).items():
-            recipe = recipe_of(self, n, kind)
-            if refines:
-                first_order = kind.first_order if averages else order
-                first.append(Choice(name, recipe, loss, self._settings(candidates, first_order, cv, (1.0,))))
-                lams = self._lams(candidates, 0.0, cv)
-                kept.append(Choice(f"{name}, refined", recipe, refined_loss, [{"lam": lam} for lam in lams]))
-                continue
-            kept.append(Choice(name, recipe, loss, self._settings(candidates, order, cv)))
-            if averages and self.lam == "auto":
-                kept.append(Choice(f"{name}, rank", recipe, rank_loss, [{"lam": 1.0}]))
-        return first, self._gone_on(kept, candidates.shape[1]) if self._goes_on() else kept
-
-    def _refines(self, candidates: Candidates, cv: Any) -> bool:
-        wanted = flag_or_auto("refine", self.refine)
-        enough = (len(cv) if isinstance(cv, list) else cv or 0) >= 3
-        if wanted != "auto":
-            if wanted and not enough:
-                raise ValueError(
-                    f"refine=True needs three folds, and ten rows, at least; cv is {self.cv!r} and there are "
-                    f"{len(candidates)} rows"
-                )
-            return bool(wanted)
-        n, n_labels = candidates.shape
-        many = n >= max(FEWEST_ROWS_TO_REFINE, ROWS_PER_FEATURE * self.n_features_in_)
-        return enough and self.loss == "power" and self.lam == "auto" and many and n * n_labels <= MOST_TO_REFINE
-
-    def _settings(
-        self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD
-    ) -> list[dict[str, float]]:
-        """What the loss is given, for every λ to try."""
-        extra = {"order": order} if self.loss == "power" else {}
-        return [{"lam": lam, **extra} for lam in self._lams(candidates, order, cv, spread)]
-
-    def _kinds(self, n: int) -> dict[str, Kind]:
-        """Deep; and, unless rows are many for each feature, wide with the input dropout that few rows ask for."""
-        if self.hidden != "auto":
-            return {"network": kind_of(self)}
-        return {"deep": KINDS["deep"]} if n >= ROWS_PER_FEATURE * self.n_features_in_ else KINDS
+            order = number_or_auto("order", self.order, 0, np.inf, "a number of at least 0")
+            order = LOSSES["power"][1] if order == "auto" else order
+            extra = {"order": order}
+        return Choice("network", recipe, loss, [{"lam": lam, **extra} for lam in self._lams(candidates, order, cv)])
 
     def _goes_on(self) -> bool:
         return bool(self.warm_start and getattr(self, "_networks", None))
 
-    def _gone_on(self, kept: list[Choice], n_labels: int) -> list[Choice]:
-        """The choices with the λ that they had, where none is given now; their networks must have kept their shapes."""
-        for choice in kept:
-            widths = [self.n_features_in_, *choice.recipe.hidden, n_labels]
+    def _gone_on(self, choices: list[Choice]) -> list[Choice]:
+        """The choices with the λ that they had, where none is given now."""
+        for choice in choices:
             before = self._networks.get(choice.name)
-            if not isinstance(before, Networks) or before.widths() != widths:
+            if before is None or tuple(before.widths()[1:-1]) != choice.recipe.hidden:
                 raise ValueError(
                     f"warm_start goes on from the networks of the last fit, and {choice.name!r} of now was not among "
                     f"them or had other layers, features or labels; give the same arguments, or fit a new model"
                 )
         if self.lam != "auto":
-            return kept
-        return [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in kept]
+            return choices
+        return [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in choices]
 
     def _lams(self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD) -> list[float]:
         lam = number_or_auto("lam", self.lam, 0, np.inf, "a number of at least 0")
@@ -367,11 +357,12 @@ class ProPMLClassifier(CandidateClassifier):
         self.ensemble_ = ensemble_state(fitted.ensemble)
         # In double precision: then a row's scores do not depend on the rows that are scored with it.
         self._module = ensemble_from_state(self.ensemble_).double()
-        # What a warm start goes on from: all networks, heard or not.
-        self._networks = {e.name: e.module for e in fitted.experts if "lam" in e.setting} if self.warm_start else {}
-        self.lam_ = {expert.name: expert.setting["lam"] for expert in fitted.experts if "lam" in expert.setting}
-        names = [expert.name for expert in fitted.experts]
-        self.shares_ = dict(zip(names, fitted.shares, strict=True))
+        networks = {m.name: m.module for m in fitted.members if isinstance(m.module, Networks)}
+        self._networks = networks if self.warm_start else {}
+        self.lam_ = {member.name: member.setting["lam"] for member in fitted.members if "lam" in member.setting}
+        names = [member.name for member in fitted.members]
+        self.shares_ = dict(zip(names, fitted.ensemble.weights, strict=True))
+        self.noise_rates_ = self.ensemble_["rate"]
         self.threshold_ = fitted.ensemble.threshold
         self.history_: list[dict[str, Any]] = [
             {
@@ -386,7 +377,8 @@ class ProPMLClassifier(CandidateClassifier):
     def _scores(self, X: Features) -> np.ndarray:
         device = choose_device(self.device)
         module = self._module.to(device)
-        rows = max(1, min(4096, 2**24 // max(X.shape[1], 1)))
+        per_row = max(X.shape[1] * (1 + self.bins), len(self.labels_) * EFFORTS[self.effort].trees, 1)
+        rows = max(1, min(4096, 2**24 // per_row))
         parts = []
         with torch.no_grad():
             for start in range(0, X.shape[0], rows):

@@ -12,21 +12,16 @@ from propml.neural.recipe import Recipe
 if TYPE_CHECKING:
     from propml.methods.propml import ProPMLClassifier
 
-ORDER = 0.5  # of order="auto": half-way between BCE and ProPML
+
+class Effort(NamedTuple):
+    """What ``effort`` stands for: training steps at most, networks per fold, and trees of the forest."""
+
+    steps: int
+    n_models: int
+    trees: int
 
 
-class Kind(NamedTuple):
-    """A kind of network, and the order of the power mean with which it makes first opinions."""
-
-    hidden: tuple[int, ...]
-    input_dropout: float
-    first_order: float
-
-
-# What hidden="auto" averages.
-KINDS = {"deep": Kind((256, 256), 0.0, 1.0), "wide": Kind((512,), 0.3, 0.5)}
-# Training steps of epochs="auto": early stopping usually ends before.
-MOST_STEPS = 1000
+EFFORTS = {"fast": Effort(150, 1, 50), "auto": Effort(400, 1, 100), "best": Effort(1000, 4, 400)}
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10
 
@@ -50,6 +45,13 @@ def number_or_auto(name: str, value: Any, lowest: float, below: float, told: str
     return float(value)
 
 
+def choice_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """The value, if it is one of those that are known."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(known)}")
+    return value
+
+
 def flag_or_auto(name: str, value: Any) -> Any:
     """``"auto"``, or whether it is so."""
     if (isinstance(value, str) and value == "auto") or isinstance(value, bool | np.bool_):
@@ -67,27 +69,24 @@ def batch_size_of(model: ProPMLClassifier, n_rows: int) -> int:
 def epochs_of(model: ProPMLClassifier, n_rows: int) -> int:
     """How often a network sees all rows, at most."""
     if model.epochs == "auto":
-        return int(np.clip(MOST_STEPS / max(n_rows * 0.8 / batch_size_of(model, n_rows), 1), 10, 250))
+        return int(np.clip(EFFORTS[model.effort].steps / max(n_rows * 0.8 / batch_size_of(model, n_rows), 1), 10, 250))
     return positive_int("epochs", model.epochs)
 
 
-def kind_of(model: ProPMLClassifier) -> Kind:
-    """The one kind of network that the arguments describe; where they leave it open, the deep one."""
+def hidden_of(model: ProPMLClassifier) -> tuple[int, ...]:
+    """The widths of the hidden layers."""
     hidden = model.hidden
-    if isinstance(hidden, str) and hidden == "auto":
-        return KINDS["deep"]._replace(input_dropout=model.input_dropout)
     if isinstance(hidden, str) or not isinstance(hidden, Iterable):
-        raise ValueError(f'hidden is {hidden!r}; give the widths of the layers, such as (256, 256), or "auto"')
-    return Kind(tuple(positive_int("a width in hidden", width) for width in hidden), model.input_dropout, 0.5)
+        raise ValueError(f"hidden is {hidden!r}; give the widths of the layers, such as (256, 256), or () for none")
+    return tuple(positive_int("a width in hidden", width) for width in hidden)
 
 
-def recipe_of(model: ProPMLClassifier, n_rows: int, kind: Kind | None = None, epochs: int | None = None) -> Recipe:
-    """How a kind of network (by default the one described) is trained on so many rows."""
-    kind = kind_of(model) if kind is None else kind
+def recipe_of(model: ProPMLClassifier, n_rows: int, epochs: int | None = None) -> Recipe:
+    """How the described network is trained on so many rows."""
     return Recipe(
-        kind.hidden,
+        hidden_of(model),
         dropout=model.dropout,
-        input_dropout=kind.input_dropout,
+        input_dropout=model.input_dropout,
         epochs=epochs_of(model, n_rows) if epochs is None else epochs,
         batch_size=batch_size_of(model, n_rows),
         learning_rate=model.learning_rate,

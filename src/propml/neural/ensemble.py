@@ -1,4 +1,4 @@
-"""What a fitted classifier is: a plain module of scaled features, a few networks and a linear partner, averaged."""
+"""What a fitted classifier is: one plain module from raw features to logits."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from propml.neural.features import FeatureScaler
+from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.fleet import Layers
+from propml.neural.noise_floor import true_logits
 
 
 @dataclass(frozen=True)
 class Standard:
-    """Mean and standard deviation of an expert's held-out logits: what makes experts comparable."""
+    """Mean and standard deviation of a member's held-out logits: what makes members comparable."""
 
     mean: float = 0.0
     deviation: float = 1.0
 
     @classmethod
     def of(cls, logits: np.ndarray) -> Standard:
-        deviation = float(logits.std())
-        return cls(float(logits.mean()), deviation if deviation > 1e-9 else 1.0)
+        """Over the rows that were held out; the others are NaN."""
+        seen = logits[np.isfinite(logits[:, 0])]
+        if not len(seen):
+            return cls()
+        deviation = float(seen.std())
+        return cls(float(seen.mean()), deviation if deviation > 1e-9 else 1.0)
 
     def apply(self, logits: Any) -> Any:
         return (logits - self.mean) / self.deviation
 
 
 class Networks(nn.Module):
-    """Networks of one architecture; their mean logit, standardised, is one expert's opinion.
+    """Networks of one architecture: encoded features → their mean logit.
 
     Parameters
     ----------
     members : sequence of Layers
         Weights ``(in, out)`` and biases of each network.
-    standard : Standard
     """
 
-    def __init__(self, members: Sequence[Layers], standard: Standard) -> None:
+    def __init__(self, members: Sequence[Layers]) -> None:
         super().__init__()
-        self.standard = standard
         depth = len(members[0])
         stacked = [np.stack([layers[i][0] for layers in members]) for i in range(depth)]
         biases = [np.stack([layers[i][1] for layers in members])[:, None] for i in range(depth)]
@@ -57,42 +60,62 @@ class Networks(nn.Module):
         hidden = X
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = torch.matmul(torch.relu(hidden) if layer else hidden, weight) + bias
-        return self.standard.apply(hidden.mean(dim=0))
-
-
-class Linear(nn.Module):
-    """A ridge regression on candidates as an expert: its score, cut to [0.01, 0.99], as a standardised logit."""
-
-    def __init__(self, weight: np.ndarray, bias: np.ndarray, standard: Standard) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.from_numpy(weight.astype(np.float32)), requires_grad=False)
-        self.bias = nn.Parameter(torch.from_numpy(bias.astype(np.float32)), requires_grad=False)
-        self.standard = standard
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.standard.apply(torch.logit((X @ self.weight + self.bias).clamp(0.01, 0.99)))
+        return hidden.mean(dim=0)
 
 
 class Ensemble(nn.Module):
     """Features ``(n, D)`` → logits ``(n, C)``: positive where a label is predicted.
 
-    ``slope · (Σ share · expert(scaled X) − threshold)``.
+    The members' standardised logits are averaged with their weights; a sigmoid makes P(candidate) of that, each
+    label's noise rate is taken away, and the threshold is subtracted.
+
+    Parameters
+    ----------
+    scaler : FeatureScaler
+    bins : QuantileBins or None
+        Networks see scaled features with their bins, a forest without.
+    members : sequence of modules
+        :class:`Networks` or :class:`propml.neural.forest.Forest`.
+    standards, weights : sequences
+        One for each member; weights sum to 1.
+    slope, offset : float
+        The sigmoid.
+    rate : Tensor, shape (n_labels,)
+        Noise rate of each label; 0 for none.
+    threshold : float
+        Logit of P(true) above which a label is predicted.
     """
+
+    rate: Tensor
 
     def __init__(
         self,
         scaler: FeatureScaler,
-        experts: Sequence[nn.Module],
-        shares: Sequence[float],
+        bins: QuantileBins | None,
+        members: Sequence[nn.Module],
+        standards: Sequence[Standard],
+        weights: Sequence[float],
         slope: float,
+        offset: float,
+        rate: Any,
         threshold: float,
     ) -> None:
         super().__init__()
-        self.scaler = scaler
-        self.experts = nn.ModuleList(experts)
-        self.shares, self.slope, self.threshold = list(shares), slope, threshold
+        self.scaler, self.bins, self.members = scaler, bins, nn.ModuleList(members)
+        self.standards, self.weights = list(standards), list(weights)
+        self.slope, self.offset, self.threshold = slope, offset, threshold
+        self.register_buffer("rate", torch.as_tensor(rate, dtype=torch.float32))
 
     def forward(self, X: Tensor) -> Tensor:
         scaled = self.scaler(X)
-        opinion = sum(share * expert(scaled) for share, expert in zip(self.shares, self.experts, strict=True))
-        return self.slope * (opinion - self.threshold)
+        encoded = scaled if self.bins is None else self.bins(scaled)
+        opinion = sum(
+            weight * standard.apply(member(encoded if isinstance(member, Networks) else scaled).to(scaled.dtype))
+            for member, standard, weight in zip(self.members, self.standards, self.weights, strict=True)
+        )
+        return self.judged(opinion) - self.threshold
+
+    def judged(self, opinion: Any) -> Tensor:
+        """Logits of P(true) from the members' average."""
+        logits: Tensor = self.slope * opinion + self.offset
+        return true_logits(logits, self.rate.to(logits.dtype)) if self.rate.any() else logits

@@ -1,30 +1,33 @@
-"""From features and candidates to an ensemble: scaling, folds, networks, the linear partner, shares and threshold."""
+"""From features and candidates to an ensemble: scaling, bins, networks, forest, noise rates and threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
-from torch import nn
 
 from propml.neural.criteria import Criterion
-from propml.neural.ensemble import Ensemble
-from propml.neural.experts import Choice, Expert, choose_shares, linear_expert, train_networks
-from propml.neural.features import FeatureScaler
+from propml.neural.encoding import FeatureScaler, QuantileBins
+from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
+from propml.neural.forest import fit_forest
 from propml.neural.linear import LARGEST_SYSTEM, fit_linear
-from propml.neural.refinement import fold_targets, pair_opinions
+from propml.neural.members import Choice, Member, heard_together, train_networks
+from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
-from propml.neural.thresholds import candidate_sigmoid, middle_threshold
+from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
 from propml.neural.training import Fold
 
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
 RARITIES = (0.0, 0.5, 1.0)
+# The weight of a forest beside networks of weight 1; paper/ground_choice.py chose it, leaving datasets out.
+FOREST_WEIGHT = 0.35
+
+Cut = Literal["auto", "f1", "hamming"]
 
 
 @dataclass(frozen=True)
@@ -35,26 +38,30 @@ class Plan:
     ----------
     choices : sequence of Choice
         The kinds of networks, each with the settings of the loss to choose from.
-    first : sequence of Choice
-        Networks that say how plausible each candidate is; then the losses of the others are given that, otherwise
-        the candidates.
-    linear : bool
-        Whether a linear partner is heard too.
-    may_stay_linear : bool
-        Whether it is heard alone where no network beats it.
-    start : mapping, optional
+    trees : int
+        Trees of the forest; 0 for no forest.
+    bins : int
+        Quantile bins of each numeric column; 0 for none.
+    noise : bool
+        Whether each label's noise rate is estimated and taken away.
+    cut : {"auto", "f1", "hamming"}
+        What the threshold is good for.
+    start : mapping
         Networks to go on from, by the name of their choice.
+    training : mapping
+        Further arguments of :func:`propml.neural.fleet.train_fleet`.
     """
 
     choices: Sequence[Choice]
     criterion: Criterion
     seeds: Sequence[int]
-    linear: bool
-    may_stay_linear: bool
+    trees: int
+    bins: int
+    noise: bool
+    cut: Cut
     device: torch.device
-    start: Mapping[str, nn.Module] | None = None
-    first: Sequence[Choice] = ()
-    training: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, Networks]
+    training: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,7 @@ class Fitted:
     """
 
     ensemble: Ensemble
-    experts: list[Expert]
-    shares: list[float]
+    members: list[Member]
     fleets: list[Fleet]
     held: np.ndarray
 
@@ -103,10 +109,15 @@ def fit_scaler(X: Any, states: np.ndarray, folds: Sequence[Fold], criterion: Cri
     fold = folds[0]
     for scaler in scalers:
         scaled = scaler.transform(X)
-        coefficients, bias = fit_linear(scaled[fold.train], states[fold.train], refine=False)
+        coefficients, bias = fit_linear(scaled[fold.train], states[fold.train])
         scores = torch.from_numpy(np.asarray(scaled[fold.held] @ coefficients) + bias)
         values.append(float(criterion(scores, candidates[fold.held]).mean()))
     return scalers[int(np.argmin(values))]
+
+
+def fit_bins(scaler: FeatureScaler, scaled: Any, bins: int) -> QuantileBins | None:
+    """Quantile bins of the scaled training rows; none for mostly-zero features, whose zeros stay zeros."""
+    return None if scaler.keeps_zeros or not bins else QuantileBins.of(scaled, bins)
 
 
 def fit_ensemble(
@@ -125,42 +136,73 @@ def fit_ensemble(
     """
     scaler = fit_scaler(X, states, folds, plan.criterion)
     scaled = scaler.transform(X)
-    features = sp.csr_array(scaled) if sp.issparse(scaled) else scaled
-    has_partner = plan.linear and min(X.shape) <= LARGEST_SYSTEM
-    linear = linear_expert(features, states, folds, weight) if has_partner else None
-    rows, candidates = make_rows(scaled, plan.device), torch.as_tensor(states, device=plan.device)
-    training: dict[str, Any] = {
-        "seeds": plan.seeds,
-        "criterion": plan.criterion,
-        "example_weight": None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device),
-        **plan.training,
-    }
-    targets = None
-    if plan.first:
-        opinions = pair_opinions(
-            plan.first,
+    bins = fit_bins(scaler, scaled, plan.bins)
+    rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
+    row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
+    members, fleets, weights = [], [], {}
+    for choice in plan.choices:
+        member, fleet = train_networks(
+            choice,
             rows,
             candidates,
             folds,
-            linear=features if has_partner else None,
-            weight=weight,
-            **training,
+            seeds=plan.seeds,
+            criterion=plan.criterion,
+            start=plan.start.get(choice.name),
+            example_weight=row_weight,
+            **plan.training,
         )
-        targets = torch.as_tensor(fold_targets(opinions, states, folds), device=plan.device)
-    networks, fleets = train_networks(
-        plan.choices, rows, candidates, folds, targets=targets, start=plan.start, **training
+        members.append(member)
+        fleets.append(fleet)
+        weights[choice.name] = 1 / len(plan.choices)
+    if plan.trees:
+        forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
+        members.append(Member.of("forest", forest, held))
+        weights["forest"] = FOREST_WEIGHT
+    shares, opinion = heard_together(members, weights)
+    ensemble = Ensemble(
+        scaler,
+        bins,
+        [member.module for member in members],
+        [member.standard for member in members],
+        shares,
+        *_judgement(opinion, states, plan, weight),
     )
-    shares = choose_shares(networks, linear, states, plan.criterion, weight, may_stay_linear=plan.may_stay_linear)
-    experts = networks if linear is None else [*networks, linear]
-    heard = [(expert, share) for expert, share in zip(experts, shares, strict=True) if share > 0]
-    opinion = sum(share * expert.held for expert, share in heard)
-    assert isinstance(opinion, np.ndarray)
+    with torch.no_grad():
+        held = ensemble.judged(torch.from_numpy(opinion).double()).numpy() - ensemble.threshold
+    return Fitted(ensemble, members, fleets, held.astype(np.float32))
+
+
+def _judgement(
+    opinion: np.ndarray, states: np.ndarray, plan: Plan, weight: np.ndarray | None
+) -> tuple[float, float, np.ndarray, float]:
+    """Slope and offset of the sigmoid, noise rates and threshold, from held-out opinions."""
     seen = np.isfinite(opinion[:, 0])
-    slope, threshold = 1.0, 0.0
-    if seen.any():
-        counted = None if weight is None else weight[seen]
-        slope, _ = candidate_sigmoid(opinion[seen], states[seen], counted)
-        threshold = middle_threshold(opinion[seen], states[seen], counted)
-    modules: list[nn.Module] = [expert.module for expert, _ in heard]
-    ensemble = Ensemble(scaler, modules, [share for _, share in heard], slope, threshold)
-    return Fitted(ensemble, experts, shares, fleets, slope * (opinion - threshold))
+    if not seen.any():
+        return 1.0, 0.0, np.zeros(states.shape[1]), 0.0
+    scores, marks, counted = opinion[seen], states[seen], None if weight is None else weight[seen]
+    slope, offset = candidate_sigmoid(scores, marks, counted)
+    logits = torch.from_numpy(slope * scores + offset).double()
+    floor = torch.from_numpy(noise_floor(logits.numpy()))
+    rate = SHARE * floor if plan.noise else torch.zeros_like(floor)
+    judged = true_logits(logits, rate).numpy()
+    threshold = _threshold(judged, logits, floor, marks, plan.cut, counted)
+    return slope, offset, rate.numpy(), threshold
+
+
+def _threshold(
+    judged: np.ndarray,
+    logits: torch.Tensor,
+    floor: torch.Tensor,
+    states: np.ndarray,
+    cut: Cut,
+    weight: np.ndarray | None,
+) -> float:
+    """The cut on the logits of P(true)."""
+    if cut == "hamming":
+        return middle_threshold(judged, states, weight)
+    # An excluded label is false; a candidate is true with P(true) / P(candidate), by the full floor: the cautious end.
+    true = true_logits(logits, floor).sigmoid().numpy()
+    plausible = np.where(states > 0, true / torch.sigmoid(logits).numpy(), np.where(states < 0, true, 0.0))
+    best = f1_threshold(judged, np.clip(plausible, 0, 1), weight)
+    return best if cut == "f1" else (best + middle_threshold(judged, states, weight)) / 2

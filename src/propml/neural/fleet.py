@@ -107,6 +107,7 @@ def train_fleet(
     loss: Loss = power_loss,
     criterion: Criterion = average_precision_loss,
     targets: Tensor | None = None,
+    bias: Tensor | None = None,
     example_weight: Tensor | None = None,
     patience: int | None = None,
     judge_every: int = 1,
@@ -114,7 +115,7 @@ def train_fleet(
     bfloat16: bool = False,
     memory: int | None = None,
     start: Start | None = None,
-    show: bool = False,
+    show: bool | None = False,
 ) -> Fleet:
     """Train one network per (fold, seed, setting), all at once.
 
@@ -131,8 +132,10 @@ def train_fleet(
         One network each; they differ in their first weights and their dropout.
     criterion : callable
         Judges held-out candidates (smaller is better); a network keeps the weights of its best epoch.
-    targets : Tensor, shape (folds, n, C), optional
-        Soft targets that the loss sees in the place of the candidates; networks are still judged by candidates.
+    targets : Tensor of int8, shape (n, C), optional
+        What the loss sees, where networks are judged by something else than what they learn from.
+    bias : Tensor, shape (C,), optional
+        Where the biases of the last layers start; by default near 0.
     patience : int, optional
         Stop a network that has not improved for so many epochs, and everything when all have stopped.
     judge_every : int
@@ -144,8 +147,8 @@ def train_fleet(
         folds and settings are trained one part after the other, with the same result.
     start : callable, optional
         ``start(fold, seed, setting)`` gives layers to go on from, or ``None`` for fresh ones.
-    show : bool
-        Show a progress bar.
+    show : bool or None
+        Show a progress bar; ``None``: only where it will take longer than ten seconds.
     """
     budget = available_bytes(candidates.device) if memory is None else memory
     each = bytes_of_member(recipe, rows.n_features, candidates.shape[1], len(candidates)) * len(seeds)
@@ -165,7 +168,8 @@ def train_fleet(
                 [settings[s] for s in setting_part],
                 seeds,
                 loss,
-                targets=None if targets is None else targets[fold_part],
+                targets=targets,
+                bias=bias,
                 example_weight=example_weight,
                 bfloat16=bfloat16,
             )

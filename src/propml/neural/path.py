@@ -14,8 +14,9 @@ from propml.extras import require
 from propml.losses.named import Loss, get_loss
 from propml.neural.balance import lam_grid
 from propml.neural.criteria import Criterion, get_criterion
-from propml.neural.fitting import fit_scaler, make_folds
+from propml.neural.fitting import fit_bins, fit_scaler, make_folds
 from propml.neural.fleet import train_fleet
+from propml.neural.members import log_odds
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.targets import as_candidates
@@ -78,6 +79,7 @@ def lambda_path(
     loss: str | Loss = "propml",
     criterion: str | Criterion = "average_precision",
     hidden: tuple[int, ...] = (256, 256),
+    bins: int = 8,
     dropout: float = 0.5,
     epochs: int = 50,
     batch_size: int = 128,
@@ -119,14 +121,18 @@ def lambda_path(
     folds = make_folds(len(target), cv, random_state)
     states = target.to_matrix()
     place = choose_device(device)
+    scaler = fit_scaler(features, states, folds, judge)
+    scaled = scaler.transform(features)
+    marks = torch.as_tensor(states, device=place)
     fleet = train_fleet(
-        make_rows(fit_scaler(features, states, folds, judge).transform(features), place),
-        torch.as_tensor(states, device=place),
+        make_rows(scaled, place, fit_bins(scaler, scaled, bins)),
+        marks,
         folds,
         Recipe(hidden, dropout=dropout, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate),
         [{"lam": float(lam)} for lam in chosen],
         loss=function,
         criterion=judge,
+        bias=log_odds(marks),
         show=verbose,
     )
     name = criterion if isinstance(criterion, str) else getattr(criterion, "__name__", "criterion")

@@ -4,6 +4,7 @@ Dense features are gathered; sparse ones are never densified as a whole: on the 
 GPU rows are kept padded to the longest one and scattered into a dense batch (static shapes, as CUDA graphs need them).
 """
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+
+from propml.neural.encoding import QuantileBins
 
 # Dropout masks are drawn for so many rows (or stored values) at most; row i has mask i modulo this, so that a million
 # rows need no more memory for them than a few thousand.
@@ -35,10 +38,11 @@ class Rows(Protocol):
         ...
 
 
-def make_rows(X: Any, device: torch.device) -> Rows:
-    """The rows of a dense array or a SciPy sparse matrix on a device."""
+def make_rows(X: Any, device: torch.device, bins: QuantileBins | None = None) -> Rows:
+    """The rows of a dense array, which may be encoded by bins, or of a SciPy sparse matrix, on a device."""
     if not sp.issparse(X):
-        return DenseRows(torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=device))
+        dense = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32), device=device)
+        return DenseRows(dense, None if bins is None else copy.deepcopy(bins).to(device))
     matrix = sp.csr_array(X).astype(np.float32)
     return SparseRows(matrix) if device.type == "cpu" else PaddedRows(matrix, device)
 
@@ -61,14 +65,14 @@ def gathered(table: Tensor, index: Tensor) -> Tensor:
 
 
 class DenseRows:
-    """Features as one dense tensor ``(n, D)``."""
+    """Features as one dense tensor ``(n, D)``, encoded by their bins batch by batch: only raw columns are stored."""
 
-    def __init__(self, X: Tensor) -> None:
-        self.X = X
-        self.n_features = X.shape[1]
+    def __init__(self, X: Tensor, bins: QuantileBins | None = None) -> None:
+        self.X, self.bins = X, bins
+        self.n_features = X.shape[1] + (0 if bins is None else bins.n_added)
 
     def product(self, index: Tensor, weight: Tensor, kept: Tensor | None = None) -> Tensor:
-        batch = self.X[index]
+        batch = self.X[index] if self.bins is None else self.bins(self.X[index])
         if kept is not None:
             batch = batch * gathered(kept, index)
         return torch.bmm(batch, weight)

@@ -6,77 +6,114 @@ import numpy as np
 import torch
 from torch import nn
 
-from propml.neural.ensemble import Ensemble, Linear, Networks, Standard
-from propml.neural.features import FeatureScaler
+from propml.neural.encoding import FeatureScaler, QuantileBins
+from propml.neural.ensemble import Ensemble, Networks, Standard
+from propml.neural.forest import Forest
 from propml.schema import Array, Schema
 
-_STANDARD: Schema = {"mean": float, "deviation": float}
+_FOREST: Schema = {
+    **{name: Array("i", "nodes", least=0) for name in ("feature", "left", "right", "leaf")},
+    "threshold": Array("f", "nodes"),
+    "values": Array("f", "leaves", "labels", least=0, most=1),
+    "roots": Array("i", "trees", least=0),
+    "depth": int,
+}
 #: What :func:`ensemble_state` returns.
 ENSEMBLE: Schema = {
     "scaler": {
         "center": Array("f", "features"),
         "scale": Array("f", "features"),
+        "missing": Array("i", "missing", least=0),
         "keeps_zeros": bool,
         "counts": bool,
     },
-    "experts": [
+    "bins": (
+        None,
+        {
+            "columns": Array("i", "binned", least=0),
+            "edges": Array("f", "binned", "b+1"),
+            "level": Array("f", "binned", "b"),
+        },
+    ),
+    "members": [
         (
-            {"weight": Array("f", "features", "labels"), "bias": Array("f", "labels"), **_STANDARD},
-            {"weights": [Array("f", "m", "in", "out")], "biases": [Array("f", "m", 1, "out")], **_STANDARD},
+            {"weights": [Array("f", "m", "in", "out")], "biases": [Array("f", "m", 1, "out")]},
+            _FOREST,
         )
     ],
-    "shares": [float],
+    "standards": [[float]],
+    "weights": [float],
     "slope": float,
+    "offset": float,
+    "rate": Array("f", "labels", least=0, most=0.999999),
     "threshold": float,
 }
 
 
 def ensemble_state(ensemble: Ensemble) -> dict[str, Any]:
     """Everything that :func:`ensemble_from_state` needs, as arrays, numbers and lists."""
-    scaler = ensemble.scaler
+    scaler, bins = ensemble.scaler, ensemble.bins
     return {
         "scaler": {
-            "center": scaler.center.cpu().numpy(),
-            "scale": scaler.scale.cpu().numpy(),
+            **{name: _numpy(getattr(scaler, name)) for name in ("center", "scale", "missing")},
             "keeps_zeros": scaler.keeps_zeros,
             "counts": scaler.counts,
         },
-        "experts": [_expert_state(expert) for expert in ensemble.experts],
-        "shares": list(ensemble.shares),
+        "bins": None if bins is None else {name: _numpy(getattr(bins, name)) for name in ("columns", "edges", "level")},
+        "members": [_member_state(member) for member in ensemble.members],
+        "standards": [[standard.mean, standard.deviation] for standard in ensemble.standards],
+        "weights": list(ensemble.weights),
         "slope": ensemble.slope,
+        "offset": ensemble.offset,
+        "rate": _numpy(ensemble.rate),
         "threshold": ensemble.threshold,
     }
 
 
 def ensemble_from_state(state: dict[str, Any]) -> Ensemble:
     """The ensemble whose state this is, on the CPU."""
-    stored = state["scaler"]
+    stored, bins = state["scaler"], state["bins"]
     scaler = FeatureScaler(len(stored["scale"]))
-    scaler.center, scaler.scale = torch.from_numpy(stored["center"]), torch.from_numpy(stored["scale"])
+    for name in ("center", "scale", "missing"):
+        setattr(scaler, name, torch.from_numpy(stored[name]))
     scaler.keeps_zeros, scaler.counts = bool(stored["keeps_zeros"]), bool(stored["counts"])
-    experts = [_expert_from_state(expert) for expert in state["experts"]]
-    return Ensemble(scaler, experts, state["shares"], state["slope"], state["threshold"]).eval()
+    return Ensemble(
+        scaler,
+        None if bins is None else QuantileBins(bins["columns"], bins["edges"], bins["level"]),
+        [_member_from_state(member) for member in state["members"]],
+        [Standard(*standard) for standard in state["standards"]],
+        state["weights"],
+        state["slope"],
+        state["offset"],
+        state["rate"],
+        state["threshold"],
+    ).eval()
 
 
-def _expert_state(expert: nn.Module) -> dict[str, Any]:
-    assert isinstance(expert, Networks | Linear)
-    standard = {"mean": expert.standard.mean, "deviation": expert.standard.deviation}
-    if isinstance(expert, Linear):
-        return {"weight": _numpy(expert.weight), "bias": _numpy(expert.bias), **standard}
-    return {
-        "weights": [_numpy(w) for w in expert.weights],
-        "biases": [_numpy(b) for b in expert.biases],
-        **standard,
-    }
+def _member_state(member: nn.Module) -> dict[str, Any]:
+    if isinstance(member, Forest):
+        arrays = {name: _numpy(getattr(member, name)) for name in Forest.ARRAYS}
+        small = {name: array.astype(np.int32) for name, array in arrays.items() if array.dtype == np.int64}
+        return {**arrays, **small, "depth": member.depth}
+    assert isinstance(member, Networks)
+    return {"weights": [_numpy(w) for w in member.weights], "biases": [_numpy(b) for b in member.biases]}
 
 
-def _expert_from_state(state: dict[str, Any]) -> nn.Module:
-    standard = Standard(state["mean"], state["deviation"])
-    if "weight" in state:
-        return Linear(state["weight"], state["bias"], standard)
+def _member_from_state(state: dict[str, Any]) -> nn.Module:
+    if "roots" in state:
+        _check_trees(state)
+        return Forest({name: state[name] for name in Forest.ARRAYS}, state["depth"])
     weights, biases = state["weights"], state["biases"]
     members = [[(w[k], b[k, 0]) for w, b in zip(weights, biases, strict=True)] for k in range(len(weights[0]))]
-    return Networks(members, standard)
+    return Networks(members)
+
+
+def _check_trees(state: dict[str, Any]) -> None:
+    """Numbers of nodes and leaves that lead nowhere would be read from foreign memory on a GPU."""
+    nodes, leaves = len(state["feature"]), len(state["values"])
+    inside = all(state[name].max(initial=-1) < nodes for name in ("left", "right", "roots"))
+    if not inside or state["leaf"].max(initial=-1) >= leaves or not 0 <= state["depth"] <= nodes:
+        raise ValueError("its trees name nodes that do not exist")
 
 
 def _numpy(tensor: torch.Tensor) -> np.ndarray:

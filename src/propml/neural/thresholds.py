@@ -31,6 +31,38 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray 
     return float(scores[found].min() - 1) if found.any() else float(scores.max() + 1)
 
 
+def f1_threshold(
+    scores: np.ndarray, plausible: np.ndarray, weight: np.ndarray | None = None, most: int = 2_000_000
+) -> float:
+    """The cut with the largest expected F1 over all labels, where entry (i, j) is true with probability ``plausible``.
+
+    Parameters
+    ----------
+    scores, plausible : ndarray, shape (n, C)
+    weight : ndarray, shape (n,), optional
+        How much each row counts.
+    most : int
+        Entries that are looked at; of more rows, every second, third, …
+
+    Examples
+    --------
+    >>> f1_threshold(np.array([[3.0, 1.0, -1.0]]), np.array([[0.9, 0.6, 0.0]]))  # both plausible ones: F1 = 3 / 3.5
+    0.0
+    """
+    step = scores.size // most + 1
+    order = np.argsort(-scores[::step], axis=None, kind="stable")
+    ordered = scores[::step].ravel()[order]
+    row = np.ones(len(scores)) if weight is None else weight
+    counted = np.repeat(row[::step], scores.shape[1])[order]
+    hits = np.cumsum(counted * plausible[::step].ravel()[order])
+    f1 = 2 * hits / np.maximum(np.cumsum(counted) + hits[-1], 1e-12)
+    # A cut lies between two scores that differ.
+    f1[:-1][ordered[:-1] == ordered[1:]] = -1.0
+    best = int(f1.argmax())
+    below = ordered[best + 1] if best + 1 < len(ordered) else ordered[best] - 1.0
+    return float((ordered[best] + below) / 2)
+
+
 def candidate_sigmoid(
     scores: np.ndarray, states: np.ndarray, weight: np.ndarray | None = None, most: int = 200_000
 ) -> tuple[float, float]:

@@ -44,8 +44,10 @@ class StackTrainer:
         Arguments of the loss that differ between members, such as ``{"lam": 0.1}``; the same keys in each.
     seeds : sequence of int
     loss : callable
-    targets : Tensor, shape (folds, n, C), optional
-        What the loss sees in the place of the candidates: soft targets, which may differ between folds.
+    targets : Tensor of int8, shape (n, C), optional
+        What the loss sees, where networks are judged by something else.
+    bias : Tensor, shape (C,), optional
+        Where the biases of the last layer start; by default near 0.
     example_weight : Tensor, shape (n,), optional
     bfloat16 : bool
         Multiply matrices in bfloat16.
@@ -62,17 +64,20 @@ class StackTrainer:
         loss: Loss,
         *,
         targets: Tensor | None = None,
+        bias: Tensor | None = None,
         example_weight: Tensor | None = None,
         bfloat16: bool = False,
     ) -> None:
         device = candidates.device
         self.rows, self.candidates, self.folds, self.recipe, self.loss = rows, candidates, folds, recipe, loss
-        self.targets = targets
+        self.targets = candidates if targets is None else targets
         self.bfloat16 = bfloat16
         shape = StackShape(len(folds), len(seeds), len(settings), rows.n_features, candidates.shape[1])
         streams = [(fold.name, seed) for fold in folds for seed in seeds]
         starts = [torch.Generator().manual_seed(_mixed(1, *stream)) for stream in streams]
         self.stack = StackedMLP(shape, recipe, starts).to(device)
+        if bias is not None:
+            self.stack.biases[-1].data.copy_(bias.to(device).expand_as(self.stack.biases[-1]))
         self.averaged = StackedMLP(shape, recipe, starts).to(device) if recipe.ema else self.stack
         self.mean = [torch.zeros_like(p) for p in self.stack.parameters()] if recipe.ema else []
         self.steps_done = 0
@@ -91,7 +96,6 @@ class StackTrainer:
         # What a step reads: written once per epoch, in place, since a CUDA graph reads these very buffers.
         self.order = torch.zeros(room, dtype=torch.long, device=device)
         self.share = torch.zeros(room, device=device)
-        self.fold_numbers = torch.arange(len(folds), device=device).unsqueeze(1)
         self.at = torch.zeros(1, dtype=torch.long, device=device)
         self.masks: list[Tensor] = []
         self.input_mask: Tensor | None = None
@@ -198,8 +202,7 @@ class StackTrainer:
         with torch.autocast(index.device.type, torch.bfloat16, enabled=self.bfloat16):
             wide = self.rows.product(index, self.stack.first, self.input_mask)
             logits = self.stack(wide, masks)
-        seen = self.candidates[index] if self.targets is None else self.targets[self.fold_numbers, index]
-        targets = seen.repeat_interleave(per_fold, dim=0)
+        targets = self.targets[index].repeat_interleave(per_fold, dim=0)
         values = self.loss(logits.float(), targets, **self.settings)
         loss = (values * share.repeat_interleave(per_fold, dim=0)).sum(dim=1)
         loss.sum().backward()

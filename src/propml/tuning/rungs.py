@@ -22,7 +22,7 @@ from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
 from propml.neural.criteria import get_criterion
-from propml.neural.fitting import fit_scaler
+from propml.neural.fitting import fit_bins, fit_scaler
 from propml.neural.fleet import judge
 from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
@@ -57,7 +57,8 @@ class Networks:
         states = data.candidates.to_matrix()
         self.criterion = get_criterion(data.criterion)
         scaler = fit_scaler(data.X, states, data.folds, self.criterion)
-        self.rows: Rows = make_rows(scaler.transform(data.X), self.device)
+        scaled = scaler.transform(data.X)
+        self.rows: Rows = make_rows(scaled, self.device, fit_bins(scaler, scaled, ProPMLClassifier().bins))
         self.candidates = torch.as_tensor(states, device=self.device)
         self.answers = torch.as_tensor(data.answers, device=self.device)
 

@@ -84,9 +84,9 @@ SPACES: dict[str, Space] = {
         "input_dropout": Choice((0.0, 0.3)),
         "learning_rate": Number(1e-4, 1e-2, log=True),
         "weight_decay": Number(1e-5, 1e-1, log=True),
-        # What was judged is what is run: neither a linear partner nor a second stage that no trial had.
-        "linear": Choice((False,)),
-        "refine": Choice((False,)),
+        # What was judged is what is run: one network, without a forest or noise rates that no trial had.
+        "forest": Choice((False,)),
+        "noise": Choice((False,)),
     },
     "ridge": {"alpha": Number(1e-3, 1e4, log=True)},
     "kernel-ridge": {"alpha": Number(1e-3, 1e2, log=True), "gamma": Number(1e-4, 1.0, log=True)},

@@ -1,0 +1,128 @@
+"""Members of the ensemble: models with held-out opinions, which choose λ, the noise rates and the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from propml.losses import rank_loss
+from propml.neural.criteria import Criterion
+from propml.neural.ensemble import Networks, Standard
+from propml.neural.fleet import Fleet, Layers, Start, train_fleet
+from propml.neural.recipe import Recipe
+from propml.neural.rows import Rows
+from propml.neural.training import Fold, Loss
+
+
+@dataclass(frozen=True)
+class Member:
+    """A part of the ensemble.
+
+    Attributes
+    ----------
+    name : str
+    module : nn.Module
+        Features → logits.
+    standard : Standard
+        Of the held-out logits.
+    held : ndarray, shape (n, C)
+        Standardised logits on rows that the model behind them never saw; NaN for rows that no fold held out.
+    setting : dict
+        What was chosen for it, such as its λ.
+    """
+
+    name: str
+    module: nn.Module
+    standard: Standard
+    held: np.ndarray
+    setting: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, module: nn.Module, held: np.ndarray, setting: dict[str, float] | None = None) -> Member:
+        """A member from its held-out logits."""
+        standard = Standard.of(held)
+        return cls(name, module, standard, standard.apply(held), setting or {})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One kind of network and its loss, with the settings among which the held-out candidates choose."""
+
+    name: str
+    recipe: Recipe
+    loss: Loss
+    settings: Sequence[dict[str, float]]
+
+
+def train_networks(
+    choice: Choice,
+    rows: Rows,
+    candidates: Tensor,
+    folds: Sequence[Fold],
+    *,
+    seeds: Sequence[int],
+    criterion: Criterion,
+    start: Networks | None = None,
+    **training: Any,
+) -> tuple[Member, Fleet]:
+    """The networks of the setting that does best on held-out candidates, one per fold and seed, as one member.
+
+    ``start`` holds networks (one per fold and seed) to go on from.
+    """
+    fleet = train_fleet(
+        rows,
+        candidates,
+        folds,
+        choice.recipe,
+        choice.settings,
+        seeds=seeds,
+        loss=choice.loss,
+        criterion=criterion,
+        # A ranking does not care where labels start, and learns their order better by itself.
+        bias=None if choice.loss is rank_loss else log_odds(candidates),
+        start=None if start is None else _starts(start, len(seeds)),
+        **training,
+    )
+    score = np.nan_to_num(fleet.best.mean(axis=(0, 1)), nan=0.0)
+    chosen = int(score.argmin())
+    held = np.full(candidates.shape, np.nan, dtype=np.float32)
+    for fold, values in zip(folds, fleet.held_logits(rows, folds, [chosen]), strict=True):
+        held[fold.held] = values.mean(axis=(0, 1))
+    networks = Networks([fleet.layers(f, seed, chosen) for f in range(len(folds)) for seed in range(len(seeds))])
+    return Member.of(choice.name, networks, held, dict(choice.settings[chosen])), fleet
+
+
+def log_odds(candidates: Tensor) -> Tensor:
+    """The log odds of each label among the known entries, ``(C,)``: where the biases of a last layer start.
+
+    >>> log_odds(torch.tensor([[1, 0], [1, 0], [0, -1], [0, 0]]))  # 2 of 4, with half a row added to both sides
+    tensor([ 0.0000, -1.9459])
+    """
+    hits, known = (candidates > 0).sum(dim=0), (candidates >= 0).sum(dim=0)
+    return torch.log((hits + 0.5) / (known - hits + 0.5))
+
+
+def _starts(networks: Networks, n_seeds: int) -> Start:
+    """Where the network of (fold, seed, setting) starts: the last one of its place."""
+
+    def layers(fold: int, seed: int, setting: int) -> Layers | None:
+        number = fold * n_seeds + seed
+        if number >= len(networks.weights[0]):
+            return None
+        pairs = zip(networks.weights, networks.biases, strict=True)
+        return [(w[number].numpy(), b[number, 0].numpy()) for w, b in pairs]
+
+    return layers
+
+
+def heard_together(members: Sequence[Member], weights: Mapping[str, float]) -> tuple[list[float], np.ndarray]:
+    """The weights of members, which sum to 1, and their average held-out opinion, ``(n, C)``."""
+    total = sum(weights[member.name] for member in members)
+    shares = [weights[member.name] / total for member in members]
+    opinion = np.sum([share * member.held for share, member in zip(shares, members, strict=True)], axis=0)
+    return shares, opinion
