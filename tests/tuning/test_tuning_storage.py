@@ -12,11 +12,13 @@ from pathlib import Path
 import optuna
 import pytest
 from fake_tasks import Deadly, Hill
+from optuna.storages._cached_storage import _CachedStorage
 from postgres_server import postgres
 
-from propml.tuning import storage
+from propml.tuning import lost_trials
+from propml.tuning.lost_trials import owner, reclaim, to_begin_again
 from propml.tuning.search import run_search, study_of
-from propml.tuning.storage import masked, open_study, owner, reclaim
+from propml.tuning.storage import masked, open_study, quiet
 from propml.tuning.trials import Desk
 
 HERE = Path(__file__).parent
@@ -79,7 +81,7 @@ def test_two_workers_and_a_trial_that_kills_them(tmp_path):
     assert len(found.trials) == 4
     assert os.getpid() not in {pid for _, _, pid in task.lines()}
     assert len({pid for _, _, pid in task.lines()}) >= 2
-    assert [x for x, _, _ in task.lines()].count(0.95) == storage.MOST_TRIES
+    assert [x for x, _, _ in task.lines()].count(0.95) == lost_trials.MOST_TRIES
     failed = {each.params["x"]: each.why for each in found.failures()}
     assert failed[0.95] == "its worker died 3 times in the middle of it, most often for want of memory"
     assert all(x > task.edge for x in failed)
@@ -88,47 +90,126 @@ def test_two_workers_and_a_trial_that_kills_them(tmp_path):
 
 
 def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_silent(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "HEARTBEAT", 1)
-    monkeypatch.setattr(storage, "GRACE", 2)
+    monkeypatch.setattr(lost_trials, "HEARTBEAT", 1)
+    monkeypatch.setattr(lost_trials, "GRACE", 2)
     study = study_of(Hill(), tmp_path / "s.db", "propml", 0)
     trial = Desk(study, Hill().space, 2).ask().trial
     trial.set_user_attr("owner", {**owner(), "host": "elsewhere"})
     assert reclaim(study) == 0
     assert study.trials[0].state == STATE.RUNNING
     wait_for(lambda: reclaim(study) == 1, seconds=20)
-    assert [each.state for each in study.trials] == [STATE.FAIL, STATE.WAITING]
+    assert [each.state for each in study.trials] == [STATE.FAIL]
     found = run_search(Hill(), trials=2, storage=tmp_path / "s.db")
     assert len(found.trials) == 2
     assert found.trials[0].params == {"x": trial.params["x"]}
 
 
-def test_a_trial_that_nobody_has_signed_is_given_up_after_a_while(tmp_path, monkeypatch):
-    """Its worker was killed in the moment after asking."""
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_trial_whose_heart_never_beat_is_given_up_after_a_while(tmp_path, monkeypatch, signed):
+    """Another program has asked for it and did not sign it; or a worker elsewhere was killed right after it had."""
+    monkeypatch.setattr(lost_trials, "HEARTBEAT", 1)
+    monkeypatch.setattr(lost_trials, "GRACE", 2)
     study = study_of(Hill(), tmp_path / "s.db", "propml", 0)
-    with storage.quiet():
-        study.ask()
+    with quiet():
+        trial = study.ask()
+    if signed:
+        trial.set_user_attr("owner", {**owner(), "boot": "of another machine"})
     assert reclaim(study) == 0
-    monkeypatch.setattr(storage, "GRACE", 0)
-    assert reclaim(study) == 1
-    monkeypatch.undo()
     assert len(run_search(Hill(), trials=2, storage=tmp_path / "s.db").trials) == 2
+    assert [each.state for each in study.trials] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
+
+
+def killed_after(name, left, storage_):
+    """A search in another process that is killed right after it has written something for the so-manieth time."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    real = getattr(_CachedStorage, name)
+
+    def deadly(*arguments, **more):
+        nonlocal left
+        done = real(*arguments, **more)
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    setattr(_CachedStorage, name, deadly)
+    run_search(Hill(), trials=4, storage=storage_)
+    os._exit(0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "create_new_trial",
+        "record_heartbeat",
+        "set_trial_param",
+        "set_trial_intermediate_value",
+        "set_trial_state_values",
+    ],
+)
+def test_a_search_that_is_killed_after_any_write_goes_on_at_once_with_all_trials(tmp_path, name):
+    """Nobody waits for a heart: the process is known to be gone, also where it had not come to sign its trial."""
+    assert killed_after(name, 2, tmp_path / "s.db") == -signal.SIGKILL
+    study = study_of(Hill(), tmp_path / "s.db", "propml", 0)
+    running = [trial for trial in study.trials if trial.state == STATE.RUNNING]
+    assert reclaim(study) == len(running)
+    found = run_search(Hill(), trials=4, storage=tmp_path / "s.db")
+    assert [each.state for each in found.trials] == ["complete"] * 4
+    values = [trial.params["x"] for trial in found.study.trials if trial.state == STATE.COMPLETE]
+    assert len(set(values)) == 4
+    assert {trial.params["x"] for trial in running if trial.params} <= set(values)
+
+
+def test_a_search_waits_for_what_others_have_under_way(tmp_path):
+    """Two trials of a live process are all that the study lacks; it is killed in the middle of one."""
+    task = Hill(epochs=3, log=tmp_path / "log", seconds=0.3)
+    other = start(tmp_path, tmp_path / "s.db", trials=1, seconds=0.3)
+    wait_for(lambda: len(task.lines()) >= 2)
+    killer = threading.Timer(0.2, other.kill)
+    killer.start()
+    found = run_search(Hill(epochs=3), trials=1, storage=tmp_path / "s.db")
+    other.wait()
+    assert len(found.trials) == 1
+    assert found.trials[0].params["x"] == task.lines()[0][0]
+
+
+def test_too_few_trials_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["propml.tuning.search"], "work", lambda *_: None)
+    with pytest.raises(ValueError, match="the study has 0 of 3 trials, since workers died too often"):
+        run_search(Hill(), trials=3, storage=tmp_path / "s.db")
+
+
+def test_a_dead_process_that_nobody_has_asked_after_is_gone():
+    child = os.fork()
+    if not child:
+        signal.pause()
+    who = {**owner(), "pid": child, "started": lost_trials._started(child)}
+    assert not lost_trials._is_gone(who)
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
+    assert lost_trials._is_gone(who)
+    os.waitpid(child, 0)
+    assert lost_trials._is_gone(who)
 
 
 def test_hearts_beat_while_trials_are_under_way(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(lost_trials, "HEARTBEAT", 1)
     study = open_study(tmp_path / "s.db", "propml", {})
     beats = []
     monkeypatch.setattr(study._storage, "record_heartbeat", beats.append, raising=False)
-    with storage.heartbeat(study, {7}):
+    with lost_trials.heartbeat(study, {7}):
         wait_for(lambda: len(beats) >= 2, seconds=10)
     assert set(beats) == {7}
 
 
 def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it():
     here = owner()
-    assert not storage._is_gone(here)
-    assert storage._is_gone({**here, "started": "1"})
-    assert not storage._is_gone({**here, "host": "elsewhere", "pid": 2**22 + 1})
+    assert not lost_trials._is_gone(here)
+    assert lost_trials._is_gone({**here, "started": "1"})
+    for name in lost_trials.MACHINE:
+        assert not lost_trials._is_gone({**here, name: "elsewhere", "pid": 2**22 + 1})
 
 
 def test_a_real_postgresql_server(tmp_path):
@@ -191,21 +272,34 @@ def at_once(number, act):
         return list(pool.map(one, range(number)))
 
 
-@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
-def test_who_works_on_one_file_does_not_take_or_give_back_a_trial_twice(tmp_path):
-    """SQLite locks no rows: without whole transactions two would both see it waiting, or both see it abandoned."""
+@pytest.mark.parametrize("kind", ["sqlite", "queued by hand"])
+def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_path, kind):
+    """Four see the same trial abandoned, and then see that it is to be begun again, in the same moment."""
     studies = [open_study(tmp_path / "s.db", "s", {}, seed=seed) for seed in range(4)]
-    for round_ in range(12):
-        studies[0].enqueue_trial({"x": float(round_)})
-        (queued,) = studies[0].get_trials(states=(STATE.WAITING,))
-        asked = at_once(4, lambda place: studies[place].ask())
-        assert len({trial.number for trial in asked}) == 4
-        (taken,) = [trial for trial in asked if trial.number == queued.number]
-        for trial in asked:
-            if trial is not taken:
-                studies[0].tell(trial.number, state=STATE.PRUNED)
-        frozen = studies[0]._storage.get_trial(taken._trial_id)
-        assert sum(at_once(4, lambda place, frozen=frozen: storage.give_back(studies[place], frozen))) == 1
-        (waiting,) = studies[0].get_trials(states=(STATE.WAITING,))
-        assert waiting.user_attrs["tries"] == 2
-        studies[0].tell(studies[0].ask().number, state=STATE.PRUNED)
+    desks = [Desk(study, Hill().space, 1) for study in studies]
+    if kind == "queued by hand":
+        studies[0].enqueue_trial({"x": 0.25})
+    first = desks[0].ask()
+    for round_ in range(6):
+        (running,) = studies[0].get_trials(states=(STATE.RUNNING,))
+        lost = at_once(4, lambda place, trial=running: lost_trials.give_back(studies[place], trial, died=False))
+        assert sum(lost) == 1
+        (again,) = to_begin_again(studies[0].get_trials())
+        assert (again.trial.number, again.tries) == (running.number, 1), round_
+        asked = [each for each in at_once(4, lambda place: desks[place].ask()) if each is not None]
+        assert [each.configuration for each in asked] == [first.configuration]
+        assert to_begin_again(studies[0].get_trials()) == []
+
+
+def test_a_trial_that_was_begun_again_and_lost_again_is_still_one(tmp_path):
+    study = open_study(tmp_path / "s.db", "s", {})
+    desk = Desk(study, Hill().space, 1)
+    tries = []
+    for _ in range(lost_trials.MOST_TRIES):
+        asked = desk.ask()
+        tries.append((asked.tries, asked.folder_number, asked.configuration))
+        lost_trials.give_back(study, study.get_trials()[-1])
+    assert tries == [(number, 0, tries[0][2]) for number in (1, 2, 3)]
+    assert "died 3 times" in study.trials[-1].user_attrs["why"]
+    assert to_begin_again(study.trials) == []
+    assert desk.ask() is None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from propml.durable import write_whole
 from propml.spreadsheet import neutralised
+from propml.tuning.lost_trials import counted
 from propml.tuning.spaces import Choice, Space, stored
-from propml.tuning.trials import counted
 
 if TYPE_CHECKING:
     import optuna

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.this_machine import usable_cores
-from propml.tuning.storage import reclaim
+from propml.tuning.lost_trials import reclaim
 
 if TYPE_CHECKING:
     import optuna
@@ -33,7 +33,7 @@ def work_in_processes(
     workers: int,
     folder: Path | None,
     seed: int,
-    tick: Callable[[int], None],
+    tick: Callable[[], None],
 ) -> None:
     """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
     context = multiprocessing.get_context("spawn")
@@ -52,17 +52,12 @@ def work_in_processes(
         number += 1
         processes.append(process)
 
-    from propml.tuning.search import finished
-
-    seen = len(finished(study))
     try:
         for _ in range(workers):
             start()
         while processes:
             time.sleep(LOOK)
-            now = len(finished(study))
-            tick(now - seen)
-            seen = now
+            tick()
             for process in [each for each in processes if not each.is_alive()]:
                 processes.remove(process)
                 if process.exitcode == 0:
