@@ -6,9 +6,6 @@ A study outlives its searches: one that was killed goes on where it stopped, and
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,13 +16,12 @@ import numpy as np
 
 from propml.extras import require
 from propml.tuning import lost_trials
+from propml.tuning.database_url import SQLITE, masked, storage_url, with_driver, without_secrets
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["open_study", "quiet", "replace_unusable", "storage_url"]
-
-SQLITE = "sqlite:///"
+__all__ = ["open_study", "quiet", "replace_unusable"]
 
 
 @contextmanager
@@ -41,26 +37,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(before)
-
-
-def storage_url(storage: str | Path | None) -> str | None:
-    """The URL of a storage: of a path that of an SQLite file; ``None`` (in memory) stays.
-
-    >>> storage_url("study.db"), storage_url("postgresql://me@host/db")
-    ('sqlite:///study.db', 'postgresql://me@host/db')
-    """
-    if storage is None or "://" in str(storage):
-        return None if storage is None else str(storage)
-    return f"{SQLITE}{storage}"
-
-
-def masked(url: str) -> str:
-    """Without the password.
-
-    >>> masked("postgresql://me:secret@host/db")
-    'postgresql://me:***@host/db'
-    """
-    return re.sub(r"(://[^:/@\s]+):\S*@", r"\1:***@", url)
 
 
 def open_study(
@@ -111,7 +87,7 @@ def _opened(url: str | None) -> Any:
         arguments["connect_args"] = {"timeout": 60}  # several workers wait for each other
     try:
         storage = optuna.storages.RDBStorage(
-            _with_driver(url),
+            with_driver(url),
             engine_kwargs=arguments,
             heartbeat_interval=lost_trials.HEARTBEAT,
             grace_period=lost_trials.GRACE,
@@ -124,22 +100,12 @@ def _opened(url: str | None) -> Any:
     except Exception as error:
         first = " ".join(str(error).split("\n(Background")[0].split())[:300]
         raise ValueError(
-            f"the storage {masked(url)} cannot be opened: {masked(first)}; give a path, or the URL of a running server "
-            f"such as postgresql://user@host/database"
-        ) from error
+            f"the storage {masked(url)} cannot be opened: {without_secrets(first, url)}; give a path, or the URL of a "
+            f"running server such as postgresql://user@host/database"
+        ) from None  # the trace of a driver may have the whole URL in it
     if url.startswith(SQLITE):
         _share(storage)
     return storage
-
-
-def _with_driver(url: str) -> str:
-    """SQLAlchemy's versions differ in the driver that they take PostgreSQL's plain URL for: the one that is here."""
-    scheme, _, rest = url.partition("://")
-    if scheme in ("postgres", "postgresql"):
-        for driver in ("psycopg", "psycopg2"):
-            if sys.modules.get(driver, driver) is not None and importlib.util.find_spec(driver) is not None:
-                return f"postgresql+{driver}://{rest}"
-    return url
 
 
 def _share(storage: Any) -> None:
