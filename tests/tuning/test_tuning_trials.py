@@ -2,7 +2,6 @@
 
 import math
 import signal
-import sys
 
 import optuna
 import pytest
@@ -71,12 +70,11 @@ def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):
 class Process:
     """A worker that ends at once, as it is told to."""
 
-    def __init__(self, target, args):
+    def __init__(self, target, arguments):
         self.exitcode = codes.pop(0)
 
-    def start(self): ...
     def join(self): ...
-    def terminate(self): ...
+    def kill(self): ...
     def is_alive(self):
         return False
 
@@ -86,7 +84,7 @@ codes = []
 
 @pytest.fixture
 def ended(monkeypatch):
-    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda kind: sys.modules[__name__])
+    monkeypatch.setattr(workers, "start_worker", Process)
     monkeypatch.setattr(workers, "LOOK", 0)
     return codes
 
