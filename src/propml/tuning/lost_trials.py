@@ -177,7 +177,7 @@ def _silent(study: optuna.Study, running: Sequence[Any]) -> set[int]:
     Of one whose worker died before its first sign the time is taken from now on: the database has the one clock that
     all machines agree on.
     """
-    storage = study._storage
+    storage: Any = study._storage
     if not running or not hasattr(storage, "_get_stale_trial_ids"):
         return set()
     for trial in running:
