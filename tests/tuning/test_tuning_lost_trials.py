@@ -227,7 +227,7 @@ def at_once(number, act):
 def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_path, kind):
     """Four see the same trial abandoned, and then see that it is to be begun again, in the same moment."""
     studies = [open_study(tmp_path / "s.db", "s", {}, seed=seed) for seed in range(4)]
-    desks = [Desk(study, Hill().space, 1) for study in studies]
+    desks = [Desk(study, Hill().space, 100) for study in studies]
     if kind == "queued by hand":
         studies[0].enqueue_trial({"x": 0.25})
     first = desks[0].ask()
@@ -237,8 +237,11 @@ def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_pat
         assert sum(lost) == 1
         (again,) = to_begin_again(studies[0].get_trials())
         assert (again.trial.number, again.tries) == (running.number, 1), round_
-        asked = [each for each in at_once(4, lambda place: desks[place].ask()) if each is not None]
-        assert [each.configuration for each in asked] == [first.configuration]
+        asked = at_once(4, lambda place: desks[place].ask())
+        assert [each.configuration for each in asked].count(first.configuration) == 1
+        for desk, each in zip(desks, asked, strict=True):
+            if each.configuration != first.configuration:
+                desk.prune(each)
         assert to_begin_again(studies[0].get_trials()) == []
 
 
