@@ -6,6 +6,7 @@ Commands run in children that are forked from one process, which has imported ev
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -230,9 +231,25 @@ def arrays_in(folder: Path) -> Any:
         return {name: (value.shape, value.tobytes()) for name, value in arrays.items()}
 
 
-def if_there(name: str, found: Callable[[Path], Any]) -> Callable[[Path], Any]:
+def model_in(folder: Path) -> Any:
+    """A model, and its card without what every run has anew; they belong together."""
+    from safetensors.numpy import load_file
+
+    model, card = folder / "model/model.safetensors", json.loads((folder / "model/card.json").read_text())
+    del card["made"]
+    assert card.pop("model_sha256") == hashlib.sha256(model.read_bytes()).hexdigest(), "the card is of another model"
+    weights = {name: value.tobytes() for name, value in load_file(model).items()}
+    return weights, card, (folder / "model/features.json").read_text()
+
+
+def audit_in(folder: Path) -> Any:
+    """All that an audit writes."""
+    return {name: (folder / name).read_bytes() for name in files_of(folder) if name.startswith("audit/")}
+
+
+def if_there(pattern: str, found: Callable[[Path], Any]) -> Callable[[Path], Any]:
     """What a killed command has left is whole, or not there."""
-    return lambda folder: found(folder) if (folder / name).exists() else None
+    return lambda folder: found(folder) if any(folder.glob(pattern)) else None
 
 
 TOY = """
@@ -269,6 +286,8 @@ COMMANDS = [
         arrays_in,
         if_there("candidates.npz", arrays_in),
     ),
+    Command("fit", ["fit", *FILE, "--method", "ridge", "--out", "model"], model_in, if_there("model/[a-z]*", model_in)),
+    Command("audit", ["audit", *FILE, "--quick", "--out", "audit"], audit_in, lambda folder: None),
 ]
 
 
