@@ -123,6 +123,36 @@ def test_a_ray_that_is_running_already_is_used_and_left_running(cluster):
     ray.shutdown()
 
 
+def listening():
+    """The addresses on which sockets listen, with their inodes, as the kernel tells them."""
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table]
+    return {(row[9], row[1].partition(":")[0]) for row in rows if row[3] == "0A"}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel tells who listens in /proc")
+def test_a_ray_that_starts_here_listens_to_this_machine_only():
+    """Whoever reaches a Ray can run code on it."""
+    before, handler = listening(), signal.getsignal(signal.SIGTERM)
+    executor = RayCluster(workers=1, compute=fake_cells.compute)
+    try:
+        executor.submit(cell("Fails"))
+        assert finish(executor, 1)
+        opened = {address for _, address in listening() - before}
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        executor.close()
+    assert opened
+    assert opened <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def test_a_ray_that_would_listen_to_others_is_not_left_running(monkeypatch):
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
+    with pytest.raises(ValueError, match=r"listens on 10\.0\.0\.7, where other machines reach it"):
+        RayCluster(workers=1)
+
+
 def test_cells_do_not_wait_for_a_gpu_that_is_not_there(cluster):
     with pytest.raises(ValueError, match="the Ray cluster has none"):
         RayCluster(cluster.address, gpus=1)

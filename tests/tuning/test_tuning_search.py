@@ -10,6 +10,7 @@ import pytest
 from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 
 from propml.datasets import digits_mosaic
+from propml.tuning.lost_trials import to_begin_again
 from propml.tuning.objective import TableData
 from propml.tuning.result import SearchResult
 from propml.tuning.search import Limits, Pruned, best_note, run_search, search, study_of, work
@@ -276,9 +277,8 @@ def test_time_ends_a_bracket_between_two_epochs(made, monkeypatch):
     found = search(made.X, made.candidates, trials=20, epochs=9, space=SMALL)
     assert found.trials
     assert all(each.state == "pruned" and each.epochs <= 3 for each in found.trials)
-    waiting = [trial for trial in found.study.trials if trial.state == optuna.trial.TrialState.WAITING]
     assert not any(trial.state == optuna.trial.TrialState.RUNNING for trial in found.study.trials)
-    assert len(found.trials) + len(waiting) <= 20
+    assert len(found.trials) + len(to_begin_again(found.study.trials)) <= 20
 
 
 def test_no_time_at_all_is_told(made, monkeypatch):
@@ -352,7 +352,7 @@ def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
     assert sizes[0] == 1
     assert sum(sizes) == 5
     assert all(trial.state.is_finished() for trial in study.trials)
-    assert study.trials[1].params["lam"] == 0.5
+    assert [trial.params.get("lam") for trial in study.trials].count(0.5) == 1
 
 
 def test_a_worker_process_works_on_the_study(tmp_path):

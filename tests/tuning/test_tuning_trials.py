@@ -2,16 +2,15 @@
 
 import math
 import signal
-import sys
 
 import optuna
 import pytest
 from fake_tasks import Hill
 
 from propml.tuning import workers
+from propml.tuning.lost_trials import counted, give_back, to_begin_again
 from propml.tuning.search import Limits, study_of
-from propml.tuning.storage import give_back
-from propml.tuning.trials import Desk, counted
+from propml.tuning.trials import Desk
 from propml.tuning.workers import work_in_processes
 
 STATE = optuna.trial.TrialState
@@ -30,8 +29,9 @@ def test_what_was_given_up_by_others_is_not_told_again(desk):
     assert desk.report(asked, 2, 0.6)  # the worker is told to stop
     desk.complete(asked, 0.6)
     desk.complete(asked, 0.6)
-    assert [trial.state for trial in desk.study.trials] == [STATE.FAIL, STATE.WAITING]
-    assert len(counted(desk.study.trials)) == 1
+    assert [trial.state for trial in desk.study.trials] == [STATE.FAIL]
+    assert counted(desk.study.trials) == []
+    assert [again.trial.number for again in to_begin_again(desk.study.trials)] == [0]
 
 
 def test_one_trial_too_many_is_given_up(desk, monkeypatch):
@@ -70,12 +70,11 @@ def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):
 class Process:
     """A worker that ends at once, as it is told to."""
 
-    def __init__(self, target, args):
+    def __init__(self, target, arguments):
         self.exitcode = codes.pop(0)
 
-    def start(self): ...
     def join(self): ...
-    def terminate(self): ...
+    def kill(self): ...
     def is_alive(self):
         return False
 
@@ -85,14 +84,14 @@ codes = []
 
 @pytest.fixture
 def ended(monkeypatch):
-    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda kind: sys.modules[__name__])
+    monkeypatch.setattr(workers, "start_worker", Process)
     monkeypatch.setattr(workers, "LOOK", 0)
     return codes
 
 
 def run():
     study = study_of(Hill(), None, "propml", 0)
-    work_in_processes(study, Hill(), Limits(3), "s.db", 2, None, 0, lambda count: None)
+    work_in_processes(study, Hill(), Limits(3), "s.db", 2, None, 0, lambda: None)
 
 
 def test_a_worker_that_stops_with_an_error_ends_the_search(ended):

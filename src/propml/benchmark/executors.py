@@ -7,16 +7,15 @@ experiment does, and it alone, so that no cell can be counted twice.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import connection, resource_tracker
+from multiprocessing import connection
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from propml.benchmark.worker_processes import end_of, start_worker
 
 if TYPE_CHECKING:
     from propml.benchmark.any_cell import AnyCell, CellOutcome
@@ -192,7 +191,9 @@ class LocalProcesses:
             self.submit(worker.cell)
             return None
         times = "once" if deaths == 1 else f"{deaths} times, at every try"
-        return CellFailure("WorkerDied", f"the process that computed it died {times}: {_end(worker.process.exitcode)}")
+        return CellFailure(
+            "WorkerDied", f"the process that computed it died {times}: {end_of(worker.process.exitcode)}"
+        )
 
     def _bury(self, worker: _Worker) -> None:
         worker.process.join()
@@ -200,68 +201,18 @@ class LocalProcesses:
         self._workers.remove(worker)
 
     def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        channel, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, self._compute), name="propml-worker")
-        with _environment(self._environment), _deaf_to_interrupts():
-            process.start()
+        channel, theirs = multiprocessing.get_context("spawn").Pipe()
+        process = start_worker(_work, (theirs, self._compute), self._environment)
         theirs.close()
         self._workers.append(_Worker(process, channel))
         return self._workers[-1]
 
 
-def _end(code: int | None) -> str:
-    """How a process ended, in words.
-
-    >>> _end(3)
-    'it ended with exit code 3'
-    """
-    if code is None or code >= 0:
-        return f"it ended with exit code {code}"
-    name = signal.Signals(-code).name
-    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-    return f"it was ended by {name}{hint}"
-
-
 def _work(channel: connection.Connection, compute: Compute) -> None:
     """A worker's life: take a cell, compute it, send what became of it."""
-    threading.Thread(target=_die_with_parent, daemon=True).start()
     while True:
         try:
             cell = channel.recv()
         except EOFError:
             return
         channel.send(attempt(cell, compute))
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the whole group: a process that starts in the block does not hear it, this one does afterwards."""
-    resource_tracker.ensure_running()  # when it starts, it takes the mask away
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Other environment variables while the block runs; a process that starts in it keeps them."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ __all__ = ["RayCluster", "connect"]
 
 # Where data and caches are: a worker must look where the driver would have looked.
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
+LOOPBACK = "127.0.0.1"
 
 
 class RayCluster:
@@ -100,17 +104,50 @@ class RayCluster:
 
 
 def connect(ray: Any, address: str | None, workers: int | None) -> None:
+    """Join the cluster at an address, or start one here that no other machine can reach."""
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
-        ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        with _on_loopback(ray), _own_sigterm():
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         return
     try:
         _knock(address)
-        ray.init(address=address, runtime_env={"py_modules": [str(Path(propml.__file__).parent)]}, **quiet)
+        with _own_sigterm():
+            ray.init(address=address, runtime_env={"py_modules": [str(Path(propml.__file__).parent)]}, **quiet)
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise ValueError(
             f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints"
         ) from error
+
+
+@contextmanager
+def _on_loopback(ray: Any) -> Iterator[None]:
+    """A Ray that starts in the block listens to this machine only: whoever reaches it can run any code.
+
+    On Linux Ray takes 127.0.0.1 for the address that other machines know; this is its own switch against that, which it
+    looks at when it is imported. Should a version of Ray not know it, then nothing is left running.
+    """
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+        if (address := ray.util.get_node_ip_address()) != LOOPBACK:
+            ray.shutdown()
+            raise ValueError(
+                f"Ray {ray.__version__} listens on {address}, where other machines reach it, and not on {LOOPBACK} "
+                f"alone; leave --ray out, or start a cluster yourself and give its address"
+            )
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Ray answers SIGTERM with an exit of its own; what was to happen before happens after the block, too."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _knock(address: str) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 
 from propml.cli.app import app
+from propml.cli.stopping import exit_code, hears_sigterm
 
 __all__ = ["app", "main"]
 
@@ -17,12 +18,13 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every encoding has a λ
     try:
-        app()
+        with hears_sigterm():
+            app()
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("PROPML_DEBUG"):
             raise
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         sys.stderr.write("stopped\n")
-        sys.exit(130)
+        sys.exit(exit_code(stop))

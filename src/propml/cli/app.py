@@ -10,9 +10,11 @@ from propml.cli.corrupt import corrupt
 from propml.cli.demo import demo
 from propml.cli.info import info, version
 from propml.cli.models import evaluate, fit, predict
+from propml.cli.stopping import StoppableGroup
 
 app = typer.Typer(
     name="propml",
+    cls=StoppableGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from propml.cli.benchmark_compare import compare
 from propml.cli.benchmark_report import report
-from propml.cli.stopping import STOPPED
+from propml.cli.stopping import exit_code
 
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
@@ -92,8 +92,8 @@ def run(
             keep_failures=keep_failures,
             device=device,
         )
-    except KeyboardInterrupt:
-        raise typer.Exit(STOPPED) from None  # the runner has told what is kept
+    except KeyboardInterrupt as stop:
+        raise typer.Exit(exit_code(stop)) from None  # the runner has told what is kept
     _print_means(asked, ResultStore(folder))
     before = f", {len(summary.skipped)} before" if summary.skipped else ""
     typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")

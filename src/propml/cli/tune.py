@@ -315,10 +315,10 @@ def _run(
 
 
 def _command(storage: str | None) -> str:
-    from propml.tuning.storage import masked
+    from propml.tuning.database_url import without_secrets
 
     words = ["propml", *sys.argv[1:]]
-    return shlex.join([masked(word) if storage is not None and storage in word else word for word in words])
+    return shlex.join(words if storage is None else [without_secrets(word, storage) for word in words])
 
 
 def _tell(result: SearchResult, best: Path, runs: bool) -> None:

@@ -18,15 +18,14 @@ from propml.benchmark.ray_executor import connect
 from propml.extras import require
 from propml.this_machine import runs_on_gpu
 from propml.tuning.brackets import ETA, levels
+from propml.tuning.lost_trials import heartbeat, reclaim
 from propml.tuning.reasons import reason
-from propml.tuning.storage import heartbeat
+from propml.tuning.search import LOOK, Limits, finished
 from propml.tuning.tasks import Task
 from propml.tuning.trials import Asked, Desk
 
 if TYPE_CHECKING:
     import optuna
-
-    from propml.tuning.search import Limits
 
 __all__ = ["search_on_ray"]
 
@@ -48,44 +47,64 @@ def search_on_ray(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     ray = require("ray", "cluster")
-    tune = require("ray.tune", "cluster")
-    desk = Desk(study, task.space, limits.trials)
-    left = limits.trials - desk.position()
-    if left <= 0:
+    if len(finished(study)) >= limits.trials:
         return
+    desk = Desk(study, task.space, limits.trials)
     ours = not ray.is_initialized()
     if ours:
         connect(ray, None if address == "local" else address, workers if address == "local" else None)
     try:
         with heartbeat(study, desk.alive), tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
             home = (folder / "ray" if folder is not None else Path(scratch)).absolute()
-            tuner = tune.Tuner(
-                tune.with_resources(
-                    tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": _gpus(task)}
-                ),
-                tune_config=tune.TuneConfig(
-                    metric=METRIC,
-                    mode="max",
-                    search_alg=_searcher(desk, tick),
-                    scheduler=_scheduler(task.epochs),
-                    num_samples=left,
-                    reuse_actors=True,  # a new process would import torch for every trial
-                    max_concurrent_trials=_slots(ray),
-                    time_budget_s=None if math.isinf(limits.until) else max(1.0, limits.until - time.monotonic()),
-                ),
-                run_config=tune.RunConfig(
-                    name=f"{study.study_name}-{os.getpid()}",
-                    storage_path=str(home),
-                    failure_config=tune.FailureConfig(max_failures=RETRIES),
-                    checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
-                    verbose=0,
-                ),
-            )
-            tuner.fit()
+            while not limits.over() and len(finished(study)) < limits.trials:
+                reclaim(study)
+                left, before = limits.trials - desk.position(), len(finished(study))
+                if left <= 0:  # others have them under way
+                    time.sleep(LOOK)
+                    continue
+                _round(ray, desk, task, limits, folder, home, left, tick)
+                if len(finished(study)) == before:  # the caller tells that there are too few
+                    break
     finally:
         desk.give_all_back()
         if ours:
             ray.shutdown()
+
+
+def _round(
+    ray: Any,
+    desk: Desk,
+    task: Task,
+    limits: Limits,
+    folder: Path | None,
+    home: Path,
+    trials: int,
+    tick: Callable[[], None],
+) -> None:
+    """Let Ray Tune do so many trials; what it does not get to goes back."""
+    tune = require("ray.tune", "cluster")
+    tuner = tune.Tuner(
+        tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": _gpus(task)}),
+        tune_config=tune.TuneConfig(
+            metric=METRIC,
+            mode="max",
+            search_alg=_searcher(desk, tick),
+            scheduler=_scheduler(task.epochs),
+            num_samples=trials,
+            reuse_actors=True,  # a new process would import torch for every trial
+            max_concurrent_trials=_slots(ray),
+            time_budget_s=None if math.isinf(limits.until) else max(1.0, limits.until - time.monotonic()),
+        ),
+        run_config=tune.RunConfig(
+            name=f"{desk.study.study_name}-{os.getpid()}-{desk.position()}",
+            storage_path=str(home),
+            failure_config=tune.FailureConfig(max_failures=RETRIES),
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+    desk.give_all_back()
 
 
 def _gpus(task: Task) -> float:

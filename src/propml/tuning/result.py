@@ -16,8 +16,8 @@ from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised
+from propml.tuning.lost_trials import counted
 from propml.tuning.spaces import Choice, Space, stored
-from propml.tuning.trials import counted
 
 if TYPE_CHECKING:
     import optuna

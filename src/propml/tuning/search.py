@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from propml.progress import progress_bar
 from propml.tuning.brackets import best_places, bracket_at, levels
+from propml.tuning.lost_trials import counted, heartbeat, reclaim
 from propml.tuning.objective import TableData
 from propml.tuning.reasons import reason
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import PER_MEMBER
 from propml.tuning.spaces import kinds
-from propml.tuning.storage import heartbeat, open_study, reclaim, replace_unusable
+from propml.tuning.storage import open_study, replace_unusable
 from propml.tuning.tasks import NetworkTask, Task, make_task
-from propml.tuning.trials import Asked, Desk, counted
+from propml.tuning.trials import Asked, Desk
 
 if TYPE_CHECKING:
     import optuna
@@ -28,6 +29,8 @@ __all__ = ["Limits", "Pruned", "run_search", "search"]
 # Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
 # the smaller ones are one.
 PER_STRUCTURE = 9
+# Seconds between two looks at trials that others work on.
+LOOK = 0.3
 
 
 class Pruned(Exception):
@@ -159,13 +162,15 @@ def run_search(
     replace_unusable(storage, name, _facts(task))
     study = study_of(task, storage, name, seed)
     reclaim(study)
-    done = len(finished(study))
+    done = 0
     with progress_bar(f"tuning {task.title}", trials, show=show, long_steps=True) as bar:
-        bar.advance(min(done, trials), note=best_note(study))
 
-        def tick(count: int = 1) -> None:
-            bar.advance(count, note=best_note(study))
+        def tick() -> None:
+            nonlocal done
+            before, done = done, min(len(finished(study)), trials)
+            bar.advance(done - before, note=best_note(study))
 
+        tick()
         if ray_address is not None:
             from propml.tuning.ray_search import search_on_ray
 
@@ -177,6 +182,12 @@ def run_search(
             work_in_processes(study, task, limits, str(storage), workers, home, seed, tick)
         else:
             work(study, task, limits, home, tick)
+        tick()
+    if done < trials and not limits.over():
+        raise ValueError(
+            f"the study has {done} of {trials} trials, since workers died too often; what was tried is kept: run the "
+            f"same search again, with fewer workers or smaller networks if memory ran out"
+        )
     return SearchResult.of(study, task)
 
 
@@ -208,7 +219,10 @@ def best_note(study: optuna.Study) -> str:
 def work(
     study: optuna.Study, task: Task, limits: Limits, folder: Path | None = None, tick: Callable[[], None] = lambda: None
 ) -> None:
-    """Do trials until there are enough or time is over; what is under way when anything stops this goes back."""
+    """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
+
+    Trials that others have under way are waited for: should their workers die, they are done here.
+    """
     desk = Desk(study, task.space, limits.trials)
     with heartbeat(study, desk.alive):
         try:
@@ -220,7 +234,10 @@ def work(
                     else _single(desk, task, limits, folder, tick)
                 )
                 if not more:
-                    break
+                    tick()
+                    if len(finished(study)) >= limits.trials:
+                        break
+                    time.sleep(LOOK)
         finally:
             desk.give_all_back()
 

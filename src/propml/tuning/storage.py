@@ -1,40 +1,27 @@
 """Where studies live: in memory, in an SQLite file, or on any server that Optuna speaks to.
 
-A study outlives its searches. Whoever works on it signs its trials; the trials of a worker that is gone are failed and
-tried again, so that a search that was killed goes on where it stopped and several may work on one study.
+A study outlives its searches: one that was killed goes on where it stopped, and several may work on one study (see
+:mod:`propml.tuning.lost_trials`).
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import re
-import socket
-import sys
-import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propml.extras import require
+from propml.tuning import lost_trials
+from propml.tuning.database_url import SQLITE, masked, storage_url, with_driver, without_secrets
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["beat", "heartbeat", "open_study", "owner", "quiet", "reclaim", "replace_unusable", "storage_url"]
-
-# A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to
-# be waited for: whether a process of this machine lives is known at once.
-HEARTBEAT, GRACE = 20, 90
-# How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
-# kills its worker.
-MOST_TRIES = 3
-SQLITE = "sqlite:///"
+__all__ = ["open_study", "quiet", "replace_unusable"]
 
 
 @contextmanager
@@ -50,26 +37,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(before)
-
-
-def storage_url(storage: str | Path | None) -> str | None:
-    """The URL of a storage: of a path that of an SQLite file; ``None`` (in memory) stays.
-
-    >>> storage_url("study.db"), storage_url("postgresql://me@host/db")
-    ('sqlite:///study.db', 'postgresql://me@host/db')
-    """
-    if storage is None or "://" in str(storage):
-        return None if storage is None else str(storage)
-    return f"{SQLITE}{storage}"
-
-
-def masked(url: str) -> str:
-    """Without the password.
-
-    >>> masked("postgresql://me:secret@host/db")
-    'postgresql://me:***@host/db'
-    """
-    return re.sub(r"(://[^:/@\s]+):\S*@", r"\1:***@", url)
 
 
 def open_study(
@@ -120,7 +87,10 @@ def _opened(url: str | None) -> Any:
         arguments["connect_args"] = {"timeout": 60}  # several workers wait for each other
     try:
         storage = optuna.storages.RDBStorage(
-            _with_driver(url), engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
+            with_driver(url),
+            engine_kwargs=arguments,
+            heartbeat_interval=lost_trials.HEARTBEAT,
+            grace_period=lost_trials.GRACE,
         )
     except ImportError as error:
         raise ImportError(
@@ -130,22 +100,12 @@ def _opened(url: str | None) -> Any:
     except Exception as error:
         first = " ".join(str(error).split("\n(Background")[0].split())[:300]
         raise ValueError(
-            f"the storage {masked(url)} cannot be opened: {masked(first)}; give a path, or the URL of a running server "
-            f"such as postgresql://user@host/database"
-        ) from error
+            f"the storage {masked(url)} cannot be opened: {without_secrets(first, url)}; give a path, or the URL of a "
+            f"running server such as postgresql://user@host/database"
+        ) from None  # the trace of a driver may have the whole URL in it
     if url.startswith(SQLITE):
         _share(storage)
     return storage
-
-
-def _with_driver(url: str) -> str:
-    """SQLAlchemy's versions differ in the driver that they take PostgreSQL's plain URL for: the one that is here."""
-    scheme, _, rest = url.partition("://")
-    if scheme in ("postgres", "postgresql"):
-        for driver in ("psycopg", "psycopg2"):
-            if sys.modules.get(driver, driver) is not None and importlib.util.find_spec(driver) is not None:
-                return f"postgresql+{driver}://{rest}"
-    return url
 
 
 def _share(storage: Any) -> None:
@@ -203,7 +163,7 @@ def replace_unusable(storage: str | Path | None, name: str, facts: Mapping[str, 
     known = kept.user_attrs.get("propml")
     if known is None or not _differing(known, facts):
         return
-    reclaim(kept)
+    lost_trials.reclaim(kept)
     trials, state = kept.get_trials(deepcopy=False), optuna.trial.TrialState
     stopped = [trial for trial in trials if trial.state in (state.FAIL, state.WAITING)]
     begun = any(trial.intermediate_values and "why" not in trial.user_attrs for trial in stopped)
@@ -217,108 +177,3 @@ def replace_unusable(storage: str | Path | None, name: str, facts: Mapping[str, 
             return  # another search has done so
     # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
     fresh.add_trials([optuna.trial.create_trial(state=state.FAIL, user_attrs={"lost": "replaced"}) for _ in trials])
-
-
-def owner() -> dict[str, Any]:
-    """Who works here."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
-
-
-def _started(pid: int) -> str:
-    """When a process began, which tells it from a later one of the same number; empty where the system does not say."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _is_gone(who: Mapping[str, Any]) -> bool:
-    if who.get("host") != socket.gethostname():
-        return False
-    try:
-        os.kill(int(who["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return _started(int(who["pid"])) != who.get("started")
-
-
-def _is_abandoned(trial: Any) -> bool:
-    who = trial.user_attrs.get("owner")
-    if who is None:  # its worker was killed in the moment between asking for it and signing it
-        return (datetime.now() - trial.datetime_start).total_seconds() > GRACE
-    return _is_gone(who)
-
-
-def reclaim(study: optuna.Study) -> int:
-    """Fail the trials whose workers are gone, and put them into the queue again; returns how many there were."""
-    optuna = require("optuna", "tune")
-    running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
-    count = 0
-    for trial in running:
-        if _is_abandoned(trial):
-            count += give_back(study, trial)
-    with quiet():
-        optuna.storages.fail_stale_trials(study)
-    still = {trial.number for trial in running}
-    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.FAIL,)):
-        # Optuna has failed it for its silent heart and knows no reason.
-        if trial.number in still and not ({"why", "lost"} & trial.user_attrs.keys()):
-            count += _again(study, trial)
-    return count
-
-
-def give_back(study: optuna.Study, trial: Any, *, died: bool = True) -> int:
-    """Fail a trial that is not finished and queue it again; whether it was there to be given back.
-
-    One whose worker ``died`` in the middle of it too often is not queued again.
-    """
-    optuna = require("optuna", "tune")
-    tried = int(trial.user_attrs.get("tries", 1))
-    note = ("lost", "its worker is gone")
-    if died and tried >= MOST_TRIES:
-        note = ("why", f"its worker died {tried} times in the middle of it, most often for want of memory")
-    try:
-        study._storage.set_trial_user_attr(trial._trial_id, *note)
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    except (ValueError, optuna.exceptions.UpdateFinishedTrialError):  # somebody else was faster
-        return 0
-    return _again(study, trial, died)
-
-
-def _again(study: optuna.Study, trial: Any, died: bool = True) -> int:
-    tries = int(trial.user_attrs.get("tries", 1)) + died
-    if tries <= MOST_TRIES:
-        first = trial.user_attrs.get("first", trial.number)
-        with quiet():
-            study.enqueue_trial(trial.params, user_attrs={"tries": tries, "first": first})
-    return 1
-
-
-def beat(study: optuna.Study, trial_ids: Iterable[int]) -> None:
-    """Say that these trials are alive; one that never did so would not be missed."""
-    if hasattr(study._storage, "record_heartbeat"):
-        for number in list(trial_ids):
-            study._storage.record_heartbeat(number)
-
-
-@contextmanager
-def heartbeat(study: optuna.Study, trial_ids: set[int]) -> Iterator[None]:
-    """While the block runs, say that these trials are alive; the set may change."""
-    over = threading.Event()
-
-    def go_on() -> None:
-        while not over.wait(HEARTBEAT):
-            try:
-                beat(study, trial_ids)
-            except Exception:  # a server that is away for a moment is tried again with the next beat
-                continue
-
-    thread = threading.Thread(target=go_on, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
+from propml.tuning.lost_trials import MOST_TRIES, beat, begin, counted, give_back, is_rival
 from propml.tuning.spaces import Space, suggest
-from propml.tuning.storage import MOST_TRIES, beat, give_back, owner, quiet
+from propml.tuning.storage import quiet
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Asked", "Desk", "counted"]
-
-
-def counted(trials: Sequence[Any]) -> list[Any]:
-    """The trials that count: not those that a dead worker left behind, which are tried again under a new number."""
-    fail = require("optuna", "tune").trial.TrialState.FAIL
-    return [t for t in trials if "lost" not in t.user_attrs and (t.state != fail or "why" in t.user_attrs)]
+__all__ = ["Asked", "Desk"]
 
 
 class Asked:
@@ -59,9 +54,8 @@ class Desk:
         self._sampler = study.sampler
 
     def position(self, before: float = math.inf) -> int:
-        """How many trials (with a number below ``before``) there are that count and are not waiting."""
-        trials = counted(self.study.get_trials(deepcopy=False))
-        return sum(t.state != self._state.WAITING and t.number < before for t in trials)
+        """How many trials (with a number below ``before``) there are that count."""
+        return sum(trial.number < before for trial in counted(self.study.get_trials(deepcopy=False)))
 
     def ask(self, fixed: Mapping[str, Any] | None = None) -> Asked | None:
         """The next trial, or nothing where there are enough.
@@ -74,19 +68,27 @@ class Desk:
                 self.study.sampler = sampler(dict(fixed), self._sampler)
             else:
                 self.study.sampler = self._sampler
-            if self.position() >= self.trials:
-                return None
-            trial = self.study.ask()
-            trial.set_user_attr("owner", owner())
-            beat(self.study, [trial._trial_id])
-            self.alive.add(trial._trial_id)
-            if self.position(trial.number) >= self.trials:  # another worker asked in the same moment
-                trial.set_user_attr("lost", "one more than there were to be")
-                self._tell(trial, self._state.FAIL)
+            trial = self._begin()
+            if trial is None:
                 return None
             asked = Asked(trial, suggest(trial, self.space))
         self.out[asked.number] = asked
         return asked
+
+    def _begin(self) -> optuna.Trial | None:
+        while self.position() < self.trials:
+            trial = begin(self.study)
+            self.alive.add(trial._trial_id)
+            beat(self.study, [trial._trial_id])
+            # Another worker may have asked in the same moment.
+            enough = self.position(trial.number) >= self.trials
+            if not enough and not is_rival(trial, self.study.get_trials(deepcopy=False)):
+                return trial
+            trial.set_user_attr("lost", "one more than there were to be")
+            self._tell(trial, self._state.FAIL)
+            if enough:
+                return None
+        return None
 
     def report(self, asked: Asked, epoch: int, value: float) -> bool:
         """Tell the value after an epoch; whether the study's own pruner wants the trial to end."""
@@ -140,9 +142,9 @@ class Desk:
         return self.study._storage.get_trial(asked.trial._trial_id).state.is_finished()
 
     def give_all_back(self) -> None:
-        """What is still under way is queued for whoever comes next."""
-        for asked in list(self.out.values()):
-            give_back(self.study, self.study._storage.get_trial(asked.trial._trial_id), died=False)
+        """What is still under way is left to whoever comes next."""
+        for number in list(self.alive):
+            give_back(self.study, self.study._storage.get_trial(number), died=False)
         self.out.clear()
         self.later.clear()
         self.alive.clear()

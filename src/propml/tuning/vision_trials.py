@@ -10,7 +10,6 @@ import csv
 import hashlib
 import json
 import math
-import multiprocessing
 import sys
 import tempfile
 import traceback
@@ -19,6 +18,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from propml.benchmark.worker_processes import start_worker
 from propml.durable import write_whole
 from propml.tuning.reasons import reason
 from propml.tuning.search import Pruned
@@ -110,10 +110,9 @@ class VisionTask:
                 return self.run(configuration, report, Path(scratch))
         out = folder / "run"
         recipe = replace(self.recipe, **configuration)
-        process = multiprocessing.get_context("spawn").Process(
-            target=_train_one, args=(self.train, self.source, self.validation, recipe, out, self.device, self.cache)
+        process = start_worker(
+            _train_one, (self.train, self.source, self.validation, recipe, out, self.device, self.cache)
         )
-        process.start()
         told, best = 0, -math.inf
         try:
             over = False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from propml.benchmark.worker_processes import start_worker
 from propml.this_machine import usable_cores
-from propml.tuning.storage import reclaim
+from propml.tuning.lost_trials import reclaim
 
 if TYPE_CHECKING:
     import optuna
@@ -33,10 +33,9 @@ def work_in_processes(
     workers: int,
     folder: Path | None,
     seed: int,
-    tick: Callable[[int], None],
+    tick: Callable[[], None],
 ) -> None:
     """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
-    context = multiprocessing.get_context("spawn")
     number, restarts = 0, RESTARTS * workers
     processes: list[Any] = []
 
@@ -44,25 +43,16 @@ def work_in_processes(
         nonlocal number
         left = limits.until - time.monotonic()
         threads = max(1, usable_cores() // workers)
-        process = context.Process(
-            target=_work,
-            args=(task, limits.trials, left, storage, study.study_name, folder, seed + 1 + number, threads),
-        )
-        process.start()
+        arguments = (task, limits.trials, left, storage, study.study_name, folder, seed + 1 + number, threads)
+        processes.append(start_worker(_work, arguments))
         number += 1
-        processes.append(process)
 
-    from propml.tuning.search import finished
-
-    seen = len(finished(study))
     try:
         for _ in range(workers):
             start()
         while processes:
             time.sleep(LOOK)
-            now = len(finished(study))
-            tick(now - seen)
-            seen = now
+            tick()
             for process in [each for each in processes if not each.is_alive()]:
                 processes.remove(process)
                 if process.exitcode == 0:
@@ -75,10 +65,10 @@ def work_in_processes(
                     start()
     finally:
         for process in processes:
-            process.terminate()
+            process.kill()
         for process in processes:
             process.join()
-        reclaim(study)
+        reclaim(study, died=False)  # no trial of theirs has killed them
 
 
 def _work(
