@@ -41,3 +41,11 @@ def test_errors_of_the_system_and_missing_extras_pass(raised: Exception) -> None
 def test_memory_that_does_not_suffice_is_a_sentence() -> None:
     with pytest.raises(FileError, match=r"^a\.npz needs more memory"), reading("a.npz", "npz file"):
         raise MemoryError
+
+
+def test_a_position_that_no_file_has_is_the_fault_of_the_file(tmp_path) -> None:
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"x")
+    told = r"a\.npz is not a readable npz file \(\[Errno 22\] Invalid argument\)"
+    with pytest.raises(FileError, match=told), reading(path, "npz file"), path.open("rb", buffering=0) as file:
+        file.seek(-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,8 @@ def reading(path: str | Path, what: str, remedy: str = "copy it again, or make i
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than this machine has; {remedy}") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        # EINVAL is about the content: a damaged file sends its parser to a position that no file has.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         if isinstance(error, ValueError) and str(path) in str(error):  # a sentence of our own
             raise FileError(str(error)) from error
