@@ -59,6 +59,9 @@ def test_version_stands_in_the_changelog_and_the_citation():
 # Rooms, and what stands on the floor between them, from left to right.
 ORDER = [
     "durable",
+    "file_errors",
+    "sparse_checks",
+    "unpacking",
     "this_machine",
     "range_scaler",
     "plain_values",

@@ -369,6 +369,15 @@ def test_what_is_no_whole_number_is_no_label(tmp_path, cell):
         read_table(tmp_path / "d.parquet", candidates="y", sep="")
 
 
+def test_a_parquet_column_without_all_its_rows_is_told(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), path)
+    table = open_source(path)
+    pq.write_table(pa.table({"x": [1.0, 2.0]}), path)  # as in a file whose columns end before it says
+    with pytest.raises(ValueError, match=r"d\.parquet is not a readable Parquet file \(column 'x' has 2 of its 3 rows"):
+        table.cells("x")
+
+
 def test_broken_parquet_is_told(tmp_path):
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(ValueError, match="not a readable Parquet file"):

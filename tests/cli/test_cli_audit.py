@@ -502,8 +502,10 @@ def test_the_page_shows_a_picture_from_elsewhere_only_when_told_to(tmp_path, mon
 def test_a_table_that_was_cut_short_is_one_sentence(tmp_path):
     """Click takes an EOFError for a user who gave up, and says "Aborted."."""
     path = tmp_path / "photos.csv.gz"
-    path.write_bytes(gzip.compress(write_photos(tmp_path / "photos.csv").read_bytes())[:-20])
-    for arguments in (("audit", path, *OPTIONS), ("fit", path, *OPTIONS, "--out", tmp_path / "model")):
-        sentence = told(propml(*arguments))
-        assert sentence.startswith(f"{path} is not a readable")
-        assert sentence.endswith("copy it again, or make it again")
+    text = write_photos(tmp_path / "photos.csv").read_text()
+    for content in (text.encode(), text.replace("Canon", "Caf\u00e9").encode("latin-1")):
+        path.write_bytes(gzip.compress(content)[:-20])
+        for arguments in (("audit", path, *OPTIONS), ("fit", path, *OPTIONS, "--out", tmp_path / "model")):
+            sentence = told(propml(*arguments))
+            assert sentence.startswith(f"{path} is not a readable")
+            assert sentence.endswith("copy it again, or make it again")

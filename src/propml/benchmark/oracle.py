@@ -27,6 +27,7 @@ from propml.benchmark.fold_scores import FoldScores, make_model, score_fold
 from propml.benchmark.folds import Split
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
+from propml.methods.propml_arguments import recipe_of
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion

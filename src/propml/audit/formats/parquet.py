@@ -42,6 +42,8 @@ class ParquetTable:
         found(self, name)
         with self._reading():
             parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
+            if (count := sum(map(len, parts))) != self.n_rows:
+                raise ValueError(f"column {name!r} has {count} of its {self.n_rows} rows")
         if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
             return np.concatenate(parts)
         return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
