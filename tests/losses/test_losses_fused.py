@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused_checks import checks_on, random_problem
+from fused_checks import assert_close, checks_on, judge, random_problem
 
 from propml.losses import (
     BCELoss,
@@ -24,6 +24,7 @@ from propml.losses import (
     compiled_rows,
     cpu_blocks,
     cpu_rows,
+    fused,
     plain,
     power_loss,
     propml_loss,
@@ -34,6 +35,8 @@ has_compiler = pytest.mark.skipif(compiled_rows.library() is None, reason="there
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU on this machine")
 engines = pytest.mark.parametrize("engine", [pytest.param("compiled", marks=has_compiler), "blocks"])
 
+GPU_ONLY = ("graph capture", "memory", "compiled with arguments of all kinds")
+
 
 @pytest.fixture
 def without_compiler(monkeypatch):
@@ -41,7 +44,7 @@ def without_compiler(monkeypatch):
 
 
 @engines
-@pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in ("graph capture", "memory")])
+@pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in GPU_ONLY])
 def test_on_the_cpu(check, engine, request):
     if engine == "blocks":
         request.getfixturevalue("without_compiler")
@@ -121,6 +124,35 @@ def test_several_blocks_and_threads_give_the_same_as_one(engine, request, monkey
     (same,) = torch.autograd.grad(again, z)
     torch.testing.assert_close(again, value, rtol=1e-6, atol=0)
     torch.testing.assert_close(same, gradient, rtol=2**-8, atol=0)
+
+
+@has_compiler
+def test_a_weight_cut_out_of_a_table_counts_as_its_copy_does():
+    # p = 1/2 everywhere, λ = 1: -w log(1/2) of the one candidate and of each excluded label, 6 log 2 in all
+    table = torch.full((3, 7), 1e30)
+    table[:, 0] = torch.tensor([1.0, 2.0, 3.0])
+    value = propml_loss(torch.zeros(1, 3), torch.tensor([[True, False, False]]), label_weight=table[:, 0])
+    assert value.item() == pytest.approx(6 * math.log(2), rel=1e-6)
+
+
+def test_traced_code_leaves_the_layout_to_the_operator(monkeypatch):
+    # As on a GPU, where the kernel is one step of the graph: Inductor of PyTorch 2.11 cannot view bool as bytes there.
+    monkeypatch.setattr(fused, "HAS_TRITON", True)
+    monkeypatch.setattr(fused, "INTERPRETED", True)
+    torch._dynamo.reset()
+    steps = []
+
+    def record(graph, inputs):
+        steps.extend((str(node.target), node.args) for node in graph.graph.nodes if node.op.startswith("call"))
+        return graph
+
+    logits, candidates, marks = random_problem((6, 5), "cpu", candidates="bool")
+    mask, weight = torch.rand(5, 6).t() < 0.7, torch.rand(5, 2)[:, 1]
+    options = {"mask": mask, "label_weight": weight, "lam": 0.3}
+    value = torch.compile(propml_loss, fullgraph=True, backend=record)(logits, candidates, **options)
+    assert_close(value, judge("propml", logits, marks, **options)[0], torch.float32, "compiled")
+    assert any("row_losses" in name for name, _ in steps)
+    assert not [name for name, given in steps if name == "contiguous" or torch.uint8 in given]
 
 
 # --- when it is not taken ----------------------------------------------------------------------------------------

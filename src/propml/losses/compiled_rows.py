@@ -60,11 +60,6 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     n_rows, n_labels = logits.shape
     if not packed and marks.dtype not in MARK_TYPES:
         marks = _states(marks)
-    label_weight = None if label_weight is None else label_weight.float()
-    lam_rows = None if lam_rows is None else lam_rows.float()
-    order_rows = None if order_rows is None else order_rows.float()
-    example_weight = None if example_weight is None else example_weight.float()
-    incoming = None if incoming is None else incoming.float()
     values = torch.empty(n_rows)
     library_ = library()
     assert library_ is not None

@@ -44,7 +44,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     buffers = torch.empty((3 if exact else 4, step, n_labels))
     block_values = _propml_block if rows.kind == KINDS[plain.propml] else _bce_block
     values = torch.empty((n_rows, 1))
-    factor = torch.tensor(scale) if incoming is None else scale * incoming.float().unsqueeze(1)
+    factor = torch.tensor(scale) if incoming is None else scale * incoming.unsqueeze(1)
     for start in range(0, n_rows, step):
         here = slice(start, min(n_rows, start + step))
         space = list(buffers[:, : here.stop - start])
@@ -76,8 +76,8 @@ def _read(rows: Rows, here: slice, scale: Tensor) -> Block:
         positive = positive * mask
     factor = scale if scale.ndim == 0 else scale[here]
     if rows.example_weight is not None:
-        factor = factor * rows.example_weight[here].float().unsqueeze(1)
-    lam = rows.lam if rows.lam_rows is None else rows.lam_rows[here].float().unsqueeze(1)
+        factor = factor * rows.example_weight[here].unsqueeze(1)
+    lam = rows.lam if rows.lam_rows is None else rows.lam_rows[here].unsqueeze(1)
     z = rows.logits[here].float()
     if told is not None:  # 0 times it would be NaN where a logit that does not count is not finite
         z = torch.where(told.view(torch.bool), z, 0.0)
