@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import operator
 import os
 import platform
 import shutil
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 
 from propml.losses import plain
+from propml.losses.marks import check_marks, states_of
 from propml.losses.rows import Rows
 from propml.this_machine import cache_dir
 
@@ -34,6 +36,7 @@ BUILDS = (("-march=native", "-fopenmp"), ("-march=native",), ())
 LOSSES = (plain.propml, plain.bce, plain.power)
 MARK_TYPES = {torch.uint8: 0, torch.int8: 1, torch.float32: 2}
 PACKED_MARKS = 3
+NO_MEMORY, STRANGE_MARKS = 1, 2  # what propml_rows returns; masked entries count too
 # What one thread does before another is worth waking: PyTorch's wake at once, a pool of Python's needs a while.
 THREADED_ENTRIES, POOL_ENTRIES = 1 << 13, 1 << 17
 JOB = struct.Struct("22q3d")  # struct job in rows.c
@@ -59,7 +62,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, numbers, kind, packed, order_rows = rows
     n_rows, n_labels = logits.shape
     if not packed and marks.dtype not in MARK_TYPES:
-        marks = _states(marks)
+        marks = states_of(marks)
     values = torch.empty(n_rows)
     library_ = library()
     assert library_ is not None
@@ -97,15 +100,13 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
         failed = library_.propml_rows(job, 0, n_rows, threads)
     else:  # ctypes lets other Python threads run meanwhile
         ends = [n_rows * count // threads for count in range(threads + 1)]
-        failed = any(_pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:]))
-    if failed:
+        parts = _pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:])
+        failed = functools.reduce(operator.or_, parts)
+    if failed & STRANGE_MARKS:
+        check_marks(rows.marks, mask)
+    if failed & NO_MEMORY:
         raise MemoryError(f"no memory for four rows of {n_labels} labels in each of {threads} threads")
     return values
-
-
-def _states(marks: Tensor) -> Tensor:
-    """Marks of any type as 1, 0 and -1."""
-    return (marks > 0.5).to(torch.int8) - (~(marks > -0.5)).to(torch.int8)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from propml.losses import plain
 from propml.losses.candidate_bits import CandidateBits
+from propml.losses.marks import check_marks
 from propml.losses.rows import KINDS, Rows
 
 LOSSES = (plain.propml, plain.bce)
@@ -65,6 +66,7 @@ def _read(rows: Rows, here: slice, scale: Tensor) -> Block:
         marks = CandidateBits(rows.marks[here], rows.logits.shape[1], known).to_matrix()
     else:
         marks = rows.marks[here]
+        check_marks(marks, None if rows.mask is None else rows.mask[here])
     if marks.dtype == torch.uint8:
         positive = marks if marks.max().item() <= 1 else (marks > 0).view(torch.uint8)
     else:

@@ -26,6 +26,7 @@ gradient.
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -175,16 +176,22 @@ def propall_loss(
     weight = None if label_weight is None else label_weight.to(z)
     if weight is not None:
         positive = positive & (weight > 0)
-    none_fires = sum_over_labels(-logsigmoid(-z), positive, weight)  # s = -log Π (1 - p)
-    # log(1 - exp(-s)): below log(eps) the sum s is Σ w exp(z) to the last digit, so its logarithm is taken directly.
-    share = z if weight is None else z + torch.where(positive, weight, 1.0).log()
+    each = -logsigmoid(-z)
+    none_fires = sum_over_labels(each, positive, weight)  # s = -log Π (1 - p)
+    # log(1 - exp(-s)): below eps that is log(s), summed up in logarithms; log(-log(1 - p)) itself is z below log(eps).
+    epsilon = torch.finfo(z.dtype).eps
+    low = z < math.log(epsilon)
+    share = torch.where(low, z, torch.where(low, 1.0, each).log())
+    if weight is not None:
+        share = share + torch.where(positive, weight, 1.0).log()
     log_tiny = log_sum_exp(share, positive)
-    tiny = log_tiny < math.log(torch.finfo(z.dtype).eps)
-    regular = torch.where(tiny, 1.0, none_fires)
+    tiny = log_tiny < math.log(epsilon)
+    any_positive = positive.any(dim=-1)
+    regular = torch.where(any_positive & ~tiny, none_fires, 1.0)
     log_regular = torch.where(
         regular < math.log(2), torch.log(-torch.expm1(-regular)), torch.log1p(-torch.exp(-regular))
     )
-    found = torch.where(positive.any(dim=-1), torch.where(tiny, log_tiny, log_regular), 0.0)
+    found = torch.where(any_positive, torch.where(tiny, log_tiny, log_regular), 0.0)
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
@@ -284,7 +291,7 @@ def unbiased_entries(
 def check_rates(flip_rate: Lam, miss_rate: Lam) -> None:
     """Refuse noise rates, where they are numbers, that leave nothing to learn."""
     for rate in (flip_rate, miss_rate):
-        if isinstance(rate, (float, int)) and not 0 <= rate < 1:
-            raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
-    if isinstance(flip_rate, (float, int)) and isinstance(miss_rate, (float, int)) and flip_rate + miss_rate >= 1:
+        if not isinstance(rate, Tensor) and not (isinstance(rate, Real) and 0 <= rate < 1):
+            raise ValueError(f"a noise rate lies in [0, 1), got {rate!r}")
+    if not isinstance(flip_rate, Tensor) and not isinstance(miss_rate, Tensor) and flip_rate + miss_rate >= 1:
         raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")

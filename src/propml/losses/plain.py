@@ -4,12 +4,14 @@ What a kernel cannot do, and every float64 loss, is computed here; the kernels a
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from propml.losses.candidate_bits import CandidateBits
+from propml.losses.marks import check_marks
 
 Lam = float | Tensor
 Marks = Tensor | CandidateBits
@@ -123,10 +125,13 @@ def power(
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
-def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def entries_of(
+    logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int, *, soft: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis.
 
-    Where an entry is neither, its logit is 0, so that it does no harm whatever it was.
+    Where an entry is neither, its logit is 0, so that it does no harm whatever it was. Candidates may have ``soft``
+    values; all others than 1, 0, -1 and NaN are refused where they are not.
     """
     candidates = unpacked(candidates, label_dim)
     if candidates.shape != logits.shape:
@@ -146,6 +151,8 @@ def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim
         counted = mask.movedim(label_dim, -1)
         positive = positive & counted
         known = counted if known is None else known & counted
+    if not soft:
+        check_marks(candidates, mask)
     if known is None:
         return z, positive, ~positive
     return torch.where(known, z, 0.0), positive, known & ~positive
@@ -165,15 +172,21 @@ def unpacked(candidates: Marks, label_dim: int) -> Tensor:
 
 def check_non_negative(name: str, value: Lam) -> None:
     """Refuse a number below 0, NaN or infinity; a tensor is not looked into, a GPU would have to wait for that."""
-    if not isinstance(value, Tensor) and not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value}; give a finite number of at least 0")
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, Real) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value!r}; give a finite number of at least 0, or a tensor of such numbers")
 
 
 def log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
     """log Σ exp over the chosen entries of the last axis; 0, without gradient, where none is chosen."""
-    # A finite stand-in for -inf: with -inf an empty row would have the gradient NaN, even where it is not used.
-    total = torch.logsumexp(torch.where(chosen, values, torch.finfo(values.dtype).min / 2), dim=-1)
-    return torch.where(chosen.any(dim=-1), total, 0.0)
+    if values.shape[-1] == 0:
+        return values.sum(dim=-1)
+    top = torch.where(chosen, values.detach(), -torch.inf).amax(dim=-1, keepdim=True)
+    top = torch.where(top.isfinite(), top, 0.0)
+    # torch.logsumexp takes its slopes from its result, which far from 0 no longer tells one entry from two equal ones.
+    total = torch.where(chosen, values - top, -torch.inf).exp().sum(dim=-1)
+    return torch.where(chosen.any(dim=-1), total, 1.0).log() + top.squeeze(-1)
 
 
 def sum_over_labels(values: Tensor, chosen: Tensor, weight: Tensor | None) -> Tensor:
