@@ -287,21 +287,18 @@ def test_equal_candidates_share_the_pull_however_far_they_are(name, dtype, z):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("heavy", [1.0, 1e30])
+@pytest.mark.parametrize(("log_p", "heavy", "light"), [(-131.0, 1.0, 1e-30), (-90.0, 1e30, 1e-15), (-69.0, 1e30, 1.0)])
 @pytest.mark.parametrize("name", ["propml", "power"])
-def test_a_heavy_improbable_candidate_beside_a_light_probable_one(name, dtype, heavy):
-    # w σ(z) of the two are 1e-57 and 5e-31 times the heavy weight; with the order 1/2, w σ(z)^(1/2).
-    logits = torch.tensor([[-131.0, 0.0]], dtype=dtype, requires_grad=True)
-    weight = torch.tensor([heavy, heavy * 1e-30], dtype=dtype)
-    value = ALL[name](logits, torch.ones(1, 2), label_weight=weight)
+def test_a_heavy_improbable_candidate_beside_a_light_probable_one(name, dtype, log_p, heavy, light):
+    order = 1.0 if name == "propml" else 0.5
+    logits = torch.tensor([[log_p / order, 0.0]], dtype=dtype, requires_grad=True)
+    value = ALL[name](logits, torch.ones(1, 2), label_weight=torch.tensor([heavy, light], dtype=dtype))
     value.backward()
-    order, size = (1, heavy) if name == "propml" else (0.5, heavy * (1 + 1e-30))
-    terms = [math.exp(-131 * order), 1e-30 * 0.5**order]
-    expected = -(heavy if name == "propml" else size**0.5 / 0.5) * math.log(sum(terms))
-    strength = heavy if name == "propml" else size**0.5
-    pulls = [-strength * terms[0] / sum(terms), -strength * terms[1] / sum(terms) * 0.5]
-    assert value.item() == pytest.approx(expected, rel=1e-5)
-    assert logits.grad.tolist() == [pytest.approx(pulls, rel=1e-4, abs=1e-7 * heavy)]
+    terms = [math.exp(log_p), light / heavy * 0.5**order]
+    pulls = [terms[0] / sum(terms), terms[1] / sum(terms) * 0.5]
+    strength = heavy**order if name == "power" else heavy
+    assert value.item() == pytest.approx(-strength / order * math.log(sum(terms)), rel=1e-5)
+    assert (logits.grad / strength).tolist() == [pytest.approx([-pull for pull in pulls], rel=1e-4, abs=1e-7)]
 
 
 def test_rows_without_labels_have_no_loss():
