@@ -199,7 +199,7 @@ def views_of(values):
 def check_memory_of_all_sorts(device, name):
     """Whatever the strides, types and lazy signs of tensors, their numbers are what counts."""
     logits, candidates, marks = random_problem((20, 33), device, candidates="unknown")
-    for numbers in views_of(torch.rand(20, device=device)):
+    for numbers in views_of(0.2 + torch.rand(20, device=device)):  # a small order of the power mean costs digits
         options = {"order": numbers} if name == "power" else {}
         compare(name, logits, candidates, marks, incoming=numbers, lam=numbers, example_weight=numbers, **options)
         compare(name, logits, candidates, marks, incoming=numbers)

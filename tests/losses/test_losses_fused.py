@@ -5,11 +5,14 @@ import importlib.util
 import math
 import os
 import platform
+import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -230,13 +233,81 @@ def fresh_library(monkeypatch, tmp_path):
 
 
 @has_compiler
-def test_the_library_is_compiled_once(fresh_library, monkeypatch):
+def test_the_library_is_compiled_once_which_one_line_tells(fresh_library, monkeypatch, caplog):
     assert isinstance(compiled_rows.library(), ctypes.CDLL)
-    (made,) = (fresh_library / "propml" / "compiled").glob("rows-*.so")
+    folder = fresh_library / "propml" / "compiled"
+    (made,) = folder.iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, made)] == [0o700, 0o700]
+    (told,) = caplog.messages
+    assert re.fullmatch(
+        rf"propml compiles its losses with .*cc, and keeps them in {folder} \(PROPML_COMPILER=.*\)", told
+    )
     compiled_rows.library.cache_clear()
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
     assert compiled_rows.library() is not None
-    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+    assert len(caplog.messages) == 1
+
+
+@has_compiler
+@pytest.mark.skipif(os.name != "posix", reason="this system has no owners and modes")
+@pytest.mark.parametrize("what", ["the file", "the folder", "a folder above", "a link", "the owner", "the owner above"])
+def test_a_library_that_others_may_have_written_is_not_loaded(fresh_library, monkeypatch, what):
+    cache = fresh_library / "propml"
+    planted = plant(cache / "compiled")
+    before = planted.stat().st_ino
+    if what == "the file":
+        planted.chmod(0o722)
+    elif what == "the folder":
+        planted.parent.chmod(0o720)
+    elif what == "a folder above":
+        cache.chmod(0o702)
+    elif what == "a link":
+        cache.rename(fresh_library / "elsewhere")
+        cache.symlink_to(fresh_library / "elsewhere")
+        (cache / "compiled").chmod(0o777)
+    else:
+        theirs = {"the owner": planted, "the owner above": cache}[what]
+        mine = os.getuid()
+        others = {theirs.stat().st_ino}
+        for name in ("stat", "lstat"):
+            look = getattr(Path, name)
+            monkeypatch.setattr(Path, name, lambda path, look=look, **k: owned(look(path, **k), others, mine))
+    loaded = []
+    monkeypatch.setattr(
+        ctypes, "CDLL", lambda path, load=ctypes.CDLL: loaded.append(os.stat(path).st_ino) or load(path)
+    )
+    assert compiled_rows.library() is not None
+    assert before not in loaded
+
+
+def plant(folder):
+    """A file in the place of the library, as private as it should be."""
+    folder.mkdir(mode=0o700, parents=True)
+    planted = folder / compiled_rows._name(shutil.which("cc"))
+    planted.write_bytes(b"no library")
+    planted.chmod(0o700)
+    return planted
+
+
+def owned(found, others, mine):
+    """What a look at a path tells where some belong to somebody else."""
+    return types.SimpleNamespace(
+        st_mode=found.st_mode, st_ino=found.st_ino, st_uid=mine + 1 if found.st_ino in others else found.st_uid
+    )
+
+
+@has_compiler
+def test_a_damaged_library_is_made_anew(fresh_library):
+    planted = plant(fresh_library / "propml" / "compiled")
+    assert compiled_rows.library() is not None
+    assert planted.stat().st_size > 1000
+
+
+@has_compiler
+def test_where_nothing_can_be_kept_the_library_is_this_process_s_alone(fresh_library, caplog):
+    (fresh_library / "propml").write_text("a file where the folder should be")
+    assert compiled_rows.library() is not None
+    assert "for this process alone: " in caplog.messages[0]
 
 
 @has_compiler
@@ -293,11 +364,21 @@ def test_a_forked_process_does_not_wait_for_threads_that_are_gone(monkeypatch):
 
 
 @pytest.mark.parametrize("compiler", ["none", "false"])
-def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler):
+def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler, caplog):
     monkeypatch.setenv("PROPML_COMPILER", compiler)  # the second is a program, one that always fails
     assert compiled_rows.library() is None
+    assert ["cannot be compiled" in told for told in caplog.messages[1:]] == ([True] if compiler == "false" else [])
     logits, candidates = problem()
     assert is_fused(propml_loss(logits, candidates))
+
+
+def test_none_is_no_compiler_even_where_a_program_has_that_name(fresh_library, monkeypatch):
+    program = fresh_library / "none"
+    program.symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(fresh_library), prepend=os.pathsep)
+    monkeypatch.setenv("PROPML_COMPILER", "none")
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("a compiler was run"))
+    assert compiled_rows.library() is None
 
 
 def test_the_kind_of_processor_is_told_without_proc(monkeypatch):
