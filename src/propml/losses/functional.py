@@ -40,7 +40,7 @@ from propml.losses.plain import (
     check_non_negative,
     entries_of,
     excluded_term,
-    log_sum_exp,
+    log_of_sum,
     sum_over_labels,
     weighted,
 )
@@ -177,21 +177,18 @@ def propall_loss(
     if weight is not None:
         positive = positive & (weight > 0)
     each = -logsigmoid(-z)
-    none_fires = sum_over_labels(each, positive, weight)  # s = -log Π (1 - p)
-    # log(1 - exp(-s)): below eps that is log(s), summed up in logarithms; log(-log(1 - p)) itself is z below log(eps).
-    epsilon = torch.finfo(z.dtype).eps
-    low = z < math.log(epsilon)
-    share = torch.where(low, z, torch.where(low, 1.0, each).log())
-    if weight is not None:
-        share = share + torch.where(positive, weight, 1.0).log()
-    log_tiny = log_sum_exp(share, positive)
-    tiny = log_tiny < math.log(epsilon)
-    any_positive = positive.any(dim=-1)
-    regular = torch.where(any_positive & ~tiny, none_fires, 1.0)
-    log_regular = torch.where(
-        regular < math.log(2), torch.log(-torch.expm1(-regular)), torch.log1p(-torch.exp(-regular))
-    )
-    found = torch.where(any_positive, torch.where(tiny, log_tiny, log_regular), 0.0)
+    # s = -log Π (1 - p) is summed up in logarithms: small weights may make it less than float32 holds, and large ones
+    # its slopes more. The logarithm of a term is z to the last digit below log(eps).
+    smallest = math.log(torch.finfo(z.dtype).eps)
+    low = z < smallest
+    log_each = torch.where(low, z, torch.where(low, 1.0, each).log())
+    log_s = log_of_sum(log_each, positive, None if weight is None else torch.where(positive, weight, 1.0).log())
+    # log(1 - exp(-s)): up to 1 as log(s) plus a small correction, beyond as it stands.
+    up_to_one = log_s.clamp(smallest, 0.0).exp()
+    corrected = log_s + torch.log(-torch.expm1(-up_to_one) / up_to_one)
+    large = torch.where(log_s > 0, sum_over_labels(each, positive, weight), 1.0)
+    found = torch.where(log_s > 0, torch.log1p(-torch.exp(-large)), corrected)
+    found = torch.where(positive.any(dim=-1), found, 0.0)
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 

@@ -112,6 +112,7 @@ static inline void walk(int kind, const float *restrict z, int64_t n, float orde
                         float *restrict out, float *excluded, float *found)
 {
     float sum_in = 0.0f, sum_out = 0.0f;
+#pragma omp simd reduction(+ : sum_in, sum_out)
     for (int64_t j = 0; j < n; j++) {
         float p, q, small;
         logistic(z[j], &p, &q, &small);
@@ -221,11 +222,13 @@ static int row(const struct job *job, int64_t i, float *scratch)
     float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
     if (row_kind == POWER) {
         whole = 0.0f;
+#pragma omp simd reduction(+ : whole)
         for (int64_t j = 0; j < n; j++)
             whole += in[j];
         strength = whole > 0 ? powf(whole, 1.0f - order) : 0.0f;
     } else if (row_kind == PROPML && job->label_weight) {
         whole = 0.0f;
+#pragma omp simd reduction(max : whole)
         for (int64_t j = 0; j < n; j++)
             whole = in[j] > whole ? in[j] : whole;
         strength = whole;
