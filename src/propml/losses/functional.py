@@ -183,11 +183,12 @@ def propall_loss(
     low = z < smallest
     log_each = torch.where(low, z, torch.where(low, 1.0, each).log())
     log_s = log_of_sum(log_each, positive, None if weight is None else torch.where(positive, weight, 1.0).log())
-    # log(1 - exp(-s)): up to 1 as log(s) plus a small correction, beyond as it stands.
-    up_to_one = log_s.clamp(smallest, 0.0).exp()
-    corrected = log_s + torch.log(-torch.expm1(-up_to_one) / up_to_one)
+    # log(1 - exp(-s)): up to 1 as log(s) and a correction, -s / 2 for small s, where compiled code's expm1 lacks digits.
+    up_to_one, bound = log_s.clamp(max=0.0).exp(), math.exp(smallest / 2)
+    usual = up_to_one.clamp(min=bound)
+    correction = torch.where(up_to_one < bound, -up_to_one / 2, torch.log(-torch.expm1(-usual) / usual))
     large = torch.where(log_s > 0, sum_over_labels(each, positive, weight), 1.0)
-    found = torch.where(log_s > 0, torch.log1p(-torch.exp(-large)), corrected)
+    found = torch.where(log_s > 0, torch.log1p(-torch.exp(-large)), log_s + correction)
     found = torch.where(positive.any(dim=-1), found, 0.0)
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
