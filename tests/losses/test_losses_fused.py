@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused_checks import assert_close, checks_on, judge, random_problem
+from fused_checks import KINDS_OF_CANDIDATES, assert_close, checks_on, judge, random_problem
 
 from propml.losses import (
     BCELoss,
@@ -138,12 +138,17 @@ def test_a_weight_cut_out_of_a_table_counts_as_its_copy_does():
     assert value.item() == pytest.approx(6 * math.log(2), rel=1e-6)
 
 
-def test_traced_code_leaves_the_layout_to_the_operator(monkeypatch):
-    # As on a GPU, where the kernel is one step of the graph: Inductor of PyTorch 2.11 cannot view bool as bytes there.
+@pytest.fixture
+def compiled_as_on_a_gpu(monkeypatch):
+    """torch.compile takes the operator, as it does on a GPU, which then computes on the CPU."""
     monkeypatch.setattr(fused, "HAS_TRITON", True)
     monkeypatch.setattr(fused, "INTERPRETED", True)
     torch._dynamo.reset()
-    steps = []
+
+
+@pytest.mark.usefixtures("compiled_as_on_a_gpu")
+def test_traced_code_leaves_the_layout_to_the_operator():
+    steps = []  # of the graph, where Inductor of PyTorch 2.11 cannot view bool as bytes
 
     def record(graph, inputs):
         steps.extend((str(node.target), node.args) for node in graph.graph.nodes if node.op.startswith("call"))
@@ -156,6 +161,47 @@ def test_traced_code_leaves_the_layout_to_the_operator(monkeypatch):
     assert_close(value, judge("propml", logits, marks, **options)[0], torch.float32, "compiled")
     assert any("row_losses" in name for name, _ in steps)
     assert not [name for name, given in steps if name == "contiguous" or torch.uint8 in given]
+
+
+def compare_compiled(compiled, logits, candidates, marks, **options):
+    z = logits.detach().requires_grad_()
+    value = compiled(z, candidates, **options)
+    value.sum().backward()
+    expected, slopes = judge("propml", logits, marks, **options)
+    assert_close(value, expected, torch.float32, "compiled")
+    assert_close(z.grad, slopes, logits.dtype, "compiled gradient")
+
+
+def arguments(n, n_labels):
+    """Options whose memory lies otherwise than the kernel reads it."""
+    mask, weight = torch.rand(n_labels, n).t() < 0.7, torch.rand(n_labels, 2)[:, 1]
+    return {
+        "mask": mask,
+        "label_weight": weight,
+        "lam": torch.rand(n, 3)[:, 0],
+        "example_weight": torch.rand(n, 2)[:, 0],
+    }
+
+
+@has_compiler
+@pytest.mark.usefixtures("compiled_as_on_a_gpu")
+def test_the_operator_in_machine_code_takes_arguments_as_they_come():
+    logits, candidates, marks = random_problem((12, 9), "cpu", candidates="bool")
+    compare_compiled(torch.compile(propml_loss, fullgraph=True), logits, candidates, marks, **arguments(12, 9))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["operator", "formula"])
+@pytest.mark.parametrize("kind", [*KINDS_OF_CANDIDATES, "int64"])
+def test_machine_code_takes_candidates_of_all_kinds(way, kind, request):
+    torch._dynamo.reset()
+    if way == "operator":
+        request.getfixturevalue("compiled_as_on_a_gpu")
+    logits, candidates, marks = random_problem((12, 9), "cpu", candidates="unknown" if kind == "int64" else kind)
+    candidates = candidates.long() if kind == "int64" else candidates
+    compiled = torch.compile(propml_loss, fullgraph=True)
+    for options in ({}, arguments(12, 9)):
+        compare_compiled(compiled, logits, candidates, marks, **options)
 
 
 # --- when it is not taken ----------------------------------------------------------------------------------------

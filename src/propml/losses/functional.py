@@ -183,7 +183,7 @@ def propall_loss(
     low = z < smallest
     log_each = torch.where(low, z, torch.where(low, 1.0, each).log())
     log_s = log_of_sum(log_each, positive, None if weight is None else torch.where(positive, weight, 1.0).log())
-    # log(1 - exp(-s)): up to 1 as log(s) and a correction, -s / 2 for small s, where compiled code's expm1 lacks digits.
+    # log(1 - exp(-s)): up to 1 as log(s) and a correction, -s / 2 for small s, where a compiled expm1 lacks digits.
     up_to_one, bound = log_s.clamp(max=0.0).exp(), math.exp(smallest / 2)
     usual = up_to_one.clamp(min=bound)
     correction = torch.where(up_to_one < bound, -up_to_one / 2, torch.log(-torch.expm1(-usual) / usual))
