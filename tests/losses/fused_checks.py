@@ -484,7 +484,7 @@ def check_compiled_with_arguments_of_all_kinds(device):
         return  # there torch.compile takes the plain formula; test_losses_functional.py compiles that
     compiled = torch.compile(propml_loss, fullgraph=True)
     kinds = [(kind, torch.float32) for kind in (*KINDS_OF_CANDIDATES, "int64")]
-    for kind, dtype in kinds + [("bool", torch.bfloat16), ("bool", torch.float16)]:
+    for kind, dtype in [*kinds, ("bool", torch.bfloat16), ("bool", torch.float16)]:
         logits, candidates, marks = random_problem((12, 24), device, dtype, "unknown" if kind == "int64" else kind)
         candidates = candidates.long() if kind == "int64" else candidates
         weight, mask = views_of(torch.rand(24, device=device))[0], torch.rand(24, 12, device=device).t() < 0.8

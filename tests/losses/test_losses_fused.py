@@ -432,6 +432,14 @@ def test_the_kind_of_processor_is_told_without_proc(monkeypatch):
     assert compiled_rows._processor()
 
 
+@pytest.mark.parametrize(("loss", "dtype"), [(plain.propml, torch.float16), (plain.asl, torch.float32)])
+def test_the_operator_tells_what_it_has_no_kernel_for(loss, dtype):
+    logits, candidates, _ = random_problem((6, 5), "cpu", dtype)
+    rows = Problem(loss, candidates, 1.0, -1, None, None, None, {}).flat_rows(logits)
+    with pytest.raises(NotImplementedError, match=r"no kernel on the CPU for loss \d of torch.float\d\d logits"):
+        torch.ops.propml.row_losses(*rows)
+
+
 # --- rows --------------------------------------------------------------------------------------------------------
 
 

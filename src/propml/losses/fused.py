@@ -24,7 +24,6 @@ Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = get_args(Reduction)
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-CPU_TYPES = (torch.float32, torch.bfloat16)
 GPU_LOSSES = (plain.propml, plain.bce, plain.asl, plain.power)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
@@ -52,7 +51,7 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     if logits.device.type == "cuda" or INTERPRETED:
         able = HAS_TRITON and logits.dtype in GPU_TYPES and problem.plain in GPU_LOSSES
     else:  # torch.compile fuses the plain formula well on the CPU
-        able = logits.device.type == "cpu" and not compiling and logits.dtype in CPU_TYPES
+        able = logits.device.type == "cpu" and not compiling and logits.dtype in cpu_rows.TYPES
         able = able and cpu_rows.takes(problem)
     if not able or logits.numel() == 0 or not -logits.ndim <= problem.label_dim < logits.ndim:
         return False

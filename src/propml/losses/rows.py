@@ -46,16 +46,19 @@ class Rows(NamedTuple):
         marks, known = _dense(_as_bytes(self.marks)), None if self.known is None else _dense(self.known)
         if known is not None and known.stride(0) != marks.stride(0):
             marks, known = marks.contiguous(), known.contiguous()
-        weight = self.label_weight
-        return self._replace(
-            logits=_dense(self.logits),
-            marks=marks,
-            known=known,
-            mask=None if self.mask is None else _dense(_as_bytes(self.mask)),
-            label_weight=None if weight is None else weight.float().resolve_neg().contiguous(),
-            lam_rows=None if self.lam_rows is None else per_row(self.lam_rows),
-            example_weight=None if self.example_weight is None else per_row(self.example_weight),
-            order_rows=None if self.order_rows is None else per_row(self.order_rows),
+        return Rows(
+            _dense(self.logits),
+            marks,
+            known,
+            None if self.mask is None else _dense(_as_bytes(self.mask)),
+            None if self.label_weight is None else self.label_weight.float().resolve_neg().contiguous(),
+            None if self.lam_rows is None else per_row(self.lam_rows),
+            self.lam,
+            None if self.example_weight is None else per_row(self.example_weight),
+            self.focus,
+            self.kind,
+            self.packed,
+            None if self.order_rows is None else per_row(self.order_rows),
         )
 
 
