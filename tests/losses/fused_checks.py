@@ -123,13 +123,14 @@ def assert_close(actual, expected, dtype, what):
     )
 
 
-def compare(name, logits, candidates, marks, **options):
+def compare(name, logits, candidates, marks, incoming=None, **options):
     """A fused loss, value and gradient, against the judge."""
     logits = logits.detach().requires_grad_()
     with poisoned():
         values = LOSSES[name][0](logits, candidates, **options)
         assert "Gradient" in type(values.grad_fn).__name__, f"{name} was not fused: {values.grad_fn}"
-        incoming = torch.randn(values.shape, generator=torch.Generator().manual_seed(next(seeds))).to(values.device)
+        if incoming is None:
+            incoming = torch.randn(values.shape, generator=torch.Generator().manual_seed(next(seeds))).to(values.device)
         (gradient,) = torch.autograd.grad(values, logits, incoming)
     expected, slopes = judge(name, logits, marks, incoming, **options)
     assert values.dtype == torch.float32
@@ -182,6 +183,38 @@ def check_label_weights(device, name):
         weight = torch.rand(n_labels, device=device)
         weight[::3] = 0
         compare(name, logits, candidates, marks, lam=0.4, label_weight=weight)
+        for strided in views_of(weight):
+            compare(name, logits, candidates, marks, lam=0.4, label_weight=strided)
+        compare(name, logits, candidates, marks, label_weight=weight.double())
+        compare(name, logits, candidates, marks, label_weight=(weight > 0.5))
+
+
+def views_of(values):
+    """The same numbers with other numbers between them, one number for all, and signs that memory does not hold."""
+    among_others = torch.full((len(values), 3), 1e30, device=values.device)
+    among_others[:, 1] = values
+    return among_others[:, 1], values[-1:].expand(len(values)), torch.complex(values, -values).conj().imag
+
+
+def check_memory_of_all_sorts(device, name):
+    """Whatever the strides, types and lazy signs of tensors, their numbers are what counts."""
+    logits, candidates, marks = random_problem((20, 33), device, candidates="unknown")
+    for numbers in views_of(0.2 + torch.rand(20, device=device)):  # a small order of the power mean costs digits
+        options = {"order": numbers} if name == "power" else {}
+        compare(name, logits, candidates, marks, incoming=numbers, lam=numbers, example_weight=numbers, **options)
+        compare(name, logits, candidates, marks, incoming=numbers)
+    compare(name, torch.complex(logits, -logits).conj().imag, candidates, marks)
+    mask = torch.rand(33, 20, 2, device=device) < 0.7
+    compare(name, logits, candidates, marks, mask=mask[..., 1].t())
+    compare(name, logits, candidates, marks, mask=mask[:, :1, 1].t().expand(20, 33))
+    spread = torch.full((20, 66), 1, dtype=torch.bool, device=device)
+    spread[:, ::2] = candidates > 0
+    compare(name, logits, spread[:, ::2], marks > 0)
+    packed = CandidateBits.from_matrix(candidates)
+    wide = torch.full((20, 9), 255, dtype=torch.uint8, device=device)
+    wide[:, 2:7] = packed.bits
+    compare(name, logits, CandidateBits(wide[:, 2:7], 33, packed.known), marks)
+    compare(name, logits, CandidateBits(packed.bits, 33, packed.known.t().contiguous().t()), marks)
 
 
 def check_orders_of_the_power_mean(device):
@@ -385,12 +418,33 @@ def check_changed_candidates_do_no_harm(device):
     loss.backward(retain_graph=True)
     expected = judge("propml", logits, marks, lam=0.3)[1] / 20
     assert_close(logits.grad, expected, torch.float32, "candidates that change between the passes")
+    assert_noticed(loss, "candidates")
+
+
+def assert_noticed(loss, changed):
     told = ""
     try:
         loss.backward()
     except RuntimeError as error:
         told = str(error)
-    assert "modified by an inplace operation" in told, "candidates changed between the passes, and nobody noticed"
+    assert "modified by an inplace operation" in told, f"{changed} changed between the passes, and nobody noticed"
+
+
+def check_changed_arguments_are_noticed(device):
+    """The same for all else that the loss reads, also where the kernel was given a copy of it."""
+    for changed in ("candidates", "mask", "lam", "example_weight"):
+        logits, candidates, _ = random_problem((24, 20), device)
+        given = {
+            "candidates": candidates.t(),
+            "mask": torch.rand(24, 20, device=device).t() < 0.7,
+            "lam": torch.rand(20, 2, device=device)[:, 0],
+            "example_weight": torch.rand(20, 2, device=device)[:, 0],
+        }
+        loss = propml_loss(logits.t().requires_grad_(), **given)
+        if torch.device(device).type == "cpu":
+            loss.sum().backward(retain_graph=True)  # which gives away the gradient that was written ahead
+        given[changed].zero_()
+        assert_noticed(loss.sum(), changed)
 
 
 def check_functional_transforms(device):
@@ -422,6 +476,27 @@ def check_compiled(device):
         values, slopes = judge("propml", logits, marks, lam=lam)
         assert_close(out, values, torch.float32, "compiled with bits")
         assert_close(z.grad, slopes, torch.float32, "compiled gradient with bits")
+
+
+def check_compiled_with_arguments_of_all_kinds(device):
+    """By the compiler that people use, which takes the operator's arguments as they come."""
+    if torch.device(device).type != "cuda":
+        return  # there torch.compile takes the plain formula; test_losses_functional.py compiles that
+    compiled = torch.compile(propml_loss, fullgraph=True)
+    kinds = [(kind, torch.float32) for kind in (*KINDS_OF_CANDIDATES, "int64")]
+    for kind, dtype in [*kinds, ("bool", torch.bfloat16), ("bool", torch.float16)]:
+        logits, candidates, marks = random_problem((12, 24), device, dtype, "unknown" if kind == "int64" else kind)
+        candidates = candidates.long() if kind == "int64" else candidates
+        weight, mask = views_of(torch.rand(24, device=device))[0], torch.rand(24, 12, device=device).t() < 0.8
+        lam = torch.rand(12, 2, device=device)[:, 1]
+        for options in ({}, {"label_weight": weight, "mask": mask, "lam": lam, "example_weight": lam}):
+            torch._dynamo.reset()  # each is another function to the compiler, which has a limit of them
+            z = logits.detach().requires_grad_()
+            values = compiled(z, candidates, **options)
+            values.sum().backward()
+            expected, slopes = judge("propml", logits, marks, **options)
+            assert_close(values, expected, torch.float32, f"compiled, {kind}, {dtype}, {set(options)}")
+            assert_close(z.grad, slopes, dtype, f"compiled gradient, {kind}, {dtype}, {set(options)}")
 
 
 def check_operators(device):

@@ -122,6 +122,8 @@ def test_bits_have_their_labels_last_whatever_the_axis_of_the_logits():
         (lambda: CandidateBits(torch.zeros(2, 3, dtype=torch.uint8), 30), "30 labels need uint8 with 4 bytes"),
         (lambda: CandidateBits(torch.zeros(2, 3), 20), r"bits are torch.float32 of shape \(2, 3\)"),
         (lambda: CandidateBits(*(torch.zeros(2, 3, dtype=torch.uint8), 20, torch.zeros(2, 3))), "known is torch.float"),
+        (lambda: CandidateBits.from_matrix(np.array([[1, 0.7]])), "candidates hold 0.7; give 1 for a candidate"),
+        (lambda: CandidateBits.from_matrix(sp.csr_array([[1, 2]])), "candidates hold 2; give 1 for a candidate"),
         (lambda: CandidateBits.from_matrix(torch.zeros(3, 0)), r"shape \(3, 0\) has no labels"),
         (lambda: CandidateBits.from_matrix(torch.zeros(2, 9))[0, 1], "cannot be indexed"),
         (lambda: CandidateBits.from_matrix(torch.zeros(9))[0], "a single row"),

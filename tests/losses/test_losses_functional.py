@@ -1,6 +1,7 @@
 """Facts about the losses: values from plain loops in float64, gradients from the paper, numerics at the extremes."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -258,6 +259,53 @@ def test_propall_is_accurate_on_both_sides_of_its_switch(dtype):
     np.testing.assert_allclose(value.double(), exact, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weight", [1e-30, 1e-10, 1e-6, 1.0])
+@pytest.mark.parametrize("z", [-50.0, -3.0, 5.0, 1e4])
+def test_propall_is_accurate_for_small_weights(dtype, weight, z):
+    logits = torch.tensor([[z]], dtype=dtype, requires_grad=True)
+    weight = torch.tensor([weight], dtype=dtype)
+    value = propall_loss(logits, torch.ones(1, 1), label_weight=weight)
+    value.backward()
+    softplus = math.log1p(math.exp(z)) if z < 30 else z
+    s = weight.item() * softplus  # -log(1 - exp(-s)), whose slope is -w σ(z) / (exp(s) - 1)
+    assert value.item() == pytest.approx(-math.log(-math.expm1(-s)) if s < 30 else math.exp(-s), rel=1e-5, abs=1e-7)
+    slope = -weight.item() * sigmoid(z) / (math.expm1(s) if s < 700 else math.inf)
+    assert logits.grad.item() == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("z", [-1e4, -1e8, -1e30, -1e300])
+@pytest.mark.parametrize("name", ["propml", "propall", "power"])
+def test_equal_candidates_share_the_pull_however_far_they_are(name, dtype, z):
+    if -z > torch.finfo(dtype).max:
+        pytest.skip("the type does not hold such a logit")
+    logits = torch.full((1, 4), z, dtype=dtype, requires_grad=True)
+    ALL[name](logits, torch.tensor([[1, 1, 1, 1]])).backward()
+    pull = 4**0.5 / 4 if name == "power" else 1 / 4  # the power mean of order 1/2 pulls |S|^(1/2) times as much
+    assert logits.grad.tolist() == [pytest.approx([-pull] * 4, rel=1e-6)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("log_p", "heavy", "light"), [(-131.0, 1.0, 1e-30), (-90.0, 1e30, 1e-15), (-69.0, 1e30, 1.0)])
+@pytest.mark.parametrize("name", ["propml", "power"])
+def test_a_heavy_improbable_candidate_beside_a_light_probable_one(name, dtype, log_p, heavy, light):
+    order = 1.0 if name == "propml" else 0.5
+    logits = torch.tensor([[log_p / order, 0.0]], dtype=dtype, requires_grad=True)
+    value = ALL[name](logits, torch.ones(1, 2), label_weight=torch.tensor([heavy, light], dtype=dtype))
+    value.backward()
+    terms = [math.exp(log_p), light / heavy * 0.5**order]
+    pulls = [terms[0] / sum(terms), terms[1] / sum(terms) * 0.5]
+    strength = heavy**order if name == "power" else heavy
+    assert value.item() == pytest.approx(-strength / order * math.log(sum(terms)), rel=1e-5)
+    assert (logits.grad / strength).tolist() == [pytest.approx([-pull for pull in pulls], rel=1e-4, abs=1e-7)]
+
+
+def test_rows_without_labels_have_no_loss():
+    for name in ALL:
+        assert ALL[name](torch.zeros(2, 0), torch.zeros(2, 0)).tolist() == [0.0, 0.0]
+
+
 @each_loss
 def test_an_empty_candidate_set_contributes_its_excluded_labels_only(name):
     logits = torch.tensor([[0.3, -2.0, 5.0]], dtype=torch.float64)
@@ -511,6 +559,40 @@ def test_a_misspelt_reduction_is_told(name, dtype, gradient):
 def test_an_impossible_lambda_is_told(name, lam):
     with pytest.raises(ValueError, match=f"lam is {lam}; give a finite number of at least 0"):
         WITH_LAM[name](torch.zeros(2, 3), torch.ones(2, 3), lam=lam)
+
+
+@pytest.mark.parametrize("name", WITH_LAM)
+@pytest.mark.parametrize("lam", ["auto", None, [0.1, 0.2]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_lambda_that_is_no_number_is_told(name, lam, dtype):
+    with pytest.raises(ValueError, match=re.escape(f"lam is {lam!r}; give a finite number of at least 0, or a tensor")):
+        WITH_LAM[name](torch.zeros(2, 3, dtype=dtype), torch.ones(2, 3), lam=lam)
+
+
+@pytest.mark.parametrize("name", [*ALL, "rank"])
+@pytest.mark.parametrize("logits", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.float32, 0.7),
+        (torch.float32, math.inf),
+        (torch.float64, 0.3),
+        (torch.bfloat16, 0.5),
+        (torch.uint8, 255),
+        (torch.int8, 2),
+        (torch.int8, -100),
+        (torch.int64, -2),
+    ],
+)
+def test_candidates_that_are_neither_0_nor_1_nor_unknown_are_told(name, logits, dtype, value):
+    loss, logits = (ALL | WITH_LAM)[name], torch.zeros(3, 4, dtype=logits)
+    candidates = torch.ones(3, 4).to(dtype)
+    candidates[2, 1] = value
+    with pytest.raises(ValueError, match=f"candidates hold {value:g}; give 1 for a candidate, 0 for an excluded label"):
+        loss(logits, candidates)
+    mask = torch.ones(3, 4, dtype=torch.bool)
+    mask[2, 1] = False
+    torch.testing.assert_close(loss(logits, candidates, mask=mask), loss(logits, torch.ones(3, 4), mask=mask))
 
 
 @pytest.mark.parametrize("order", [-1.0, math.nan])

@@ -5,16 +5,19 @@ import importlib.util
 import math
 import os
 import platform
+import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 import torch
-from fused_checks import checks_on, random_problem
+from fused_checks import KINDS_OF_CANDIDATES, assert_close, checks_on, judge, random_problem
 
 from propml.losses import (
     BCELoss,
@@ -24,6 +27,7 @@ from propml.losses import (
     compiled_rows,
     cpu_blocks,
     cpu_rows,
+    fused,
     plain,
     power_loss,
     propml_loss,
@@ -34,6 +38,8 @@ has_compiler = pytest.mark.skipif(compiled_rows.library() is None, reason="there
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU on this machine")
 engines = pytest.mark.parametrize("engine", [pytest.param("compiled", marks=has_compiler), "blocks"])
 
+GPU_ONLY = ("graph capture", "memory", "compiled with arguments of all kinds")
+
 
 @pytest.fixture
 def without_compiler(monkeypatch):
@@ -41,7 +47,7 @@ def without_compiler(monkeypatch):
 
 
 @engines
-@pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in ("graph capture", "memory")])
+@pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in GPU_ONLY])
 def test_on_the_cpu(check, engine, request):
     if engine == "blocks":
         request.getfixturevalue("without_compiler")
@@ -123,6 +129,81 @@ def test_several_blocks_and_threads_give_the_same_as_one(engine, request, monkey
     torch.testing.assert_close(same, gradient, rtol=2**-8, atol=0)
 
 
+@has_compiler
+def test_a_weight_cut_out_of_a_table_counts_as_its_copy_does():
+    # p = 1/2 everywhere, λ = 1: -w log(1/2) of the one candidate and of each excluded label, 6 log 2 in all
+    table = torch.full((3, 7), 1e30)
+    table[:, 0] = torch.tensor([1.0, 2.0, 3.0])
+    value = propml_loss(torch.zeros(1, 3), torch.tensor([[True, False, False]]), label_weight=table[:, 0])
+    assert value.item() == pytest.approx(6 * math.log(2), rel=1e-6)
+
+
+@pytest.fixture
+def compiled_as_on_a_gpu(monkeypatch):
+    """torch.compile takes the operator, as it does on a GPU, which then computes on the CPU."""
+    monkeypatch.setattr(fused, "HAS_TRITON", True)
+    monkeypatch.setattr(fused, "INTERPRETED", True)
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("compiled_as_on_a_gpu")
+def test_traced_code_leaves_the_layout_to_the_operator():
+    steps = []  # of the graph, where Inductor of PyTorch 2.11 cannot view bool as bytes
+
+    def record(graph, inputs):
+        steps.extend((str(node.target), node.args) for node in graph.graph.nodes if node.op.startswith("call"))
+        return graph
+
+    logits, candidates, marks = random_problem((6, 5), "cpu", candidates="bool")
+    mask, weight = torch.rand(5, 6).t() < 0.7, torch.rand(5, 2)[:, 1]
+    options = {"mask": mask, "label_weight": weight, "lam": 0.3}
+    value = torch.compile(propml_loss, fullgraph=True, backend=record)(logits, candidates, **options)
+    assert_close(value, judge("propml", logits, marks, **options)[0], torch.float32, "compiled")
+    assert any("row_losses" in name for name, _ in steps)
+    assert not [name for name, given in steps if name == "contiguous" or torch.uint8 in given]
+
+
+def compare_compiled(compiled, logits, candidates, marks, **options):
+    z = logits.detach().requires_grad_()
+    value = compiled(z, candidates, **options)
+    value.sum().backward()
+    expected, slopes = judge("propml", logits, marks, **options)
+    assert_close(value, expected, torch.float32, "compiled")
+    assert_close(z.grad, slopes, logits.dtype, "compiled gradient")
+
+
+def arguments(n, n_labels):
+    """Options whose memory lies otherwise than the kernel reads it."""
+    mask, weight = torch.rand(n_labels, n).t() < 0.7, torch.rand(n_labels, 2)[:, 1]
+    return {
+        "mask": mask,
+        "label_weight": weight,
+        "lam": torch.rand(n, 3)[:, 0],
+        "example_weight": torch.rand(n, 2)[:, 0],
+    }
+
+
+@has_compiler
+@pytest.mark.usefixtures("compiled_as_on_a_gpu")
+def test_the_operator_in_machine_code_takes_arguments_as_they_come():
+    logits, candidates, marks = random_problem((12, 9), "cpu", candidates="bool")
+    compare_compiled(torch.compile(propml_loss, fullgraph=True), logits, candidates, marks, **arguments(12, 9))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["operator", "formula"])
+@pytest.mark.parametrize("kind", [*KINDS_OF_CANDIDATES, "int64"])
+def test_machine_code_takes_candidates_of_all_kinds(way, kind, request):
+    torch._dynamo.reset()
+    if way == "operator":
+        request.getfixturevalue("compiled_as_on_a_gpu")
+    logits, candidates, marks = random_problem((12, 9), "cpu", candidates="unknown" if kind == "int64" else kind)
+    candidates = candidates.long() if kind == "int64" else candidates
+    compiled = torch.compile(propml_loss, fullgraph=True)
+    for options in ({}, arguments(12, 9)):
+        compare_compiled(compiled, logits, candidates, marks, **options)
+
+
 # --- when it is not taken ----------------------------------------------------------------------------------------
 
 
@@ -198,13 +279,81 @@ def fresh_library(monkeypatch, tmp_path):
 
 
 @has_compiler
-def test_the_library_is_compiled_once(fresh_library, monkeypatch):
+def test_the_library_is_compiled_once_which_one_line_tells(fresh_library, monkeypatch, caplog):
     assert isinstance(compiled_rows.library(), ctypes.CDLL)
-    (made,) = (fresh_library / "propml" / "compiled").glob("rows-*.so")
+    folder = fresh_library / "propml" / "compiled"
+    (made,) = folder.iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, made)] == [0o700, 0o700]
+    (told,) = caplog.messages
+    assert re.fullmatch(
+        rf"propml compiles its losses with .*cc, and keeps them in {folder} \(PROPML_COMPILER=.*\)", told
+    )
     compiled_rows.library.cache_clear()
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
     assert compiled_rows.library() is not None
-    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+    assert len(caplog.messages) == 1
+
+
+@has_compiler
+@pytest.mark.skipif(os.name != "posix", reason="this system has no owners and modes")
+@pytest.mark.parametrize("what", ["the file", "the folder", "a folder above", "a link", "the owner", "the owner above"])
+def test_a_library_that_others_may_have_written_is_not_loaded(fresh_library, monkeypatch, what):
+    cache = fresh_library / "propml"
+    planted = plant(cache / "compiled")
+    before = planted.stat().st_ino
+    if what == "the file":
+        planted.chmod(0o722)
+    elif what == "the folder":
+        planted.parent.chmod(0o720)
+    elif what == "a folder above":
+        cache.chmod(0o702)
+    elif what == "a link":
+        cache.rename(fresh_library / "elsewhere")
+        cache.symlink_to(fresh_library / "elsewhere")
+        (cache / "compiled").chmod(0o777)
+    else:
+        theirs = {"the owner": planted, "the owner above": cache}[what]
+        mine = os.getuid()
+        others = {theirs.stat().st_ino}
+        for name in ("stat", "lstat"):
+            look = getattr(Path, name)
+            monkeypatch.setattr(Path, name, lambda path, look=look, **k: owned(look(path, **k), others, mine))
+    loaded = []
+    monkeypatch.setattr(
+        ctypes, "CDLL", lambda path, load=ctypes.CDLL: loaded.append(os.stat(path).st_ino) or load(path)
+    )
+    assert compiled_rows.library() is not None
+    assert before not in loaded
+
+
+def plant(folder):
+    """A file in the place of the library, as private as it should be."""
+    folder.mkdir(mode=0o700, parents=True)
+    planted = folder / compiled_rows._name(shutil.which("cc"))
+    planted.write_bytes(b"no library")
+    planted.chmod(0o700)
+    return planted
+
+
+def owned(found, others, mine):
+    """What a look at a path tells where some belong to somebody else."""
+    return types.SimpleNamespace(
+        st_mode=found.st_mode, st_ino=found.st_ino, st_uid=mine + 1 if found.st_ino in others else found.st_uid
+    )
+
+
+@has_compiler
+def test_a_damaged_library_is_made_anew(fresh_library):
+    planted = plant(fresh_library / "propml" / "compiled")
+    assert compiled_rows.library() is not None
+    assert planted.stat().st_size > 1000
+
+
+@has_compiler
+def test_where_nothing_can_be_kept_the_library_is_this_process_s_alone(fresh_library, caplog):
+    (fresh_library / "propml").write_text("a file where the folder should be")
+    assert compiled_rows.library() is not None
+    assert "for this process alone: " in caplog.messages[0]
 
 
 @has_compiler
@@ -261,16 +410,34 @@ def test_a_forked_process_does_not_wait_for_threads_that_are_gone(monkeypatch):
 
 
 @pytest.mark.parametrize("compiler", ["none", "false"])
-def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler):
+def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler, caplog):
     monkeypatch.setenv("PROPML_COMPILER", compiler)  # the second is a program, one that always fails
     assert compiled_rows.library() is None
+    assert ["cannot be compiled" in told for told in caplog.messages[1:]] == ([True] if compiler == "false" else [])
     logits, candidates = problem()
     assert is_fused(propml_loss(logits, candidates))
+
+
+def test_none_is_no_compiler_even_where_a_program_has_that_name(fresh_library, monkeypatch):
+    program = fresh_library / "none"
+    program.symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(fresh_library), prepend=os.pathsep)
+    monkeypatch.setenv("PROPML_COMPILER", "none")
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("a compiler was run"))
+    assert compiled_rows.library() is None
 
 
 def test_the_kind_of_processor_is_told_without_proc(monkeypatch):
     monkeypatch.setattr(Path, "read_text", lambda *a, **k: (_ for _ in ()).throw(OSError()))
     assert compiled_rows._processor()
+
+
+@pytest.mark.parametrize(("loss", "dtype"), [(plain.propml, torch.float16), (plain.asl, torch.float32)])
+def test_the_operator_tells_what_it_has_no_kernel_for(loss, dtype):
+    logits, candidates, _ = random_problem((6, 5), "cpu", dtype)
+    rows = Problem(loss, candidates, 1.0, -1, None, None, None, {}).flat_rows(logits)
+    with pytest.raises(NotImplementedError, match=r"no kernel on the CPU for loss \d of torch.float\d\d logits"):
+        torch.ops.propml.row_losses(*rows)
 
 
 # --- rows --------------------------------------------------------------------------------------------------------

@@ -117,6 +117,8 @@ def test_clamped_correction_takes_weights():
     [
         (lambda: ProPMLLoss(-1), "lam is -1"),
         (lambda: ProPMLLoss(float("nan")), "lam is nan"),
+        (lambda: ProPMLLoss("auto"), "lam is 'auto'; give a finite number of at least 0"),
+        (lambda: UnbiasedLoss("auto"), "a noise rate lies in \\[0, 1\\), got 'auto'"),
         (lambda: ASLLoss(clip=-0.1), "clip is -0.1"),
         (lambda: ProPMLLoss(reduction="average"), 'choose "mean", "sum" or "none"'),
         (lambda: UnbiasedLoss(1.2), "got 1.2"),

@@ -84,11 +84,6 @@ def test_it_takes_what_the_other_losses_take():
     torch.testing.assert_close(rank_loss(z, known, label_dim=1, mask=candidates >= 0), expected)
 
 
-def test_candidates_begin_at_one_half_as_in_the_other_losses():
-    z, marks = torch.randn(1, 4), torch.tensor([[0.3, 0.7, 0.0, torch.nan]])
-    torch.testing.assert_close(rank_loss(z, marks), rank_loss(z, torch.tensor([[0, 1, 0, -1]])))
-
-
 def test_an_entry_that_carries_no_loss_does_no_harm_whatever_its_logit():
     z = torch.tensor([[0.0, 0.5, torch.nan, torch.inf, -torch.inf]], requires_grad=True)
     value = rank_loss(z, torch.tensor([[1, 0, -1, -1, -1]]))

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from propml.losses.marks import check_marks
+
 BLOCK_ENTRIES = 1 << 24  # rows are packed in blocks of so many entries, so that no dense copy of all is needed
 
 
@@ -67,6 +69,7 @@ class CandidateBits:
         marks = torch.as_tensor(matrix)
         if marks.ndim == 0 or marks.shape[-1] == 0:
             raise ValueError(f"a matrix of shape {tuple(marks.shape)} has no labels to pack")
+        check_marks(marks)
         n_labels = marks.shape[-1]
         if marks.dtype in (torch.bool, torch.uint8):
             return cls(_pack(marks > 0), n_labels)

@@ -2,7 +2,8 @@
 
 Where there is no compiler, or the environment variable ``PROPML_COMPILER`` is ``none``, there is no library, and the
 CPU works with :mod:`propml.losses.cpu_blocks` instead. The variable may also name a compiler. The library is kept in
-the folder ``compiled`` of :func:`propml.this_machine.cache_dir`, one for each source, compiler and kind of processor.
+the folder ``compiled`` of :func:`propml.this_machine.cache_dir`, one for each source, compiler and kind of processor,
+unless others than this user could have put it there: then each process compiles its own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import logging
+import operator
 import os
 import platform
 import shutil
+import stat
 import struct
 import subprocess
 import tempfile
@@ -23,17 +27,21 @@ import torch
 from torch import Tensor
 
 from propml.losses import plain
+from propml.losses.marks import check_marks, states_of
 from propml.losses.rows import Rows
 from propml.this_machine import cache_dir
 
+LOG = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("rows.c")
-# Sums may be taken in any order, as a vector of partial sums; NaN and infinity keep their meaning.
-FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-fPIC")
+# The sums that may be taken in any order, as a vector of partial sums, are marked in the source. To allow it everywhere
+# (-fassociative-math) would turn w (t q) into (w q) t, which is 0 where w q is less than float32 holds.
+FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-fPIC")
 # The best first. With OpenMP the threads are PyTorch's own: nothing is linked, its library is in the process already.
 BUILDS = (("-march=native", "-fopenmp"), ("-march=native",), ())
 LOSSES = (plain.propml, plain.bce, plain.power)
 MARK_TYPES = {torch.uint8: 0, torch.int8: 1, torch.float32: 2}
 PACKED_MARKS = 3
+NO_MEMORY, STRANGE_MARKS = 1, 2  # what propml_rows returns; masked entries count too
 # What one thread does before another is worth waking: PyTorch's wake at once, a pool of Python's needs a while.
 THREADED_ENTRIES, POOL_ENTRIES = 1 << 13, 1 << 17
 JOB = struct.Struct("22q3d")  # struct job in rows.c
@@ -42,12 +50,14 @@ JOB = struct.Struct("22q3d")  # struct job in rows.c
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled library, or ``None`` where there is no way to it."""
-    compiler = shutil.which(os.environ.get("PROPML_COMPILER") or "cc")
+    chosen = os.environ.get("PROPML_COMPILER") or "cc"
+    compiler = None if chosen == "none" else shutil.which(chosen)
     if compiler is None:
         return None
     try:
-        loaded = ctypes.CDLL(str(_built(compiler)))
-    except (OSError, subprocess.SubprocessError):
+        loaded = _kept(compiler) or _made(compiler)
+    except (OSError, subprocess.SubprocessError) as error:
+        LOG.warning("propml's losses cannot be compiled (%s); PyTorch's operations compute them, more slowly", error)
         return None
     loaded.propml_rows.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int]
     loaded.has_threads = bool(loaded.propml_has_threads())  # type: ignore[attr-defined]  # asked once
@@ -59,12 +69,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, numbers, kind, packed, order_rows = rows
     n_rows, n_labels = logits.shape
     if not packed and marks.dtype not in MARK_TYPES:
-        marks = _states(marks)
-    label_weight = None if label_weight is None else label_weight.float()
-    lam_rows = None if lam_rows is None else lam_rows.float()
-    order_rows = None if order_rows is None else order_rows.float()
-    example_weight = None if example_weight is None else example_weight.float()
-    incoming = None if incoming is None else incoming.float()
+        marks = states_of(marks)
     values = torch.empty(n_rows)
     library_ = library()
     assert library_ is not None
@@ -102,15 +107,13 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
         failed = library_.propml_rows(job, 0, n_rows, threads)
     else:  # ctypes lets other Python threads run meanwhile
         ends = [n_rows * count // threads for count in range(threads + 1)]
-        failed = any(_pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:]))
-    if failed:
+        parts = _pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:])
+        failed = functools.reduce(operator.or_, parts)
+    if failed & STRANGE_MARKS:
+        check_marks(rows.marks, mask)
+    if failed & NO_MEMORY:
         raise MemoryError(f"no memory for four rows of {n_labels} labels in each of {threads} threads")
     return values
-
-
-def _states(marks: Tensor) -> Tensor:
-    """Marks of any type as 1, 0 and -1."""
-    return (marks > 0.5).to(torch.int8) - (~(marks > -0.5)).to(torch.int8)
 
 
 @functools.cache
@@ -132,20 +135,72 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
-def _built(compiler: str) -> Path:
-    """The path of the library, compiled where it is not there yet."""
-    folder = cache_dir() / "compiled"
+def _kept(compiler: str) -> ctypes.CDLL | None:
+    """The library of an earlier process, where there is one that can be loaded and trusted."""
+    folder = _folder()
+    path = folder / _name(compiler)
+    try:
+        return ctypes.CDLL(str(path)) if _is_private(folder) and _is_own(path) else None
+    except OSError:  # there is none, or it was damaged: it is made anew
+        return None
+
+
+def _made(compiler: str) -> ctypes.CDLL:
+    """Compile, and keep the library where nobody else can change it; elsewhere it goes once it is loaded."""
+    folder = _folder()
+    obstacle = _obstacle(folder)
+    where = f"for this process alone: {obstacle}" if obstacle else f"and keeps them in {folder}"
+    LOG.warning("propml compiles its losses with %s, %s (PROPML_COMPILER=none forbids it)", compiler, where)
+    with tempfile.TemporaryDirectory(dir=None if obstacle else folder, ignore_cleanup_errors=True) as scratch:
+        made = _build(compiler, Path(scratch))
+        if not obstacle:
+            made.chmod(0o700)
+            made = made.replace(folder / _name(compiler))  # at once: another process may be looking
+        return ctypes.CDLL(str(made))
+
+
+def _folder() -> Path:
+    """Where the libraries are kept, with links followed: what is checked is what is used."""
+    return (cache_dir() / "compiled").resolve()
+
+
+def _obstacle(folder: Path) -> str:
+    """Why nothing can be kept in a folder, which is made where it is not there yet."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        return f"{folder} cannot be made ({error.strerror})"
+    if not os.access(folder, os.W_OK):
+        return f"{folder} cannot be written"
+    return "" if _is_private(folder) else f"others can change {folder}"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody but this user and root can put a file of theirs there, on systems that tell.
+
+    A group may write the folders above: at home it is often the user's own. What it puts there is not this user's.
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    above = [parent.stat() for parent in folder.parents]
+    open_to_all = any(parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX for parent in above)
+    return _is_own(folder) and not open_to_all and all(parent.st_uid in (0, os.getuid()) for parent in above)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is this user's, and no link, and nobody else may write it, on systems that tell."""
+    found = path.lstat()
+    if not hasattr(os, "getuid"):
+        return True
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)
+
+
+def _name(compiler: str) -> str:
+    """A library's name tells what it was made of, with what and for what."""
     what = "\n".join(
         (SOURCE.read_text(encoding="utf-8"), compiler, str(BUILDS), *FLAGS, torch.__version__, _processor())
     )
-    path = folder / f"rows-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
-    if path.exists():
-        return path
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        made = _build(compiler, Path(scratch))
-        made.replace(path)  # at once: another process may be looking
-    return path
+    return f"rows-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
 
 
 def _build(compiler: str, folder: Path) -> Path:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from propml.losses import plain
 from propml.losses.candidate_bits import CandidateBits
+from propml.losses.marks import check_marks
 from propml.losses.rows import KINDS, Rows
 
 LOSSES = (plain.propml, plain.bce)
@@ -44,7 +45,7 @@ def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor 
     buffers = torch.empty((3 if exact else 4, step, n_labels))
     block_values = _propml_block if rows.kind == KINDS[plain.propml] else _bce_block
     values = torch.empty((n_rows, 1))
-    factor = torch.tensor(scale) if incoming is None else scale * incoming.float().unsqueeze(1)
+    factor = torch.tensor(scale) if incoming is None else scale * incoming.unsqueeze(1)
     for start in range(0, n_rows, step):
         here = slice(start, min(n_rows, start + step))
         space = list(buffers[:, : here.stop - start])
@@ -65,6 +66,7 @@ def _read(rows: Rows, here: slice, scale: Tensor) -> Block:
         marks = CandidateBits(rows.marks[here], rows.logits.shape[1], known).to_matrix()
     else:
         marks = rows.marks[here]
+        check_marks(marks, None if rows.mask is None else rows.mask[here])
     if marks.dtype == torch.uint8:
         positive = marks if marks.max().item() <= 1 else (marks > 0).view(torch.uint8)
     else:
@@ -76,8 +78,8 @@ def _read(rows: Rows, here: slice, scale: Tensor) -> Block:
         positive = positive * mask
     factor = scale if scale.ndim == 0 else scale[here]
     if rows.example_weight is not None:
-        factor = factor * rows.example_weight[here].float().unsqueeze(1)
-    lam = rows.lam if rows.lam_rows is None else rows.lam_rows[here].float().unsqueeze(1)
+        factor = factor * rows.example_weight[here].unsqueeze(1)
+    lam = rows.lam if rows.lam_rows is None else rows.lam_rows[here].unsqueeze(1)
     z = rows.logits[here].float()
     if told is not None:  # 0 times it would be NaN where a logit that does not count is not finite
         z = torch.where(told.view(torch.bool), z, 0.0)

@@ -8,7 +8,11 @@ import torch
 from torch import Tensor
 
 from propml.losses import compiled_rows, cpu_blocks
-from propml.losses.rows import Problem, Rows
+from propml.losses.rows import KINDS, Problem, Rows
+
+TYPES = (torch.float32, torch.bfloat16)
+COMPILED_KINDS = {KINDS[loss] for loss in compiled_rows.LOSSES}
+BLOCK_KINDS = {KINDS[loss] for loss in cpu_blocks.LOSSES}
 
 
 def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
@@ -18,9 +22,7 @@ def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
 
 def takes(problem: Problem) -> bool:
     """Whether a problem is fused here."""
-    if compiled_rows.library() is None:
-        return problem.plain in cpu_blocks.LOSSES and problem.label_weight is None
-    return problem.plain in compiled_rows.LOSSES
+    return _has(KINDS.get(problem.plain), problem.label_weight)
 
 
 def losses(rows: Rows, scale: float = 1.0) -> tuple[Tensor, None]:
@@ -46,6 +48,18 @@ def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     return buffer if factor.item() == 1 else buffer.mul_(factor)
 
 
+def _has(kind: int | None, label_weight: Tensor | None) -> bool:
+    if compiled_rows.library() is None:
+        return kind in BLOCK_KINDS and label_weight is None
+    return kind in COMPILED_KINDS
+
+
 def _compute(rows: Rows, scale: float, incoming: Tensor | None, slopes: Tensor | None) -> Tensor:
+    # Only who calls the operator itself comes here with anything else, and would get foreign memory for numbers.
+    if rows.logits.dtype not in TYPES or not _has(rows.kind, rows.label_weight):
+        raise NotImplementedError(
+            f"torch.ops.propml.row_losses has no kernel on the CPU for loss {rows.kind} of {rows.logits.dtype} logits; "
+            "call the loss of propml.losses, which knows another way"
+        )
     engine = cpu_blocks if compiled_rows.library() is None else compiled_rows
     return engine.compute(rows, scale, incoming, slopes)

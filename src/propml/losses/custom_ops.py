@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from propml.losses.engines import engine_of
-from propml.losses.rows import Rows
+from propml.losses.rows import Rows, per_row
 
 _ROWS = (
     "Tensor logits, Tensor marks, Tensor? known, Tensor? mask, Tensor? label_weight, Tensor? lam_rows, float lam, "
@@ -20,7 +20,7 @@ _ROWS = (
 
 @torch.library.custom_op("propml::row_losses", mutates_args=(), schema=f"({_ROWS}) -> (Tensor, Tensor)")
 def row_losses(*fields: Any) -> tuple[Tensor, Tensor]:
-    rows = Rows(*fields)
+    rows = Rows(*fields).laid_out()
     values, stats = engine_of(rows.logits.device.type).losses(rows)
     return values, values.new_zeros((2, len(values))) if stats is None else stats
 
@@ -35,10 +35,8 @@ def _(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     "propml::row_losses_backward", mutates_args=(), schema=f"(Tensor grad_output, Tensor stats, {_ROWS}) -> Tensor"
 )
 def row_losses_backward(grad_output: Tensor, stats: Tensor, *fields: Any) -> Tensor:
-    rows = Rows(*fields)
-    if grad_output.stride(0) not in (0, 1):
-        grad_output = grad_output.contiguous()
-    return engine_of(rows.logits.device.type).gradient(rows, stats, grad_output)
+    rows = Rows(*fields).laid_out()
+    return engine_of(rows.logits.device.type).gradient(rows, stats, per_row(grad_output))
 
 
 @row_losses_backward.register_fake

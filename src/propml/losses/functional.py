@@ -26,6 +26,7 @@ gradient.
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ from propml.losses.plain import (
     check_non_negative,
     entries_of,
     excluded_term,
-    log_sum_exp,
+    log_of_sum,
     sum_over_labels,
     weighted,
 )
@@ -175,16 +176,20 @@ def propall_loss(
     weight = None if label_weight is None else label_weight.to(z)
     if weight is not None:
         positive = positive & (weight > 0)
-    none_fires = sum_over_labels(-logsigmoid(-z), positive, weight)  # s = -log Π (1 - p)
-    # log(1 - exp(-s)): below log(eps) the sum s is Σ w exp(z) to the last digit, so its logarithm is taken directly.
-    share = z if weight is None else z + torch.where(positive, weight, 1.0).log()
-    log_tiny = log_sum_exp(share, positive)
-    tiny = log_tiny < math.log(torch.finfo(z.dtype).eps)
-    regular = torch.where(tiny, 1.0, none_fires)
-    log_regular = torch.where(
-        regular < math.log(2), torch.log(-torch.expm1(-regular)), torch.log1p(-torch.exp(-regular))
-    )
-    found = torch.where(positive.any(dim=-1), torch.where(tiny, log_tiny, log_regular), 0.0)
+    each = -logsigmoid(-z)
+    # s = -log Π (1 - p) is summed up in logarithms: small weights may make it less than float32 holds, and large ones
+    # its slopes more. The logarithm of a term is z to the last digit below log(eps).
+    smallest = math.log(torch.finfo(z.dtype).eps)
+    low = z < smallest
+    log_each = torch.where(low, z, torch.where(low, 1.0, each).log())
+    log_s = log_of_sum(log_each, positive, None if weight is None else torch.where(positive, weight, 1.0).log())
+    # log(1 - exp(-s)): up to 1 as log(s) and a correction, -s / 2 for small s, where a compiled expm1 lacks digits.
+    up_to_one, bound = log_s.clamp(max=0.0).exp(), math.exp(smallest / 2)
+    usual = up_to_one.clamp(min=bound)
+    correction = torch.where(up_to_one < bound, -up_to_one / 2, torch.log(-torch.expm1(-usual) / usual))
+    large = torch.where(log_s > 0, sum_over_labels(each, positive, weight), 1.0)
+    found = torch.where(log_s > 0, torch.log1p(-torch.exp(-large)), log_s + correction)
+    found = torch.where(positive.any(dim=-1), found, 0.0)
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
@@ -284,7 +289,7 @@ def unbiased_entries(
 def check_rates(flip_rate: Lam, miss_rate: Lam) -> None:
     """Refuse noise rates, where they are numbers, that leave nothing to learn."""
     for rate in (flip_rate, miss_rate):
-        if isinstance(rate, (float, int)) and not 0 <= rate < 1:
-            raise ValueError(f"a noise rate lies in [0, 1), got {rate}")
-    if isinstance(flip_rate, (float, int)) and isinstance(miss_rate, (float, int)) and flip_rate + miss_rate >= 1:
+        if not isinstance(rate, Tensor) and not (isinstance(rate, Real) and 0 <= rate < 1):
+            raise ValueError(f"a noise rate lies in [0, 1), got {rate!r}")
+    if not isinstance(flip_rate, Tensor) and not isinstance(miss_rate, Tensor) and flip_rate + miss_rate >= 1:
         raise ValueError(f"flip_rate + miss_rate is {flip_rate + miss_rate}; at 1 or more the labels tell nothing")

@@ -18,13 +18,12 @@ from torch import Tensor
 from propml.losses import cpu_rows, custom_ops, plain  # noqa: F401  the first registers torch.ops.propml
 from propml.losses.candidate_bits import CandidateBits
 from propml.losses.engines import HAS_TRITON, INTERPRETED, engine_of
-from propml.losses.rows import Problem
+from propml.losses.rows import Problem, per_row
 
 Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = get_args(Reduction)
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-CPU_TYPES = (torch.float32, torch.bfloat16)
 GPU_LOSSES = (plain.propml, plain.bce, plain.asl, plain.power)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
@@ -35,7 +34,7 @@ def fused_or_plain(logits: Tensor, problem: Problem, reduction: Reduction) -> Te
     if not is_fusable(logits, problem):
         return reduced(problem.plain_values(logits), reduction)
     if torch.compiler.is_compiling():
-        values = torch.ops.propml.row_losses(*problem.rows(logits))[0]
+        values = torch.ops.propml.row_losses(*problem.flat_rows(logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
     engine = engine_of(logits.device.type)
     if not (torch.is_grad_enabled() and logits.requires_grad):
@@ -52,7 +51,7 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     if logits.device.type == "cuda" or INTERPRETED:
         able = HAS_TRITON and logits.dtype in GPU_TYPES and problem.plain in GPU_LOSSES
     else:  # torch.compile fuses the plain formula well on the CPU
-        able = logits.device.type == "cpu" and not compiling and logits.dtype in CPU_TYPES
+        able = logits.device.type == "cpu" and not compiling and logits.dtype in cpu_rows.TYPES
         able = able and cpu_rows.takes(problem)
     if not able or logits.numel() == 0 or not -logits.ndim <= problem.label_dim < logits.ndim:
         return False
@@ -65,11 +64,11 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     return (
         candidates.shape == ((*problem.lead(logits), shape[problem.label_dim]) if packed else shape)
         and candidates.device == logits.device
-        and (mask is None or (mask.dtype == torch.bool and mask.shape == shape))
+        and (mask is None or (mask.dtype == torch.bool and mask.shape == shape and mask.device == logits.device))
         and _is_simple(problem.lam, problem, logits)
         and ("order" not in problem.options or _is_simple(problem.options["order"], problem, logits))
         and (problem.example_weight is None or _is_per_row(problem.example_weight, problem.lead(logits), logits))
-        and (problem.label_weight is None or _is_per_label(problem.label_weight, shape[problem.label_dim]))
+        and (problem.label_weight is None or _is_per_label(problem.label_weight, problem, logits))
     )
 
 
@@ -98,13 +97,13 @@ class _GradientAtOnce(torch.autograd.Function):
         values, ctx.gradient = engine.losses_and_gradient(rows, scale)
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
         ctx.in_rows, ctx.dtype = rows.logits is logits, logits.dtype
-        ctx.save_for_backward(logits, rows.marks)
+        ctx.save_for_backward(logits, *problem.tensors())
         return values.view(problem.lead(logits)) if reduction == "none" else values.sum()
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
         if ctx.gradient is None or torch.is_grad_enabled():
-            logits, _ = ctx.saved_tensors  # fails, as it should, where they were changed in between
+            logits = ctx.saved_tensors[0]  # fails, as it should, where they were changed in between
             return _plain_gradient(ctx.problem, ctx.reduction, logits, grad_output), None, None, None
         gradient, ctx.gradient = ctx.gradient, None
         if ctx.reduction == "none":
@@ -128,17 +127,15 @@ class _GradientLater(torch.autograd.Function):
         rows = problem.rows(logits)
         values, stats = engine.losses(rows)
         ctx.problem, ctx.engine = problem, engine
-        ctx.save_for_backward(logits, rows.marks, stats)
+        ctx.save_for_backward(logits, stats, *problem.tensors())
         return values.view(problem.lead(logits))
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        logits, _, stats = ctx.saved_tensors
+        logits, stats, *_ = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _plain_gradient(ctx.problem, "none", logits, grad_output), None, None
-        incoming = grad_output.reshape(-1)
-        incoming = incoming if incoming.stride(0) in (0, 1) else incoming.contiguous()
-        gradient = ctx.engine.gradient(ctx.problem.rows(logits), stats, incoming)
+        gradient = ctx.engine.gradient(ctx.problem.rows(logits), stats, per_row(grad_output.reshape(-1)))
         return ctx.problem.shaped_like(gradient, logits), None, None
 
 
@@ -166,8 +163,9 @@ def _is_per_row(values: Any, lead: torch.Size, logits: Tensor) -> bool:
     return spare >= 0 and all(own in (1, length) for own, length in zip(values.shape, lead[spare:], strict=True))
 
 
-def _is_per_label(weight: Tensor, n_labels: int) -> bool:
-    return weight.shape == (n_labels,) and not weight.requires_grad
+def _is_per_label(weight: Tensor, problem: Problem, logits: Tensor) -> bool:
+    one_each = weight.shape == (logits.shape[problem.label_dim],)
+    return one_each and not weight.requires_grad and weight.device == logits.device
 
 
 def _keeps_type(lam: Tensor) -> bool:

@@ -4,12 +4,14 @@ What a kernel cannot do, and every float64 loss, is computed here; the kernels a
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from propml.losses.candidate_bits import CandidateBits
+from propml.losses.marks import check_marks
 
 Lam = float | Tensor
 Marks = Tensor | CandidateBits
@@ -36,8 +38,8 @@ def propml(
     weight = label_weight.to(z)
     positive = positive & (weight > 0)
     heaviest = torch.where(positive, weight, 0.0).amax(dim=-1)
-    share = torch.where(positive, weight, 1.0).log()  # the 1.0 stands where the set's sum does not look
-    found = log_sum_exp(logsigmoid(z) + share, positive) - torch.where(heaviest > 0, heaviest, 1.0).log()
+    whole = torch.where(heaviest > 0, heaviest, 1.0)
+    found = log_of_sum(logsigmoid(z), positive, log_share(weight, positive, whole))
     return weighted(lam * excluded - heaviest * found, example_weight)
 
 
@@ -113,20 +115,21 @@ def power(
     a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
     tiny = a < TINY_ORDER  # there the power mean is the geometric one to float precision, and 1/a would lose digits
     safe_a = torch.where(tiny, 1.0, a)
-    scaled = safe_a.unsqueeze(-1) * log_p
-    if label_weight is not None:
-        scaled = scaled + torch.where(counted, label_weight.to(z), 1.0).log()
-    power_mean = (log_sum_exp(scaled, counted) - safe_size.log()) / safe_a
+    share = log_share(torch.ones_like(z) if label_weight is None else label_weight.to(z), counted, safe_size)
+    power_mean = log_of_sum(log_p, counted, share, safe_a) / safe_a
     geometric_mean = sum_over_labels(log_p, counted, label_weight) / safe_size
     found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
     found = torch.where(size > 0, found, 0.0)
     return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
-def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def entries_of(
+    logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim: int, *, soft: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis.
 
-    Where an entry is neither, its logit is 0, so that it does no harm whatever it was.
+    Where an entry is neither, its logit is 0, so that it does no harm whatever it was. Candidates may have ``soft``
+    values; all others than 1, 0, -1 and NaN are refused where they are not.
     """
     candidates = unpacked(candidates, label_dim)
     if candidates.shape != logits.shape:
@@ -146,6 +149,8 @@ def entries_of(logits: Tensor, candidates: Marks, mask: Tensor | None, label_dim
         counted = mask.movedim(label_dim, -1)
         positive = positive & counted
         known = counted if known is None else known & counted
+    if not soft:
+        check_marks(candidates, mask)
     if known is None:
         return z, positive, ~positive
     return torch.where(known, z, 0.0), positive, known & ~positive
@@ -165,15 +170,39 @@ def unpacked(candidates: Marks, label_dim: int) -> Tensor:
 
 def check_non_negative(name: str, value: Lam) -> None:
     """Refuse a number below 0, NaN or infinity; a tensor is not looked into, a GPU would have to wait for that."""
-    if not isinstance(value, Tensor) and not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value}; give a finite number of at least 0")
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, Real) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value!r}; give a finite number of at least 0, or a tensor of such numbers")
 
 
 def log_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
     """log Σ exp over the chosen entries of the last axis; 0, without gradient, where none is chosen."""
-    # A finite stand-in for -inf: with -inf an empty row would have the gradient NaN, even where it is not used.
-    total = torch.logsumexp(torch.where(chosen, values, torch.finfo(values.dtype).min / 2), dim=-1)
-    return torch.where(chosen.any(dim=-1), total, 0.0)
+    # torch.logsumexp takes its slopes from its result, which far from 0 no longer tells one entry from two equal ones.
+    top = highest(values, chosen)
+    total = torch.where(chosen, values - top.unsqueeze(-1), -torch.inf).exp().sum(dim=-1)
+    return torch.where(chosen.any(dim=-1), total, 1.0).log() + top
+
+
+def log_of_sum(log_p: Tensor, chosen: Tensor, log_weight: Tensor | None, order: Lam = 1.0) -> Tensor:
+    """log Σ w p^order over the chosen entries of the last axis; 0 where none is chosen."""
+    # Relative to the largest before anything is multiplied or added, beside which far logits would lose their digits.
+    top = highest(log_p, chosen)
+    terms = (order.unsqueeze(-1) if isinstance(order, Tensor) else order) * (log_p - top.unsqueeze(-1))
+    return log_sum_exp(terms if log_weight is None else terms + log_weight, chosen) + order * top
+
+
+def log_share(weight: Tensor, chosen: Tensor, whole: Tensor) -> Tensor:
+    """log(w / whole) of the chosen labels, also where float32 does not hold the ratio; anything elsewhere."""
+    return torch.where(chosen, weight, 1.0).log() - whole.log().unsqueeze(-1)
+
+
+def highest(values: Tensor, chosen: Tensor) -> Tensor:
+    """The largest of the chosen entries of the last axis, as a constant; 0 where there is none that is finite."""
+    if values.shape[-1] == 0:
+        return values.detach().sum(dim=-1)
+    top = torch.where(chosen, values.detach(), -torch.inf).amax(dim=-1)
+    return torch.where(top.isfinite(), top, 0.0)
 
 
 def sum_over_labels(values: Tensor, chosen: Tensor, weight: Tensor | None) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from propml.losses.plain import Lam, Marks, check_non_negative, entries_of, sum_over_labels, weighted
+from propml.losses.plain import Lam, Marks, check_non_negative, entries_of, highest, weighted
 
 
 def rank_loss(
@@ -59,17 +59,23 @@ def rank_loss(
     margin = (z - 1).detach()
     # How many excluded labels lie above z_i - 1: searchsorted wants ascending order, hence the signs.
     inside = torch.searchsorted(-excluded.detach().contiguous(), -margin.contiguous(), right=False)
-    number, counted = inside, values
-    if label_weight is not None:
-        weight = torch.where(negative, label_weight.to(z), 0.0).gather(-1, order)
-        number, counted = _sums_of_first(weight, inside), weight * values
+    # Relative to the heaviest: the product of two labels' weights may be more or less than float32 holds.
+    inner = positive.to(z) if label_weight is None else _relative(label_weight.to(z), positive)
+    outer = negative.to(z) if label_weight is None else _relative(label_weight.to(z), negative)
+    weight = outer.gather(-1, order)
+    number, counted = _sums_of_first(weight, inside), weight * values
     first, second = _sums_of_first(counted, inside), _sums_of_first(counted * values, inside)
     room = 1 - z
     pairs = second + 2 * room * first + room.square() * number
-    total = sum_over_labels(pairs, positive, label_weight)
-    one = torch.ones_like(z)
-    n_pairs = sum_over_labels(one, positive, label_weight) * sum_over_labels(one, negative, label_weight)
+    total = torch.where(positive, inner * pairs, 0.0).sum(dim=-1)
+    n_pairs = inner.sum(dim=-1) * outer.sum(dim=-1)
     return weighted(lam * total / torch.where(n_pairs > 0, n_pairs, 1.0), example_weight)
+
+
+def _relative(weight: Tensor, chosen: Tensor) -> Tensor:
+    """The weights of the chosen labels, the largest being 1; 0 elsewhere."""
+    kept = torch.where(chosen, weight, 0.0)
+    return kept / highest(kept, kept > 0).clamp(min=torch.finfo(kept.dtype).tiny).unsqueeze(-1)
 
 
 def _sums_of_first(terms: Tensor, how_many: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def refined_loss(
     """
     check_non_negative("lam", lam)
     plausibility = unpacked(plausibility, label_dim)
-    z, positive, negative = entries_of(logits, plausibility, mask, label_dim)
+    z, positive, negative = entries_of(logits, plausibility, mask, label_dim, soft=True)
     known = positive | negative
     q = torch.where(known, plausibility.movedim(label_dim, -1).to(z), 0.0)
     rest = known.to(z) - q

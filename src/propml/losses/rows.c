@@ -14,6 +14,7 @@
 
 enum { PROPML = 0, BCE = 1, POWER = 3 };
 enum { MARKS_UINT8 = 0, MARKS_INT8 = 1, MARKS_FLOAT = 2, MARKS_BITS = 3 };
+enum { NO_MEMORY = 1, STRANGE_MARKS = 2 };
 
 static const float TINY_ORDER = 1e-3f; /* below it the power mean is the geometric one to the last digits */
 static const float TINY = 1e-20f; /* below it a set's sum of probabilities is taken relative to its largest one */
@@ -55,27 +56,32 @@ static inline void logistic(float z, float *p, float *q, float *small)
     *small = x * ratio;
 }
 
-/* 1 for candidates and 1 for excluded labels, or their weights; an unknown or masked entry has 0 in both. */
-static void read_marks(const void *marks, int type, const uint8_t *known, const uint8_t *mask, const float *weight,
-                       int positive_weights_only, int64_t n, float *restrict in, float *restrict out)
+/* 1 for candidates and 1 for excluded labels, or their weights; an unknown or masked entry has 0 in both.
+   The result tells whether there is a mark that is none of 1, 0, -1 and NaN. */
+static int read_marks(const void *marks, int type, const uint8_t *known, const uint8_t *mask, const float *weight,
+                      int positive_weights_only, int64_t n, float *restrict in, float *restrict out)
 {
+    int strange = 0;
     if (type == MARKS_UINT8) {
         const uint8_t *m = marks;
         for (int64_t j = 0; j < n; j++) {
             in[j] = m[j] > 0;
             out[j] = m[j] == 0;
+            strange |= m[j] > 1;
         }
     } else if (type == MARKS_INT8) {
         const int8_t *m = marks;
         for (int64_t j = 0; j < n; j++) {
             in[j] = m[j] > 0;
             out[j] = m[j] == 0;
+            strange |= (m[j] > 1) | (m[j] < -1);
         }
     } else if (type == MARKS_FLOAT) {
         const float *m = marks;
         for (int64_t j = 0; j < n; j++) {
             in[j] = m[j] > 0.5f;
             out[j] = (m[j] > -0.5f) & (m[j] <= 0.5f); /* NaN is neither */
+            strange |= (m[j] != 1.0f) & (m[j] != 0.0f) & (m[j] != -1.0f) & (m[j] == m[j]);
         }
     } else {
         const uint8_t *m = marks;
@@ -98,6 +104,7 @@ static void read_marks(const void *marks, int type, const uint8_t *known, const 
             in[j] *= positive_weights_only && !(weight[j] > 0) ? 0.0f : weight[j];
             out[j] *= weight[j];
         }
+    return strange;
 }
 
 /* The sums over candidates and excluded labels; what they count is replaced by their slopes. */
@@ -105,6 +112,7 @@ static inline void walk(int kind, const float *restrict z, int64_t n, float orde
                         float *restrict out, float *excluded, float *found)
 {
     float sum_in = 0.0f, sum_out = 0.0f;
+#pragma omp simd reduction(+ : sum_in, sum_out)
     for (int64_t j = 0; j < n; j++) {
         float p, q, small;
         logistic(z[j], &p, &q, &small);
@@ -120,24 +128,26 @@ static inline void walk(int kind, const float *restrict z, int64_t n, float orde
     *excluded = sum_out;
 }
 
-/* A set that is empty (the result is 0), or whose probabilities are all tiny: relative to the largest of them. */
-static float tiny_set(const float *z, int64_t n, float order, float *restrict in, float *log_found)
+/* The same for a set that is empty (the result is 0), or whose sum is tiny: relative to the largest term of it. */
+static float tiny_set(const float *z, int64_t n, float order, float whole, float *restrict in, float *log_found)
 {
-    float top = -INFINITY;
-    double found = 0;
-    for (int64_t j = 0; j < n; j++)
-        if (in[j] > 0 && z[j] > top)
-            top = z[j];
-    top = top > 0 ? 0 : top;
-    for (int64_t j = 0; j < n; j++)
-        if (in[j] > 0) {
-            float p, q, small;
-            logistic(z[j], &p, &q, &small);
-            in[j] *= expf(order * ((z[j] < 0 ? z[j] : 0) - top - small));
-            found += in[j];
-            in[j] *= q;
-        }
-    *log_found = found > 0 ? order * top + (float)log(found) : 0;
+    double top = -INFINITY, found = 0;
+    for (int again = 0; again < 2; again++)
+        for (int64_t j = 0; j < n; j++)
+            if (in[j] > 0) {
+                float p, q, small;
+                logistic(z[j], &p, &q, &small);
+                double term = order * ((z[j] < 0 ? (double)z[j] : 0) - small);
+                term += in[j] == whole ? 0 : log((double)in[j] / whole);
+                if (!again) {
+                    top = term > top ? term : top;
+                } else {
+                    float share = (float)exp(term - top);
+                    found += share;
+                    in[j] = share * q;
+                }
+            }
+    *log_found = found > 0 ? (float)(top + log(found)) : 0;
     return (float)found;
 }
 
@@ -187,17 +197,17 @@ static inline float of_row(const float *numbers, int64_t stride, int64_t i, floa
 }
 
 /* Those of row i. */
-static void read_row_marks(const struct job *job, int64_t i, const float *weight, int positive_weights_only, float *in,
-                           float *out)
+static int read_row_marks(const struct job *job, int64_t i, const float *weight, int positive_weights_only, float *in,
+                          float *out)
 {
     const void *marks = (const char *)job->marks + i * job->mark_stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
     const uint8_t *known = job->known ? job->known + i * job->mark_stride : 0;
     const uint8_t *mask = job->mask ? job->mask + i * job->mask_stride : 0;
-    read_marks(marks, job->mark_type, known, mask, weight, positive_weights_only, job->n_labels, in, out);
+    return read_marks(marks, job->mark_type, known, mask, weight, positive_weights_only, job->n_labels, in, out);
 }
 
-/* One row; scratch holds 3 * n_labels numbers. */
-static void row(const struct job *job, int64_t i, float *scratch)
+/* One row; scratch holds 3 * n_labels numbers. The result is that of read_marks. */
+static int row(const struct job *job, int64_t i, float *scratch)
 {
     const int64_t n = job->n_labels, kind = job->kind;
     float *restrict in = scratch, *restrict out = scratch + n;
@@ -206,21 +216,26 @@ static void row(const struct job *job, int64_t i, float *scratch)
         read_bfloat16((const uint16_t *)job->logits + i * job->logit_stride, scratch + 2 * n, n);
         z = scratch + 2 * n;
     }
-    read_row_marks(job, i, job->label_weight, kind != BCE, in, out);
+    int strange = read_row_marks(job, i, job->label_weight, kind != BCE, in, out);
     float order = kind == POWER ? of_row(job->orders, job->order_stride, i, job->order) : 1.0f;
     int row_kind = kind == POWER && order < TINY_ORDER ? BCE : kind;
     float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
     if (row_kind == POWER) {
         whole = 0.0f;
+#pragma omp simd reduction(+ : whole)
         for (int64_t j = 0; j < n; j++)
             whole += in[j];
         strength = whole > 0 ? powf(whole, 1.0f - order) : 0.0f;
     } else if (row_kind == PROPML && job->label_weight) {
         whole = 0.0f;
+#pragma omp simd reduction(max : whole)
         for (int64_t j = 0; j < n; j++)
             whole = in[j] > whole ? in[j] : whole;
         strength = whole;
     }
+    int relative = job->label_weight && row_kind != BCE && whole > 0; /* so the sum is lost by no unit of the weights */
+    for (int64_t j = 0; relative && j < n; j++)
+        in[j] /= whole;
     float excluded, found;
     if (row_kind == PROPML) /* spelled out, so that each becomes a loop of its own */
         walk(PROPML, z, n, order, in, out, &excluded, &found);
@@ -238,7 +253,7 @@ static void row(const struct job *job, int64_t i, float *scratch)
         float log_found;
         if (found < TINY) {
             read_row_marks(job, i, job->label_weight, 1, in, out);
-            found = tiny_set(z, n, order, in, &log_found);
+            found = tiny_set(z, n, order, relative ? whole : 1.0f, in, &log_found);
             if (job->gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
                 for (int64_t j = 0; j < n; j++) {
                     float p, q, small;
@@ -249,12 +264,14 @@ static void row(const struct job *job, int64_t i, float *scratch)
             log_found = logf(found);
         }
         int empty = found == 0;
-        value -= empty ? 0 : factor * strength / order * (log_found - (whole == 1 ? 0 : logf(whole)));
-        pull = empty ? 0 : factor * strength / found;
+        value -= empty ? 0 : factor * strength / order * (log_found - (relative || whole == 1 ? 0 : logf(whole)));
+        for (int64_t j = 0; relative && !empty && j < n; j++) /* before a large strength makes of it what no float holds */
+            in[j] /= found;
+        pull = empty ? 0 : factor * strength / (relative ? 1 : found);
     }
     job->values[i] = value;
     if (!job->gradient)
-        return;
+        return strange;
     if (job->is_bfloat16) {
         for (int64_t j = 0; j < n; j++)
             out[j] = push * out[j] - pull * in[j];
@@ -264,6 +281,7 @@ static void row(const struct job *job, int64_t i, float *scratch)
         for (int64_t j = 0; j < n; j++)
             slopes[j] = push * out[j] - pull * in[j];
     }
+    return strange;
 }
 
 /* The same where unknown and masked entries have the logit 0: scratch holds one more row of logits for that. */
@@ -284,7 +302,8 @@ static void row_of_known(const struct job *job, int64_t i, float *scratch)
     row(&again, i, scratch);
 }
 
-/* Rows first to last on one thread, or in parts on so many; 1 where memory is short, and then not all are computed. */
+/* Rows first to last on one thread, or in parts on so many; the result has the bit NO_MEMORY where not all are
+   computed, and STRANGE_MARKS where candidates are not what they should be. */
 int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
 {
     int failed = 0;
@@ -298,10 +317,10 @@ int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
         parts = omp_get_num_threads();
 #endif
         float *scratch = malloc(4 * job->n_labels * sizeof *scratch);
-        failed = scratch == 0;
+        failed = scratch == 0 ? NO_MEMORY : 0;
         int64_t end = first + (last - first) * (part + 1) / parts;
         for (int64_t i = first + (last - first) * part / parts; scratch && i < end; i++) {
-            row(job, i, scratch);
+            failed |= row(job, i, scratch) ? STRANGE_MARKS : 0;
             if (job->values[i] != job->values[i]) /* perhaps by 0 times a logit that does not count and is not finite */
                 row_of_known(job, i, scratch);
         }

@@ -17,14 +17,17 @@ KINDS = {plain.propml: 0, plain.bce: 1, plain.asl: 2, plain.power: 3}  # as in t
 
 
 class Rows(NamedTuple):
-    """One example per row, everything flat; the fields are what ``torch.ops.propml.row_losses`` takes."""
+    """One example per row, everything flat; the fields are what ``torch.ops.propml.row_losses`` takes.
 
-    logits: Tensor  # (n_rows, n_labels), labels next to each other
-    marks: Tensor  # the same shape, or (n_rows, ceil(n_labels / 8)) where packed; bool is seen as uint8
+    An engine reads memory by address: it is given no other rows than those that :meth:`laid_out` returned.
+    """
+
+    logits: Tensor  # (n_rows, n_labels)
+    marks: Tensor  # the same shape, or (n_rows, ceil(n_labels / 8)) where packed
     known: Tensor | None  # packed too
-    mask: Tensor | None  # (n_rows, n_labels) in uint8
+    mask: Tensor | None  # (n_rows, n_labels)
     label_weight: Tensor | None  # (n_labels,)
-    lam_rows: Tensor | None  # (n_rows,), with stride 0 where all are alike
+    lam_rows: Tensor | None  # (n_rows,)
     lam: float  # where lam_rows is None
     example_weight: Tensor | None  # (n_rows,)
     # Of the asymmetric loss: exponents of candidates and others, clip, whether detached. Of the power mean: its order.
@@ -32,6 +35,31 @@ class Rows(NamedTuple):
     kind: int
     packed: bool
     order_rows: Tensor | None  # (n_rows,), in the place of one order for all
+
+    def laid_out(self) -> Rows:
+        """The same with memory as the engines read it; copies only what does not lie so already.
+
+        Labels are next to each other, bool is seen as uint8, the two planes of packed candidates have one stride,
+        weights, λ and orders are float32. This is not for code that ``torch.compile`` traces: it neither knows the
+        strides that the operator will be given, nor does it compile the view of bool as bytes everywhere.
+        """
+        marks, known = _dense(_as_bytes(self.marks)), None if self.known is None else _dense(self.known)
+        if known is not None and known.stride(0) != marks.stride(0):
+            marks, known = marks.contiguous(), known.contiguous()
+        return Rows(
+            _dense(self.logits),
+            marks,
+            known,
+            None if self.mask is None else _dense(_as_bytes(self.mask)),
+            None if self.label_weight is None else self.label_weight.float().resolve_neg().contiguous(),
+            None if self.lam_rows is None else per_row(self.lam_rows),
+            self.lam,
+            None if self.example_weight is None else per_row(self.example_weight),
+            self.focus,
+            self.kind,
+            self.packed,
+            None if self.order_rows is None else per_row(self.order_rows),
+        )
 
 
 @dataclass(slots=True)
@@ -61,36 +89,41 @@ class Problem:
         )
 
     def rows(self, logits: Tensor) -> Rows:
-        """The flat form; copies only what does not lie in rows already."""
+        """What an engine is given."""
+        return self.flat_rows(logits).laid_out()
+
+    def flat_rows(self, logits: Tensor) -> Rows:
+        """The flat form, with memory as it comes."""
         z = logits if logits.ndim == 2 and self.label_dim in (-1, 1) else logits.movedim(self.label_dim, -1)
         lead = z.shape[:-1]
-        packed = isinstance(self.candidates, CandidateBits)
-        known = None
-        if isinstance(self.candidates, CandidateBits):
-            marks = _in_rows(self.candidates.bits)
-            known = None if self.candidates.known is None else _in_rows(self.candidates.known)
+        candidates, order = self.candidates, self.options.get("order")
+        packed = isinstance(candidates, CandidateBits)
+        if isinstance(candidates, CandidateBits):
+            marks, known = _flat(candidates.bits), None if candidates.known is None else _flat(candidates.known)
         else:
-            marks = self.candidates
-            if z is not logits:
-                marks = marks.movedim(self.label_dim, -1)
-            marks = _in_rows(marks.view(torch.uint8) if marks.dtype == torch.bool else marks)
-        numbers = [float(value) for value in self.options.values() if not isinstance(value, Tensor)]
-        order = self.options.get("order")
-        mask = None if self.mask is None else _in_rows(self.mask.view(torch.uint8).movedim(self.label_dim, -1))
+            marks, known = _flat(candidates if z is logits else candidates.movedim(self.label_dim, -1)), None
         return Rows(
-            _in_rows(z),
+            _flat(z),
             marks,
             known,
-            mask,
+            None if self.mask is None else _flat(self.mask.movedim(self.label_dim, -1)),
             self.label_weight,
-            _per_row(self.lam, lead) if isinstance(self.lam, Tensor) else None,
+            _spread(self.lam, lead) if isinstance(self.lam, Tensor) else None,
             1.0 if isinstance(self.lam, Tensor) else float(self.lam),
-            None if self.example_weight is None else _per_row(self.example_weight, lead),
-            numbers,
+            None if self.example_weight is None else _spread(self.example_weight, lead),
+            [float(value) for value in self.options.values() if not isinstance(value, Tensor)],
             KINDS[self.plain],
             packed,
-            _per_row(order, lead) if isinstance(order, Tensor) else None,
+            _spread(order, lead) if isinstance(order, Tensor) else None,
         )
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All that the loss reads beside the logits: what must not change between the passes."""
+        candidates, order = self.candidates, self.options.get("order")
+        packed = isinstance(candidates, CandidateBits)
+        planes = (candidates.bits, candidates.known) if packed else (candidates, None)  # type: ignore[union-attr]
+        numbers = (value if isinstance(value, Tensor) else None for value in (self.lam, order))
+        return *planes, self.mask, self.label_weight, self.example_weight, *numbers
 
     def shaped_like(self, gradient: Tensor, logits: Tensor) -> Tensor:
         """The rows' gradient in the shape of the logits."""
@@ -106,14 +139,26 @@ class Problem:
         return logits.movedim(self.label_dim, -1).shape[:-1]
 
 
-def _in_rows(entries: Tensor) -> Tensor:
-    """Two axes, the second one dense."""
-    if entries.ndim != 2:
-        entries = entries.reshape(-1, entries.shape[-1])
-    return entries if entries.stride(1) == 1 else entries.contiguous()
+def per_row(values: Tensor) -> Tensor:
+    """One number per row in float32, with stride 0 where all rows share it."""
+    values = values.float().resolve_neg()
+    return values if values.stride(0) in (0, 1) else values.contiguous()
 
 
-def _per_row(values: Tensor, lead: torch.Size) -> Tensor:
+def _flat(entries: Tensor) -> Tensor:
+    return entries if entries.ndim == 2 else entries.reshape(-1, entries.shape[-1])
+
+
+def _spread(values: Tensor, lead: torch.Size) -> Tensor:
     """One number per row, without a copy where all rows share it."""
-    flat = values.detach().expand(lead).reshape(-1)
-    return flat if flat.stride(0) in (0, 1) else flat.contiguous()
+    return values.detach().expand(lead).reshape(-1)
+
+
+def _as_bytes(marks: Tensor) -> Tensor:
+    return marks.view(torch.uint8) if marks.dtype == torch.bool else marks
+
+
+def _dense(entries: Tensor) -> Tensor:
+    """Rows whose entries lie next to each other, with their signs in memory (those of ``x.conj().imag`` do not)."""
+    entries = entries.resolve_neg()
+    return entries if entries.stride(1) == 1 else entries.contiguous()
