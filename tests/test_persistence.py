@@ -101,3 +101,14 @@ def test_a_state_that_is_nested_too_deeply_is_refused(tmp_path):
     path.write_bytes(save({}, metadata={**header, "sha256": persistence._digest(header, {})}))
     with pytest.raises(FileError, match="RecursionError"):
         propml.load(path)
+
+
+@pytest.mark.parametrize("device", ["../x", {"list": []}, None])
+def test_a_device_that_is_none_is_refused_and_one_that_is_not_here_is_not(device, tmp_path):
+    path = tmp_path / "model"
+    method_class("propml")(**SMALL["propml"]).fit(X, Y).save(path)
+    forge(path, lambda _, o: o["dict"]["params"]["dict"].update(device="cuda:99"))
+    assert propml.load(path).device == "cuda:99"
+    forge(path, lambda _, o: o["dict"]["params"]["dict"].update(device=device))
+    with pytest.raises(FileError, match="device"):
+        propml.load(path)

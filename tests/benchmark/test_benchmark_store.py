@@ -180,9 +180,13 @@ def test_a_block_that_is_no_cell_is_left_out_and_told(store, change):
 
 
 def test_a_run_that_says_nothing_of_itself_is_left_out_and_told(store):
-    BlockFile(store.folder / "runs.jsonl").append([{"ran": 1}])
+    path = store.folder / "runs.jsonl"
+    BlockFile(path).append([{"ran": 1}])
     with pytest.warns(UserWarning, match=r"runs\.jsonl is damaged"):
         assert store.provenance() == []
+    path.write_text('{"run": "first", "block": 0}\n')
+    with pytest.warns(UserWarning, match=r"runs\.jsonl is damaged"):
+        assert ResultStore(store.folder).provenance() == []
 
 
 def test_kept_scores_of_other_shapes_are_refused(store):

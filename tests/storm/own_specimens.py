@@ -237,8 +237,8 @@ def _restore(folder: Path) -> Any:
     state.network(torch.ones(4, 3)).sum().backward()
     state.optimiser.step()
     weights = [value.numpy() for value in state.network.state_dict().values()]
-    assert state.selected is not None
-    return weights, state.epoch, state.losses, state.history, state.best, state.selected.numpy()
+    selected = None if state.selected is None else state.selected.numpy()
+    return weights, state.epoch, state.losses, state.history, state.best, selected
 
 
 def _save_network(folder: Path, number: int) -> None:

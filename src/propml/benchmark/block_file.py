@@ -117,7 +117,7 @@ class BlockFile:
         # Files of earlier versions have the length alone.
         length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
         block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
-        whole = len(block) == length and self._is_right(block, None if mark == length else digest)
+        whole = bool(block) and len(block) == length and self._is_right(block, None if mark == length else digest)
         if whole:
             self._blocks.append(block)
         if not whole or len(rows) > length:

@@ -420,6 +420,8 @@ class ProPMLClassifier(CandidateClassifier):
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
         check_schema(state["params"], {"device": str, str: object}, "the arguments")
+        if state["params"]["device"] != "auto":
+            torch.device(state["params"]["device"])  # that need not be there here, but must have the name of one
         model = super()._from_state(state)
         model._networks = {}
         return model
