@@ -61,6 +61,7 @@ ORDER = [
     "durable",
     "file_errors",
     "sparse_checks",
+    "schema",
     "unpacking",
     "this_machine",
     "range_scaler",

@@ -34,7 +34,7 @@ def made(table, model):
 
 
 def test_the_card_of_a_network(table):
-    learned, model = made(table, ProPMLClassifier(hidden=(8,), epochs=3, refine=False, order=0.5, random_state=3))
+    learned, model = made(table, ProPMLClassifier("propml", hidden=(8,), epochs=3, random_state=3))
     card = json.loads(json.dumps(make_card(model, table, learned.features, seed=3)))
     assert card["method"] == "propml"
     assert card["parameters"]["hidden"] == [8]
@@ -58,7 +58,7 @@ def test_the_card_of_a_network(table):
 
 
 def test_what_was_given_is_not_called_chosen(table):
-    given = ProPMLClassifier(hidden=(8,), epochs=3, lam=0.2, threshold=0.4, refine=False, random_state=3)
+    given = ProPMLClassifier(hidden=(8,), epochs=3, lam=0.2, threshold=0.4, random_state=3)
     learned, model = made(table, given)
     card = make_card(model, table, learned.features)
     assert card["lambda"]["chosen"] == "given by the user"
@@ -70,7 +70,7 @@ def test_few_rows_choose_nothing(tmp_path):
     (tmp_path / "d.csv").write_text("x,tags\n1,a\n2,b\n4,a;b\n")
     table = read_table(tmp_path / "d.csv", candidates="tags")
     learned, model = made(table, ProPMLClassifier(hidden=(4,), epochs=2, order=1.0, random_state=0))
-    assert "too few rows" in make_card(model, table, learned.features)["lambda"]["chosen"]
+    assert "balances the two terms" in make_card(model, table, learned.features)["lambda"]["chosen"]
 
 
 def test_the_card_of_another_method(table):

@@ -352,11 +352,11 @@ def test_a_mistake_is_one_sentence_with_file_key_and_nearest_name(write, right, 
 
 
 def test_oracle_networks_choose_nothing_on_candidates(write):
-    for param in ("lam = 0.1", "cv = 3", "linear = true"):
+    for param in ("lam = 0.1", "cv = 3", "forest = true"):
         text = SMALL.replace('loss = "propml"', param) + ORACLE
         with pytest.raises(ValueError, match=rf"params\.{param.split()[0]} says what to do on candidates"):
             load_experiment(write(text))
-    load_experiment(write(SMALL.replace('loss = "propml"', "linear = false") + ORACLE))
+    load_experiment(write(SMALL.replace('loss = "propml"', "forest = false") + ORACLE))
 
 
 def test_no_method_at_all_is_told(write):

@@ -117,7 +117,7 @@ def test_thresholds_come_from_candidates_or_from_the_user(problem, outcome):
 
 
 def test_the_order_of_the_power_mean_is_the_default_s_or_the_user_s(problem):
-    params = {"hidden": (8,), "epochs": 2, "n_models": 2}
+    params = {"loss": "power", "hidden": (8,), "epochs": 2, "n_models": 2}
     chosen = compute(replace(CELL, method=replace(ENTRY, params=params)), problem=problem).folds[0].chosen
     assert len(chosen["path"]) == 3
     assert {point["order"] for point in chosen["path"]} == {0.5}

@@ -159,7 +159,7 @@ def test_a_full_disk_keeps_what_was_there_and_half_of_nothing(store, monkeypatch
     "change",
     [
         {"key": 3},
-        {"noise": "50"},
+        {"noise": [50]},
         {"seed": None},
         {"row": "sell"},
         {"row": []},

@@ -38,11 +38,11 @@ def test_a_model_folder_with_its_card(photos, tmp_path):
     assert [label["name"] for label in card["labels"]] == list(LABELS)
     assert set(card["columns"]) == {"a", "b", "c", "camera"}
     assert set(card["lambda"]) == {"used", "chosen", "tried"}
-    assert card["lambda"]["used"]["network"] in card["lambda"]["tried"]
+    assert card["lambda"]["used"]["ProPML"] in card["lambda"]["tried"]
     assert set(card["thresholds"]["probability"]) == set(LABELS)
     assert card["versions"]["propml"] == package.__version__
     assert card["settings"]["seed"] == 0
-    assert read_model(tmp_path / "m").model.lam_["network"] == card["lambda"]["used"]["network"]
+    assert read_model(tmp_path / "m").model.lam_ == card["lambda"]["used"]
 
 
 @pytest.mark.parametrize("method", ["ridge", "ml-knn"])

@@ -182,7 +182,7 @@ def test_degenerate_input_works(name, case):
     [
         (np.ones((3, 2)), np.zeros((3, 2)), "no row has a candidate"),
         (np.ones((3, 2)), np.ones((4, 2)), "inconsistent numbers of samples"),
-        (np.full((3, 2), np.nan), np.ones((3, 2)), "NaN"),
+        (np.full((3, 2), np.inf), np.ones((3, 2)), "infinity"),
         (np.ones((3, 2)), np.full((3, 2), 2), "row 0, label 0 is 2"),
         (np.ones((3, 2)), None, "requires y"),
     ],

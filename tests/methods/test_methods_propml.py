@@ -21,7 +21,7 @@ from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
 from propml.losses import propml_loss
 from propml.metrics import average_precision, hamming_loss
-from propml.neural.features import FeatureScaler
+from propml.neural.encoding import FeatureScaler
 from propml.neural.thresholds import candidate_sigmoid, middle_threshold
 
 QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
@@ -39,25 +39,105 @@ def model(mosaic):
 
 
 def test_everything_was_chosen_and_is_told(model):
-    networks = {"network", "network, rank"}
-    assert set(model.shares_) == {*networks, "linear"}
+    assert set(model.shares_) == {"ProPML", "ranking", "forest"}
     assert sum(model.shares_.values()) == pytest.approx(1)
-    assert set(model.lam_) == networks
+    assert set(model.lam_) == {"ProPML", "ranking"}
+    assert model.noise_rates_.shape == (10,)
+    assert ((model.noise_rates_ > 0) & (model.noise_rates_ < 1)).all()
     history, ranking = model.history_
     assert ranking["settings"] == [{"lam": 1.0}]
     epochs, folds, seeds, settings = history["criterion"].shape
-    assert (folds, seeds, settings) == (3, 1, 3)
+    assert (folds, seeds, settings) == (3, 1, 1)
     assert epochs <= 20
     assert history["loss"].shape == history["criterion"].shape
-    assert len({setting["lam"] for setting in history["settings"]}) == 3
     assert history["loss"][-1].mean() < history["loss"][0].mean()
+
+
+def test_a_named_loss_is_one_network_whose_lambda_is_chosen(mosaic):
+    model = ProPMLClassifier("propml", **QUICK).fit(mosaic[0], mosaic[1])
+    assert model.shares_ == {"network": 1.0}
+    assert not model.noise_rates_.any()
+    (history,) = model.history_
+    assert model.lam_["network"] in {setting["lam"] for setting in history["settings"]}
+    assert len(history["settings"]) == 3
+
+
+def test_effort_is_one_knob_for_time(mosaic):
+    X, candidates = mosaic[0][:60], mosaic[1][:60]
+    best = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="best", random_state=0).fit(X, candidates)
+    assert best.history_[0]["criterion"].shape[1:] == (2, 4, 3)  # folds, networks, λ
+    assert len(best.ensemble_["members"][-1]["roots"]) == 400
+    fast = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="fast", random_state=0).fit(X, candidates)
+    assert len(fast.ensemble_["members"][-1]["roots"]) == 50
+
+
+def test_labels_that_are_proposed_at_different_rates_are_told_apart():
+    # Label 0 is true in a tenth of the rows and proposed in 60 % of the others; label 1 is never proposed falsely.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    truth = X[:, :2] > 1.2
+    candidates = truth.copy()
+    candidates[:, 0] |= rng.random(600) < 0.6
+    settings = {"hidden": (16,), "epochs": 40, "random_state": 0}
+    model = ProPMLClassifier(**settings).fit(X, candidates.astype(int))
+    assert model.noise_rates_[0] > 0.25 > 0.05 > model.noise_rates_[1]
+    plain = ProPMLClassifier(**settings, noise=False).fit(X, candidates.astype(int))
+    negative = ~truth.any(axis=1)
+    gap, plain_gap = (m.decision_function(X[negative]) @ [1, -1] for m in (model, plain))
+    assert gap.mean() < plain_gap.mean() - 0.2
+
+
+def test_missing_values_are_a_value_of_their_own():
+    # Whether the first column is missing is all that there is to learn.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    X[rng.random(300) < 0.4, 0] = np.nan
+    truth = np.column_stack([np.isnan(X[:, 0]), ~np.isnan(X[:, 0])]).astype(int)
+    model = ProPMLClassifier(hidden=(16,), epochs=30, random_state=0).fit(X, truth)
+    assert (model.predict(X) == truth).mean() > 0.95
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(np.full((1, 3), np.inf))
+
+
+def test_a_linear_model_starts_where_the_labels_are():
+    # Frequent labels, weak features: a linear network must at least know which labels are frequent.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    share = np.linspace(0.02, 0.9, 30)
+    S = (rng.random((300, 30)) < share).astype(int)
+    S[:, -1] = 1
+    for loss in ("propml", "bce"):
+        model = ProPMLClassifier(loss, lam=1.0, hidden=(), bins=0, epochs=2, random_state=0).fit(X, S)
+        mean = model.decision_function(X).mean(axis=0)
+        assert np.corrcoef(mean, share)[0, 1] > 0.8
+
+
+def test_thresholds_are_good_for_what_they_say(mosaic):
+    X, candidates, X_test, truth = mosaic
+    settings = {"hidden": (64,), "epochs": 40, "random_state": 0}
+    f1, hamming, both = (
+        ProPMLClassifier(**settings, threshold=cut).fit(X, candidates) for cut in ("f1", "hamming", "auto")
+    )
+    np.testing.assert_allclose(both.threshold_, (f1.threshold_ + hamming.threshold_) / 2)
+
+    def of1(model):
+        predicted = model.predict(X_test)
+        return 2 * (predicted * truth).sum() / (predicted.sum() + truth.sum())
+
+    scores = f1.decision_function(X_test)
+    best = max(
+        2 * ((scores > cut) * truth).sum() / ((scores > cut).sum() + truth.sum())
+        for cut in np.quantile(scores, np.linspace(0, 0.99, 100))
+    )
+    assert of1(f1) > best - 0.05
+    assert hamming_loss(truth, hamming.predict(X_test)) <= hamming_loss(truth, f1.predict(X_test))
 
 
 @pytest.mark.parametrize("loss", ["propml", "bce", "asl", "propall", "power", "rank"])
 def test_every_loss_learns(loss, mosaic):
     X, candidates, X_test, truth = mosaic
     lam = 1.0 if loss == "propall" else 0.1  # ProPaLL has no λ
-    model = ProPMLClassifier(loss, lam=lam, cv=None, hidden=(64,), epochs=40, linear=False, random_state=0)
+    model = ProPMLClassifier(loss, lam=lam, cv=None, hidden=(64,), epochs=40, random_state=0)
     scores = model.fit(X, candidates).decision_function(X_test)
     assert average_precision(truth, scores) > 0.6  # random scores: 0.45
 
@@ -89,7 +169,7 @@ def test_the_papers_network_is_plain(mosaic):
 
 def test_predictions_cut_where_a_threshold_that_knows_the_truth_would(mosaic):
     X, candidates, X_test, truth = mosaic
-    model = ProPMLClassifier(hidden=(128,), epochs=60, random_state=0).fit(X, candidates)
+    model = ProPMLClassifier(hidden=(128,), epochs=60, threshold="hamming", random_state=0).fit(X, candidates)
     scores = model.decision_function(X_test)
     best = min(
         hamming_loss(truth, (scores > cut).astype(int)) for cut in np.quantile(scores, np.linspace(0.2, 0.99, 80))
@@ -102,9 +182,9 @@ def test_predictions_cut_where_a_threshold_that_knows_the_truth_would(mosaic):
 
 def test_more_models_are_averaged(mosaic):
     X, candidates, _X_test, _ = mosaic
-    model = ProPMLClassifier(**QUICK, n_models=2, linear=False).fit(X, candidates)
+    model = ProPMLClassifier(**QUICK, n_models=2).fit(X, candidates)
     assert model.history_[0]["loss"].shape[2] == 2
-    assert len(model.ensemble_["experts"][0]["weights"][0]) == 6  # 3 folds × 2 seeds
+    assert len(model.ensemble_["members"][0]["weights"][0]) == 6  # 3 folds × 2 seeds
 
 
 def test_seeds(mosaic, model):
@@ -284,7 +364,7 @@ def test_ten_thousand_labels():
     S = sp.csr_array((np.ones(180, int), (np.repeat(np.arange(60), 3), rng.integers(10_000, size=180))), (60, 10_000))
     S.data[:] = 1
     S = (S > 0).astype(int)
-    model = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, lam=0.001, linear=False, random_state=0).fit(X, S)
+    model = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, lam=0.001, random_state=0).fit(X, S)
     assert model.predict_proba(X[:3]).shape == (3, 10_000)
 
 
@@ -365,7 +445,7 @@ def test_onnx_gives_the_same_probabilities(model, mosaic, tmp_path):
         ({"loss": "hinge"}, "loss is 'hinge'; choose one of propml"),
         ({"lam": -1}, "lam is -1"),
         ({"lam": "best"}, "lam is 'best'"),
-        ({"cv": None}, 'lam="auto" needs held-out rows'),
+        ({"loss": "propml", "cv": None}, 'lam="auto" needs held-out rows'),
         ({"cv": 1}, "cv is 1"),
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 2.5}, "epochs is 2.5"),
@@ -404,9 +484,12 @@ def test_the_default_settings_pass_scikit_learns_checks():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"linear": "no"}, "linear is 'no'; give True, False, or \"auto\""),
-        ({"refine": "yes"}, "refine is 'yes'; give True, False, or \"auto\""),
-        ({"order": -1}, "order is -1; give a number of at least 0"),
+        ({"forest": "no"}, "forest is 'no'; give True, False, or \"auto\""),
+        ({"noise": "yes"}, "noise is 'yes'; give True, False, or \"auto\""),
+        ({"effort": "most"}, "effort is 'most'; choose one of fast, auto, best"),
+        ({"bins": -1}, "bins is -1; give a whole number of at least 1"),
+        ({"threshold": "F1"}, "threshold is 'F1'; give a probability between 0 and 1"),
+        ({"loss": "power", "order": -1}, "order is -1; give a number of at least 0"),
         ({"lam": [0.1, 0.2]}, r"lam is \[0.1, 0.2\]; give a number of at least 0"),
         ({"threshold": [0.5]}, r"threshold is \[0.5\]; give a probability between 0 and 1"),
         ({"threshold": 1.0}, "threshold is 1.0; give a probability between 0 and 1"),
@@ -432,10 +515,10 @@ def test_what_makes_no_sense_is_told(arguments, told):
         ProPMLClassifier(**arguments).fit(X, S)
 
 
-def test_without_held_out_rows_there_is_one_network_and_nothing_else(mosaic):
+def test_without_held_out_rows_there_are_networks_and_nothing_else(mosaic):
     X, candidates, _, _ = mosaic
     model = ProPMLClassifier(cv=None, lam=0.3, hidden=(8,), epochs=2, random_state=0).fit(X[:50], candidates[:50])
-    assert model.shares_ == {"network": 1.0}
+    assert model.shares_ == {"ProPML": 0.5, "ranking": 0.5}
     ranking = ProPMLClassifier("rank", cv=None, hidden=(8,), epochs=2, random_state=0).fit(X[:50], candidates[:50])
     assert ranking.shares_ == {"network": 1.0}
 
@@ -445,12 +528,12 @@ def test_a_warm_start_keeps_to_what_is_given(mosaic):
     X, candidates = X[:60], candidates[:60]
     model = ProPMLClassifier(**{**QUICK, "epochs": 2}, warm_start=True).fit(X, candidates)
     model.set_params(lam=0.9).fit(X, candidates)
-    assert model.lam_["network"] == 0.9
-    for changed in ({"hidden": (5,)}, {"hidden": "auto"}):
+    assert model.lam_["ProPML"] == 0.9
+    for changed in ({"hidden": (5,)}, {"loss": "propml"}):
         with pytest.raises(ValueError, match="warm_start goes on from the networks of the last fit"):
             model.set_params(**changed).fit(X, candidates)
-    with pytest.raises(ValueError, match="had other layers, features or labels"):
-        model.set_params(hidden=QUICK["hidden"]).fit(X[:, 1:], candidates)
+    with pytest.raises(ValueError, match="give the same layers, features and labels"):
+        model.set_params(loss="auto", hidden=QUICK["hidden"]).fit(X[:, 1:], candidates)
 
 
 def test_a_table_of_pandas_gives_no_warning(mosaic):

@@ -1,4 +1,4 @@
-"""Facts about what is chosen on candidates: scaling, λ, the linear partner, shares, threshold."""
+"""Facts about what is chosen on candidates: scaling, λ, noise rates, threshold."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,15 @@ from propml.losses.named import get_loss
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam, lam_grid
 from propml.neural.criteria import average_precision_loss, get_criterion, one_error_loss
-from propml.neural.ensemble import Ensemble, Linear, Networks, Standard
-from propml.neural.experts import Expert, choose_shares
-from propml.neural.features import FeatureScaler
+from propml.neural.encoding import FeatureScaler, QuantileBins
+from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler, make_folds
+from propml.neural.forest import fit_forest
 from propml.neural.linear import PENALTY, fit_linear
+from propml.neural.noise_floor import noise_floor, true_logits
 from propml.neural.path import lambda_path
 from propml.neural.saving import ensemble_from_state, ensemble_state
-from propml.neural.thresholds import candidate_sigmoid, middle_threshold
+from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
 from propml.targets import Candidates
 
 # --- features ----------------------------------------------------------------------------------------------------
@@ -150,46 +151,19 @@ def test_a_bad_path_is_told(arguments, told):
         lambda_path(np.ones((10, 2)), np.ones((9, 2), int))
 
 
-# --- the linear partner ----------------------------------------------------------------------------------------------
+# --- the linear model ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(60, 8), (20, 40)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_linear_partner_is_ridge_regression(shape, weighted):
+def test_the_linear_model_is_ridge_regression(shape):
     rng = np.random.default_rng(0)
-    n, _ = shape
-    X, states = rng.normal(1, 2, size=shape), (rng.random((n, 3)) < 0.4).astype(np.int8)
-    weight = rng.random(n) + 0.1 if weighted else None
-    w = np.ones(n) if weight is None else weight * n / weight.sum()
-    centre = w @ X / n
-    penalty = PENALTY * (w @ ((X - centre) ** 2).sum(axis=1) / n)
-    expected = Ridge(alpha=penalty).fit(X, states, sample_weight=w)
+    X, states = rng.normal(1, 2, size=shape), (rng.random((shape[0], 3)) < 0.4).astype(np.int8)
+    penalty = PENALTY * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    expected = Ridge(alpha=penalty).fit(X, states)
     for features in (X, sp.csr_array(X)):
-        coefficients, bias = fit_linear(features, states, weight, refine=False)
+        coefficients, bias = fit_linear(features, states)
         np.testing.assert_allclose(coefficients, expected.coef_.T, atol=1e-8)
         np.testing.assert_allclose(bias, expected.intercept_, atol=1e-8)
-
-
-@pytest.mark.parametrize("shape", [(40, 6), (15, 30)])
-def test_refinement_uses_predictions_of_models_that_left_the_row_out(shape):
-    rng = np.random.default_rng(1)
-    n, _ = shape
-    X, states = rng.normal(size=shape), (rng.random((n, 4)) < 0.5).astype(np.int8)
-    states[:, 0] = 1
-    X = X - X.mean(axis=0)
-    # Leave one out by hand, with centre, mean and penalty of all rows, as the closed form has them.
-    penalty = PENALTY * (X**2).sum(axis=1).mean()
-    mean = states.mean(axis=0)
-    left_out = np.empty(states.shape)
-    for i in range(n):
-        keep = np.arange(n) != i
-        gram = X[keep].T @ X[keep] + penalty * np.eye(X.shape[1])
-        left_out[i] = X[i] @ np.linalg.solve(gram, X[keep].T @ (states[keep] - mean)) + mean
-    plausible = np.where(states > 0, np.maximum(left_out, 1e-3), 0)
-    soft = plausible / plausible.max(axis=1, keepdims=True)
-    expected = Ridge(alpha=penalty).fit(X, soft)
-    coefficients, _ = fit_linear(X, states)
-    np.testing.assert_allclose(coefficients, expected.coef_.T, atol=1e-6)
 
 
 def test_unknown_entries_pull_neither_way():
@@ -197,59 +171,64 @@ def test_unknown_entries_pull_neither_way():
     states = np.ones((15, 1), np.int8)
     states[::3] = 0
     states[1::3] = -1
-    coefficients, bias = fit_linear(X, states, refine=False)
+    coefficients, bias = fit_linear(X, states)
     assert coefficients[0, 0] + bias[0] < coefficients[1, 0] + bias[0] < coefficients[2, 0] + bias[0]
 
 
-# --- shares and threshold --------------------------------------------------------------------------------------------
+# --- noise rates -----------------------------------------------------------------------------------------------------
 
 
-def expert(held):
-    return Expert("x", torch.nn.Identity(), held.astype(np.float32))
-
-
-def test_an_expert_that_knows_is_heard_more_than_one_that_guesses():
+def test_a_rare_label_shows_its_noise_rate():
+    # 5 % of the rows are positive and known by their score; the others are proposed at 30 %.
     rng = np.random.default_rng(0)
-    states = (rng.random((200, 5)) < 0.4).astype(np.int8)
-    knows, guesses = states + 0.3 * rng.normal(size=states.shape), rng.normal(size=states.shape)
-    shares = choose_shares([expert(guesses), expert(knows)], None, states, average_precision_loss)
-    assert shares[1] > 0.8
-    assert sum(shares) == pytest.approx(1)
+    positive = rng.random((4000, 1)) < 0.05
+    candidate = np.where(positive, 0.99, 0.3)
+    floor = noise_floor(np.log(candidate / (1 - candidate)))
+    assert floor[0] == pytest.approx(0.3)
 
 
-def opinions(*errors, n=400):
-    """Opinions with so much noise each, all of it their own, and the candidates that they are about."""
-    rng = np.random.default_rng(1)
-    states = (rng.random((n, 6)) < 0.4).astype(np.int8)
-    return states, [expert(states + error * rng.normal(size=states.shape)) for error in errors]
+def test_rows_that_were_not_held_out_say_nothing_of_noise():
+    logits = np.array([[0.0, -1.0], [np.nan, np.nan], [0.0, -1.0]])
+    np.testing.assert_allclose(noise_floor(logits), 1 / (1 + np.exp([0.0, 1.0])))
 
 
-def test_networks_that_are_no_better_than_the_linear_model_are_not_heard():
-    states, (network, other, linear) = opinions(0.5, 0.6, 0.5)
-    assert choose_shares([network, other], linear, states, average_precision_loss) == [0.0, 0.0, 1.0]
-    together = choose_shares([network, other], linear, states, average_precision_loss, may_stay_linear=False)
-    assert min(together) > 0  # though an average would predict candidates better: their errors differ
+def test_what_noise_adds_is_taken_away():
+    true = torch.tensor([0.01, 0.2, 0.5, 0.9, 0.999], dtype=torch.float64)
+    for rate in (0.0, 0.2, 0.6):
+        candidate = true + (1 - true) * rate
+        found = true_logits(torch.logit(candidate), torch.tensor(rate, dtype=torch.float64)).sigmoid()
+        torch.testing.assert_close(found, true)
 
 
-def test_one_network_that_wins_alone_brings_the_others_in():
-    states, (network, other, linear) = opinions(0.3, 0.5, 0.5)
-    shares = choose_shares([network, other], linear, states, average_precision_loss)
-    assert shares[0] > 0.4
-    assert sum(shares) == pytest.approx(1)
+def test_below_the_floor_the_order_stays():
+    logits = torch.linspace(-30, 30, 200, dtype=torch.float64)
+    found = true_logits(logits, torch.tensor(0.4, dtype=torch.float64))
+    assert (found.diff() > 0).all()
+    assert found.isfinite().all()
 
 
-def test_rows_that_do_not_count_do_not_speak_for_networks():
-    states, (network, linear) = opinions(0.3, 0.5)
-    network.held[:200] = opinions(2.0)[1][0].held[:200]  # good on the second half only
-    first, second = np.repeat([1.0, 0.0], 200), np.repeat([0.0, 1.0], 200)
-    assert choose_shares([network], linear, states, average_precision_loss, first) == [0.0, 1.0]
-    assert choose_shares([network], linear, states, average_precision_loss, second)[0] > 0.5
+# --- threshold -------------------------------------------------------------------------------------------------------
 
 
-def test_without_held_out_rows_everyone_is_heard_alike():
-    nothing = np.full((4, 2), np.nan)
-    shares = choose_shares([expert(nothing), expert(nothing)], None, np.ones((4, 2), np.int8), average_precision_loss)
-    assert shares == [0.5, 0.5]
+def test_the_f1_threshold_is_the_best_of_all_cuts():
+    rng = np.random.default_rng(0)
+    scores, plausible = rng.normal(size=(30, 4)), rng.random((30, 4))
+    weight = rng.random(30)
+
+    def f1(cut, row):
+        predicted = scores > cut
+        hits = (row[:, None] * plausible * predicted).sum()
+        return 2 * hits / ((row[:, None] * predicted).sum() + (row[:, None] * plausible).sum())
+
+    for given in (None, weight):
+        row = np.ones(30) if given is None else given
+        best = max(f1(cut, row) for cut in np.r_[scores.ravel() - 1e-9])
+        assert f1(f1_threshold(scores, plausible, given), row) == pytest.approx(best)
+
+
+def test_equal_scores_fall_on_one_side_of_the_f1_threshold():
+    scores = np.array([[1.0, 1.0, 0.0]])
+    assert f1_threshold(scores, np.array([[1.0, 0.0, 0.0]])) == pytest.approx(0.5)
 
 
 def test_the_threshold_lies_between_best_candidates_and_best_excluded_labels():
@@ -283,22 +262,29 @@ def test_an_ensemble_survives_being_taken_apart():
     def layer(inputs, outputs):
         return rng.normal(size=(inputs, outputs)).astype(np.float32), rng.normal(size=outputs).astype(np.float32)
 
-    members = [[layer(4, 3), layer(3, 2)] for _ in range(2)]
-    linear = Linear(rng.normal(size=(4, 2)), np.zeros(2), Standard(0.1, 2.0))
-    networks = Networks(members, Standard(1.0, 3.0))
-    ensemble = Ensemble(FeatureScaler(4).fit(X), [networks, linear], [0.3, 0.7], 2.0, 0.5)
+    scaler = FeatureScaler(4).fit(X)
+    bins = QuantileBins.of(scaler.transform(X), 3)
+    members = [[layer(4 + bins.n_added, 3), layer(3, 2)] for _ in range(2)]
+    states = (rng.random((20, 2)) < 0.5).astype(np.int8)
+    forest, _ = fit_forest(scaler.transform(X), states, None, trees=5, seed=0)
+    rate = np.array([0.1, 0.0], dtype=np.float32)
+    standards = [Standard(1.0, 3.0), Standard(0.1, 2.0)]
+    ensemble = Ensemble(scaler, bins, [Networks(members), forest], standards, [0.3, 0.7], 2.0, 0.4, rate, 0.5)
     again = ensemble_from_state(ensemble_state(ensemble))
     features = torch.as_tensor(X, dtype=torch.float32)
     torch.testing.assert_close(again(features), ensemble(features))
     scaled = ensemble.scaler(features)
+    encoded = bins(scaled)
     logits = [
-        torch.relu(scaled @ torch.as_tensor(first[0]) + torch.as_tensor(first[1])) @ torch.as_tensor(last[0])
+        torch.relu(encoded @ torch.as_tensor(first[0]) + torch.as_tensor(first[1])) @ torch.as_tensor(last[0])
         + torch.as_tensor(last[1])
         for first, last in members
     ]
-    opinion = (torch.stack(logits).mean(0) - 1.0) / 3.0
-    expected = 2.0 * (0.3 * opinion + 0.7 * linear(scaled) - 0.5)
-    torch.testing.assert_close(ensemble(features), expected)
+    opinion = 0.3 * (torch.stack(logits).mean(0) - 1.0) / 3.0 + 0.7 * (forest(scaled) - 0.1) / 2.0
+    candidate = torch.sigmoid(2.0 * opinion + 0.4)
+    true = torch.maximum((candidate - torch.as_tensor(rate)) / (1 - torch.as_tensor(rate)), 1e-3 * candidate)
+    expected = torch.log(true) - torch.log((1 - candidate) / (1 - torch.as_tensor(rate))) - 0.5
+    torch.testing.assert_close(ensemble(features), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_folds_cover_every_row_once():

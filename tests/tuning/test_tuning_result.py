@@ -88,7 +88,7 @@ def test_configurations_come_back_with_what_is_fixed():
     back = configuration_of(stored, space)
     assert back["hidden"] == (256, 256)
     assert back["loss"] == "power"
-    assert back["refine"] is False
+    assert back["forest"] is False
     assert back["order"] == 0.3
 
 

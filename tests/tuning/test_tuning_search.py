@@ -231,7 +231,7 @@ def test_the_best_network_is_the_best_with_the_whole_budget(found):
     assert found.value == max(each.value for each in whole)
     assert found.params["epochs"] == 9
     assert found.params["loss"] == "power"
-    assert found.params["linear"] is False
+    assert found.params["forest"] is False
 
 
 def test_the_winner_can_be_fitted_as_it_is(found, made):

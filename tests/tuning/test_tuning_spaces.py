@@ -97,7 +97,7 @@ def test_bad_spaces_are_told_in_a_sentence(change, words):
 def test_what_the_command_line_says():
     assert parse_dimension("lam=log:1e-3..1") == ("lam", Number(1e-3, 1, log=True))
     assert parse_dimension("loss = power | bce") == ("loss", ["power", "bce"])
-    assert parse_dimension("refine=true") == ("refine", True)
+    assert parse_dimension("forest=true") == ("forest", True)
     for wrong in ("lam", "=3", "lam=", "lam=a..b"):
         with pytest.raises(ValueError, match="write NAME="):
             parse_dimension(wrong)

@@ -28,13 +28,11 @@ BLOCK_ROWS = 65_536
 
 
 def default_auditor(n_rows: int, random_state: int, verbose: bool) -> Any:
-    """One small network per fold and λ, with a forest; the audit estimates noise rates of its own."""
+    """One small network per fold and λ."""
     from propml.methods.propml import ProPMLClassifier
 
     epochs: Any = 30 if n_rows < FEW_ROWS else "auto"
-    return ProPMLClassifier(
-        "power", hidden=(256,), forest=True, noise=False, epochs=epochs, random_state=random_state, verbose=verbose
-    )
+    return ProPMLClassifier("power", hidden=(256,), epochs=epochs, random_state=random_state, verbose=verbose)
 
 
 def rows_to_learn_from(X: Any, n_labels: int) -> int:

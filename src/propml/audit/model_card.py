@@ -164,8 +164,8 @@ def _lambda(model: Any) -> dict[str, Any] | None:
     if model.lam != "auto":
         return {"used": used, "chosen": "given by the user"}
     tried = sorted({float(setting["lam"]) for kind in model.history_ for setting in kind["settings"]})
-    how = "the λ that balances the two terms of the loss (too few rows to hold some out)"
-    if len(tried) > 1:
+    how = "the λ that balances the two terms of the loss"
+    if any(len(kind["settings"]) > 1 for kind in model.history_):
         folds = model.cv if isinstance(model.cv, int) else "given"
         how = f"{model.criterion} on held-out candidate labels, {folds} folds, for each kind of network"
     return {"used": used, "chosen": how, "tried": tried}
@@ -174,7 +174,7 @@ def _lambda(model: Any) -> dict[str, Any] | None:
 def _thresholds(model: Any, names: list[str]) -> dict[str, Any]:
     by_label = {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}
     if hasattr(model, "threshold_"):
-        chosen = "half-way between the best candidate and the best excluded label of held-out rows, on average"
+        chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
         return {
             "probability": by_label,
             "logit": float(model.threshold_),

@@ -33,7 +33,6 @@ from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion
 from propml.neural.fitting import fit_bins, fit_scaler, make_folds, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
-from propml.neural.members import log_odds
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import middle_threshold
@@ -144,10 +143,10 @@ def _best_of_fleet(entry: MethodEntry, data: _Data) -> list[FoldScores]:
             recipe,
             settings,
             seeds=make_seeds(seed, 1 if model.n_models == "auto" else model.n_models),
-            loss=get_loss(model.loss)[0],
+            loss=get_loss("propml" if model.loss == "auto" else model.loss)[0],
             criterion=average_precision_loss,
             targets=learned_from,  # what they learn from
-            bias=log_odds(learned_from),
+            from_odds=model.loss != "rank",
             judge_every=max(1, recipe.epochs // looks),
             bfloat16=model.bfloat16,
             show=show,

@@ -24,7 +24,7 @@ IDENTITY = ("experiment", "dataset", "noise", "method", "seed")
 
 _CELL: Schema = {
     **dict.fromkeys(("key", "experiment", "dataset", "method"), str),
-    "noise": (None, float),
+    "noise": (None, float, str),
     "seed": int,
     str: object,
 }

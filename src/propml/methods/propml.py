@@ -42,7 +42,7 @@ from propml.methods.propml_arguments import (
     Pairs,
     Recipe,
     choice_of,
-    epochs_of,
+    epochs_of_steps,
     flag_or_auto,
     folds_of,
     number_or_auto,
@@ -61,6 +61,8 @@ from propml.this_machine import choose_device
 
 # Above so many labels in all rows a forest is left out: its leaves would take more memory than the networks.
 MOST_FOR_A_FOREST = 300_000
+# Training steps between two looks at held-out rows.
+JUDGE_STEPS = 12
 # What loss="auto" averages.
 PROPML, RANKING = "ProPML", "ranking"
 # What a threshold can be good for.
@@ -104,9 +106,9 @@ class ProPMLClassifier(CandidateClassifier):
     n_models : "auto" or int
         Networks of different seeds per fold, averaged.
     epochs, batch_size : "auto" or int
-        "auto": about 400 steps at most (``effort="auto"``), in batches of 128 (more for many rows).
+        "auto": about 1000 steps at most (``effort="auto"``), in batches of 128 (more for many rows).
     early_stopping : bool
-        Stop when no network has improved on its held-out rows for a third of the epochs.
+        Stop when no network has improved on its held-out rows for 60 steps (``effort="auto"``), or four epochs.
     learning_rate, weight_decay, ema : float
         Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
     threshold : {"auto", "f1", "hamming"} or float
@@ -283,7 +285,6 @@ class ProPMLClassifier(CandidateClassifier):
             forest = together and cv is not None and n * candidates.shape[1] <= MOST_FOR_A_FOREST
         # The classes of a vector are no candidates among which noise could be.
         noise = together and not self._single_label if noise == "auto" else noise
-        epochs = epochs_of(self, n)
         plan = Plan(
             self._choices(candidates, cv),
             get_criterion(self.criterion),
@@ -295,8 +296,8 @@ class ProPMLClassifier(CandidateClassifier):
             choose_device(self.device),
             self._networks if self._goes_on() else {},
             {
-                "patience": max(5, epochs // 3) if self.early_stopping else None,
-                "judge_every": max(1, epochs // 30),
+                "patience": max(4, epochs_of_steps(self, n, effort.patience)) if self.early_stopping else None,
+                "judge_every": epochs_of_steps(self, n, JUDGE_STEPS),
                 "bfloat16": self.bfloat16,
                 "show": True if self.verbose else None,
             },
@@ -333,11 +334,10 @@ class ProPMLClassifier(CandidateClassifier):
     def _gone_on(self, choices: list[Choice]) -> list[Choice]:
         """The choices with the λ that they had, where none is given now."""
         for choice in choices:
-            before = self._networks.get(choice.name)
-            if before is None or tuple(before.widths()[1:-1]) != choice.recipe.hidden:
+            if choice.name not in self._networks:
                 raise ValueError(
-                    f"warm_start goes on from the networks of the last fit, and {choice.name!r} of now was not among "
-                    f"them or had other layers, features or labels; give the same arguments, or fit a new model"
+                    f"warm_start goes on from the networks of the last fit, and {choice.name!r} was not among them; "
+                    f"give the same loss, or fit a new model"
                 )
         if self.lam != "auto":
             return choices
@@ -349,7 +349,7 @@ class ProPMLClassifier(CandidateClassifier):
             return [lam]
         if self.loss == "rank":
             return [1.0]
-        if self.cv is None:
+        if self.cv is None and len(spread) > 1:
             raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
         return lam_grid(candidates, order, (1.0,) if cv is None else spread)
 

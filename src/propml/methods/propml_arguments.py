@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 class Effort(NamedTuple):
-    """What ``effort`` stands for: training steps at most, networks per fold, and trees of the forest."""
+    """What ``effort`` stands for: training steps at most and without progress, networks per fold, trees of a forest."""
 
     steps: int
+    patience: int
     n_models: int
     trees: int
 
 
-EFFORTS = {"fast": Effort(150, 1, 50), "auto": Effort(400, 1, 100), "best": Effort(1000, 4, 400)}
+EFFORTS = {"fast": Effort(200, 40, 1, 50), "auto": Effort(1000, 60, 1, 100), "best": Effort(2000, 200, 4, 400)}
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10
 
@@ -71,6 +72,11 @@ def epochs_of(model: ProPMLClassifier, n_rows: int) -> int:
     if model.epochs == "auto":
         return int(np.clip(EFFORTS[model.effort].steps / max(n_rows * 0.8 / batch_size_of(model, n_rows), 1), 10, 250))
     return positive_int("epochs", model.epochs)
+
+
+def epochs_of_steps(model: ProPMLClassifier, n_rows: int, steps: int) -> int:
+    """Epochs that make so many training steps, at least one."""
+    return max(1, round(steps / max(n_rows * 0.8 / batch_size_of(model, n_rows), 1)))
 
 
 def hidden_of(model: ProPMLClassifier) -> tuple[int, ...]:

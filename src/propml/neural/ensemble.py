@@ -105,6 +105,7 @@ class Ensemble(nn.Module):
         self.standards, self.weights = list(standards), list(weights)
         self.slope, self.offset, self.threshold = slope, offset, threshold
         self.register_buffer("rate", torch.as_tensor(rate, dtype=torch.float32))
+        self.has_noise = bool(self.rate.any())
 
     def forward(self, X: Tensor) -> Tensor:
         scaled = self.scaler(X)
@@ -118,4 +119,4 @@ class Ensemble(nn.Module):
     def judged(self, opinion: Any) -> Tensor:
         """Logits of P(true) from the members' average."""
         logits: Tensor = self.slope * opinion + self.offset
-        return true_logits(logits, self.rate.to(logits.dtype)) if self.rate.any() else logits
+        return true_logits(logits, self.rate.to(logits.dtype)) if self.has_noise else logits

@@ -107,7 +107,7 @@ def train_fleet(
     loss: Loss = power_loss,
     criterion: Criterion = average_precision_loss,
     targets: Tensor | None = None,
-    bias: Tensor | None = None,
+    from_odds: bool = False,
     example_weight: Tensor | None = None,
     patience: int | None = None,
     judge_every: int = 1,
@@ -134,8 +134,8 @@ def train_fleet(
         Judges held-out candidates (smaller is better); a network keeps the weights of its best epoch.
     targets : Tensor of int8, shape (n, C), optional
         What the loss sees, where networks are judged by something else than what they learn from.
-    bias : Tensor, shape (C,), optional
-        Where the biases of the last layers start; by default near 0.
+    from_odds : bool
+        Whether the biases of the last layers start at the labels' log odds among the training rows; otherwise near 0.
     patience : int, optional
         Stop a network that has not improved for so many epochs, and everything when all have stopped.
     judge_every : int
@@ -169,7 +169,7 @@ def train_fleet(
                 seeds,
                 loss,
                 targets=targets,
-                bias=bias,
+                from_odds=from_odds,
                 example_weight=example_weight,
                 bfloat16=bfloat16,
             )

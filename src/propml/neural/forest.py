@@ -71,13 +71,14 @@ def fit_forest(
     known = states >= 0
     mean = (states > 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     targets = np.where(known, states > 0, mean).astype(np.float64)
-    model = RandomForestRegressor(trees, max_features="sqrt", n_jobs=-1, random_state=seed)
+    model = RandomForestRegressor(trees, max_features="sqrt", n_jobs=-1, random_state=seed % 2**32)
     features = sp.csr_array(X, copy=False) if sp.issparse(X) else np.asarray(X, dtype=np.float32)
     if sp.issparse(features):  # scikit-learn's trees want 32-bit indices
         features = sp.csr_matrix(
             (features.data, features.indices.astype(np.int32), features.indptr.astype(np.int32)), shape=features.shape
         )
-    model.fit(features, targets, sample_weight=weight)
+    equal = weight is None or np.allclose(weight, weight[0])  # equal weights draw other rows than none do
+    model.fit(features, targets if targets.shape[1] > 1 else targets[:, 0], sample_weight=None if equal else weight)
     forest = _as_arrays(model, states.shape[1])
     return forest, _out_of_bag(model, features, states.shape)
 

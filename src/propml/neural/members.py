@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from propml.losses import rank_loss
@@ -74,6 +73,12 @@ def train_networks(
 
     ``start`` holds networks (one per fold and seed) to go on from.
     """
+    widths = [rows.n_features, *choice.recipe.hidden, candidates.shape[1]]
+    if start is not None and start.widths() != widths:
+        raise ValueError(
+            f"warm_start goes on from the networks of the last fit, which had layers of {start.widths()} units, and "
+            f"now they would have {widths}; give the same layers, features and labels, or fit a new model"
+        )
     fleet = train_fleet(
         rows,
         candidates,
@@ -84,7 +89,7 @@ def train_networks(
         loss=choice.loss,
         criterion=criterion,
         # A ranking does not care where labels start, and learns their order better by itself.
-        bias=None if choice.loss is rank_loss else log_odds(candidates),
+        from_odds=choice.loss is not rank_loss,
         start=None if start is None else _starts(start, len(seeds)),
         **training,
     )
@@ -95,16 +100,6 @@ def train_networks(
         held[fold.held] = values.mean(axis=(0, 1))
     networks = Networks([fleet.layers(f, seed, chosen) for f in range(len(folds)) for seed in range(len(seeds))])
     return Member.of(choice.name, networks, held, dict(choice.settings[chosen])), fleet
-
-
-def log_odds(candidates: Tensor) -> Tensor:
-    """The log odds of each label among the known entries, ``(C,)``: where the biases of a last layer start.
-
-    >>> log_odds(torch.tensor([[1, 0], [1, 0], [0, -1], [0, 0]]))  # 2 of 4, with half a row added to both sides
-    tensor([ 0.0000, -1.9459])
-    """
-    hits, known = (candidates > 0).sum(dim=0), (candidates >= 0).sum(dim=0)
-    return torch.log((hits + 0.5) / (known - hits + 0.5))
 
 
 def _starts(networks: Networks, n_seeds: int) -> Start:

@@ -16,7 +16,6 @@ from propml.neural.balance import lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.fitting import fit_bins, fit_scaler, make_folds
 from propml.neural.fleet import train_fleet
-from propml.neural.members import log_odds
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.targets import as_candidates
@@ -132,7 +131,7 @@ def lambda_path(
         [{"lam": float(lam)} for lam in chosen],
         loss=function,
         criterion=judge,
-        bias=log_odds(marks),
+        from_odds=True,
         show=verbose,
     )
     name = criterion if isinstance(criterion, str) else getattr(criterion, "__name__", "criterion")

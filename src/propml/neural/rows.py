@@ -5,6 +5,7 @@ GPU rows are kept padded to the longest one and scattered into a dense batch (st
 """
 
 import copy
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,7 +55,12 @@ def keep_scale(rate: float) -> float:
 
 def keep_mask(shape: tuple[int, ...], rate: float, generator: torch.Generator) -> Tensor:
     """A scaled dropout mask of one byte of chance per entry: 0 with probability ``rate``, else 1 / (1 - rate)."""
-    chance = torch.randint(256, shape, dtype=torch.uint8, device=generator.device, generator=generator)
+    size = math.prod(shape)
+    # Eight entries per number drawn: the generator is what this waits for.
+    words = torch.empty(-(-size // 8), dtype=torch.int64, device=generator.device).random_(
+        -(2**63), None, generator=generator
+    )
+    chance = words.view(torch.uint8)[:size].view(shape)
     return (chance >= round(rate * 256)).float().mul_(keep_scale(rate))
 
 

@@ -46,8 +46,9 @@ class StackTrainer:
     loss : callable
     targets : Tensor of int8, shape (n, C), optional
         What the loss sees, where networks are judged by something else.
-    bias : Tensor, shape (C,), optional
-        Where the biases of the last layer start; by default near 0.
+    from_odds : bool
+        Whether the biases of the last layer start at the log odds of the labels among the rows that each fold is
+        trained on; by default near 0.
     example_weight : Tensor, shape (n,), optional
     bfloat16 : bool
         Multiply matrices in bfloat16.
@@ -64,20 +65,21 @@ class StackTrainer:
         loss: Loss,
         *,
         targets: Tensor | None = None,
-        bias: Tensor | None = None,
+        from_odds: bool = False,
         example_weight: Tensor | None = None,
         bfloat16: bool = False,
     ) -> None:
         device = candidates.device
         self.rows, self.candidates, self.folds, self.recipe, self.loss = rows, candidates, folds, recipe, loss
-        self.targets = candidates if targets is None else targets
         self.bfloat16 = bfloat16
+        self.targets = candidates if targets is None else targets
         shape = StackShape(len(folds), len(seeds), len(settings), rows.n_features, candidates.shape[1])
         streams = [(fold.name, seed) for fold in folds for seed in seeds]
         starts = [torch.Generator().manual_seed(_mixed(1, *stream)) for stream in streams]
         self.stack = StackedMLP(shape, recipe, starts).to(device)
-        if bias is not None:
-            self.stack.biases[-1].data.copy_(bias.to(device).expand_as(self.stack.biases[-1]))
+        if from_odds:
+            odds = torch.stack([log_odds(self.targets[torch.as_tensor(fold.train, device=device)]) for fold in folds])
+            self.stack.biases[-1].data.copy_(odds.repeat_interleave(shape.per_fold, dim=0).unsqueeze(1))
         self.averaged = StackedMLP(shape, recipe, starts).to(device) if recipe.ema else self.stack
         self.mean = [torch.zeros_like(p) for p in self.stack.parameters()] if recipe.ema else []
         self.steps_done = 0
@@ -210,6 +212,16 @@ class StackTrainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.total += loss.detach()
         self.at += 1
+
+
+def log_odds(candidates: Tensor) -> Tensor:
+    """The log odds of each label among the known entries, ``(C,)``: where the biases of a last layer start.
+
+    >>> log_odds(torch.tensor([[1, 0], [1, 0], [0, -1], [0, 0]]))  # 2 of 4, with half a row added to both sides
+    tensor([ 0.0000, -1.9459])
+    """
+    hits, known = (candidates > 0).sum(dim=0), (candidates >= 0).sum(dim=0)
+    return torch.log((hits + 0.5) / (known - hits + 0.5))
 
 
 def padded(parts: Sequence[np.ndarray], length: int) -> np.ndarray:
