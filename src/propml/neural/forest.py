@@ -35,6 +35,14 @@ class Forest(nn.Module):
         The longest way from a root to a leaf.
     """
 
+    feature: Tensor
+    left: Tensor
+    right: Tensor
+    threshold: Tensor
+    leaf: Tensor
+    values: Tensor
+    roots: Tensor
+
     ARRAYS = ("feature", "left", "right", "threshold", "leaf", "values", "roots")
 
     def __init__(self, arrays: dict[str, np.ndarray], depth: int) -> None:
@@ -72,15 +80,17 @@ def fit_forest(
     mean = (states > 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     targets = np.where(known, states > 0, mean).astype(np.float64)
     model = RandomForestRegressor(trees, max_features="sqrt", n_jobs=-1, random_state=seed % 2**32)
-    features = sp.csr_array(X, copy=False) if sp.issparse(X) else np.asarray(X, dtype=np.float32)
-    if sp.issparse(features):  # scikit-learn's trees want 32-bit indices
-        features = sp.csr_matrix(
-            (features.data, features.indices.astype(np.int32), features.indptr.astype(np.int32)), shape=features.shape
-        )
+    features = _narrow(X) if sp.issparse(X) else np.asarray(X, dtype=np.float32)
     equal = weight is None or np.allclose(weight, weight[0])  # equal weights draw other rows than none do
     model.fit(features, targets if targets.shape[1] > 1 else targets[:, 0], sample_weight=None if equal else weight)
     forest = _as_arrays(model, states.shape[1])
     return forest, _out_of_bag(model, features, states.shape)
+
+
+def _narrow(X: Any) -> Any:
+    """A sparse matrix with the 32-bit indices that scikit-learn's trees want."""
+    rows = sp.csr_array(X)
+    return sp.csr_matrix((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
 
 
 def _as_arrays(model: RandomForestRegressor, n_labels: int) -> Forest:
