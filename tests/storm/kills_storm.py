@@ -233,13 +233,17 @@ def arrays_in(folder: Path) -> Any:
 
 def model_in(folder: Path) -> Any:
     """A model, and its card without what every run has anew; they belong together."""
-    from safetensors.numpy import load_file
-
     model, card = folder / "model/model.safetensors", json.loads((folder / "model/card.json").read_text())
     del card["made"]
     assert card.pop("model_sha256") == hashlib.sha256(model.read_bytes()).hexdigest(), "the card is of another model"
-    weights = {name: value.tobytes() for name, value in load_file(model).items()}
-    return weights, card, (folder / "model/features.json").read_text()
+    return model.read_bytes(), card
+
+
+def model_kept(folder: Path) -> Any:
+    """The model of a fit that was killed: whole, with or without its card, which is a copy for people."""
+    from propml.audit.model_card import read_model
+
+    return read_model(folder / "model").model.get_params()
 
 
 def audit_in(folder: Path) -> Any:
@@ -286,7 +290,12 @@ COMMANDS = [
         arrays_in,
         if_there("candidates.npz", arrays_in),
     ),
-    Command("fit", ["fit", *FILE, "--method", "ridge", "--out", "model"], model_in, if_there("model/[a-z]*", model_in)),
+    Command(
+        "fit",
+        ["fit", *FILE, "--method", "ridge", "--out", "model"],
+        model_in,
+        if_there("model/model.safetensors", model_kept),
+    ),
     Command("audit", ["audit", *FILE, "--quick", "--out", "audit"], audit_in, lambda folder: None),
 ]
 
