@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 5)) * (RNG.random((40, 5)) < 0.5)
 Y = (RNG.random((40, 4)) < 0.4).astype(int)
 Y[:, 0] |= Y.sum(axis=1) == 0
-SMALL = {"propml": {"hidden": (8,), "epochs": 2, "linear": False, "random_state": 0}}
+SMALL = {"propml": {"hidden": (8,), "epochs": 2, "random_state": 0}}
 
 
 @pytest.fixture(params=METHODS)
