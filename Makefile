@@ -17,16 +17,16 @@ demo: $(VENV)/.demo      ## all methods on the embedded dataset: demo/report.htm
 	$(BIN)/propml demo --out demo
 
 test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the real files)
-	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+	$(PYTEST) -n 2 --dist loadgroup -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.test browser ## run the tests marked slow
-	$(PYTEST) -n 2 -m slow $(ARGS)
+	$(PYTEST) -n 2 --dist loadgroup -m slow $(ARGS)
 
 storm: $(VENV)/.test    ## random kills, damaged files, adversarial losses: STORM_MINUTES=10, a table at the end
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m storm $(ARGS)
 
 coverage: $(VENV)/.test browser ## run the tests and print line coverage
-	$(PYTEST) -n 2 -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
+	$(PYTEST) -n 2 --dist loadgroup -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
 
 # Pages are opened in a real browser; where none can be installed those tests are skipped, and say so.
 browser:

@@ -19,6 +19,9 @@ from propml.benchmark.ray_executor import RayCluster
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 
+# Clusters on one machine disturb each other: one worker runs all of these.
+pytestmark = pytest.mark.xdist_group("ray")
+
 HERE = Path(__file__).parent
 
 

@@ -14,6 +14,9 @@ from propml.tuning.result import _record
 from propml.tuning.search import Limits, run_search, search, study_of
 from propml.tuning.trials import Desk
 
+# Clusters on one machine disturb each other: one worker runs all of these.
+pytestmark = pytest.mark.xdist_group("ray")
+
 HERE = Path(__file__).parent
 
 
