@@ -54,6 +54,22 @@ def finish(executor, count):
     return ended
 
 
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel tells who listens in /proc")
+def test_a_ray_that_starts_here_listens_to_this_machine_only():
+    """Whoever reaches a Ray can run code on it. This comes before the cluster, whose workers open ports at any time."""
+    before, handler = listening(), signal.getsignal(signal.SIGTERM)
+    executor = RayCluster(workers=1, compute=fake_cells.compute)
+    try:
+        executor.submit(cell("Fails"))
+        assert finish(executor, 1)
+        opened = {address for _, address in listening() - before}
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        executor.close()
+    assert opened
+    assert opened <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
 def test_workers_of_both_nodes_have_this_package_and_this_data(cluster, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROPML_DATA", "data")
@@ -131,22 +147,6 @@ def listening():
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table]
     return {(row[9], row[1].partition(":")[0]) for row in rows if row[3] == "0A"}
-
-
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel tells who listens in /proc")
-def test_a_ray_that_starts_here_listens_to_this_machine_only():
-    """Whoever reaches a Ray can run code on it."""
-    before, handler = listening(), signal.getsignal(signal.SIGTERM)
-    executor = RayCluster(workers=1, compute=fake_cells.compute)
-    try:
-        executor.submit(cell("Fails"))
-        assert finish(executor, 1)
-        opened = {address for _, address in listening() - before}
-        assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        executor.close()
-    assert opened
-    assert opened <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
 def test_a_ray_that_would_listen_to_others_is_not_left_running(monkeypatch):
