@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -143,10 +144,25 @@ def test_a_ray_that_is_running_already_is_used_and_left_running(cluster):
 
 
 def listening():
-    """The addresses on which sockets listen, with their inodes, as the kernel tells them."""
+    """The addresses on which Ray's processes and this one listen, with the sockets' inodes, as the kernel tells them.
+
+    Other tests, in other processes, open sockets meanwhile.
+    """
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table]
-    return {(row[9], row[1].partition(":")[0]) for row in rows if row[3] == "0A"}
+    ours = sockets_of_ray()
+    return {(row[9], row[1].partition(":")[0]) for row in rows if row[3] == "0A" and row[9] in ours}
+
+
+def sockets_of_ray():
+    """The inodes of the sockets of this process and of all whose command line speaks of Ray."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may be gone by now
+            if process.name == str(os.getpid()) or b"ray" in (process / "cmdline").read_bytes():
+                links = [os.readlink(link) for link in (process / "fd").iterdir()]
+                found |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    return found
 
 
 def test_a_ray_that_would_listen_to_others_is_not_left_running(monkeypatch):
