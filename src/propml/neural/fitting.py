@@ -24,7 +24,7 @@ from propml.neural.training import Fold
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
 RARITIES = (0.0, 0.5, 1.0)
-# The weight of a forest beside networks of weight 1; paper/ground_choice.py chose it, leaving datasets out.
+# The weight of a forest beside networks of weight 1; paper/ground_choice.py judges it, leaving datasets out.
 FOREST_WEIGHT = 0.35
 
 Cut = Literal["auto", "f1", "hamming"]

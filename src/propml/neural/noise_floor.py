@@ -4,7 +4,7 @@ Where candidates are complete, a label is a candidate of row x with probability 
 or it is not and was proposed all the same, at the label's noise rate ρ. No c(x) lies below ρ, so a low quantile of c
 over held-out rows bounds ρ from above; it is the rate itself for labels that are surely false in some rows. A label
 that is frequent everywhere has a high floor without any noise, and no data can tell the two apart. So only a share of
-the floor is taken away. ``paper/ground_choice.py`` chose share and quantile, leaving datasets out.
+the floor is taken away. ``paper/ground_choice.py`` judges share and quantile, leaving datasets out.
 """
 
 from __future__ import annotations
