@@ -144,25 +144,36 @@ def test_a_ray_that_is_running_already_is_used_and_left_running(cluster):
 
 
 def listening():
-    """The addresses on which Ray's processes and this one listen, with the sockets' inodes, as the kernel tells them.
+    """The addresses on which this process and its descendants listen, with the sockets' inodes, as the kernel tells them.
 
-    Other tests, in other processes, open sockets meanwhile.
+    Tests in other processes open sockets meanwhile, clusters of their own among them.
     """
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table]
-    ours = sockets_of_ray()
+    ours = {inode for process in family() for inode in sockets(process)}
     return {(row[9], row[1].partition(":")[0]) for row in rows if row[3] == "0A" and row[9] in ours}
 
 
-def sockets_of_ray():
-    """The inodes of the sockets of this process and of all whose command line speaks of Ray."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
+def family():
+    """This process and all that it started, directly or not."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it may be gone by now
-            if process.name == str(os.getpid()) or b"ray" in (process / "cmdline").read_bytes():
-                links = [os.readlink(link) for link in (process / "fd").iterdir()]
-                found |= {link[8:-1] for link in links if link.startswith("socket:[")}
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = {os.getpid()}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
     return found
+
+
+def sockets(process):
+    """The inodes of a process's sockets."""
+    links = []
+    with suppress(OSError):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                links.append(os.readlink(link))
+    return {link[8:-1] for link in links if link.startswith("socket:[")}
 
 
 def test_a_ray_that_would_listen_to_others_is_not_left_running(monkeypatch):

@@ -620,7 +620,9 @@ def run_apart(names, workers):
     with ThreadPoolExecutor(workers) as pool:
         for name, done in zip(names, pool.map(one, names), strict=True):
             failed += done.returncode != 0
-            tell(done.stdout.rstrip() or f"{name}: {done.stderr[-500:]}")
+            tell(done.stdout.rstrip())
+            if done.returncode:
+                tell(f"{name}: ended with {done.returncode}: {done.stderr[-500:]}")
     return failed
 
 
