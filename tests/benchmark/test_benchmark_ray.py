@@ -144,7 +144,7 @@ def test_a_ray_that_is_running_already_is_used_and_left_running(cluster):
 
 
 def listening():
-    """The addresses on which this process and its descendants listen, with the sockets' inodes, as the kernel tells them.
+    """The addresses on which this process and its descendants listen, with the sockets' inodes.
 
     Tests in other processes open sockets meanwhile, clusters of their own among them.
     """
