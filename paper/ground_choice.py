@@ -1,4 +1,4 @@
-"""Which weight of the forest, and how much of the noise floor: chosen on all datasets but one, judged on that one.
+"""The weights of forest and ridge regression, and how much of the noise floor: chosen on all datasets but one.
 
     PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--out paper/ground_choice.csv]
 
@@ -21,7 +21,7 @@ from propml import ProPMLClassifier
 from propml.corruption.registry import corrupt
 from propml.datasets import load
 from propml.metrics import average_precision
-from propml.neural.fitting import FOREST_WEIGHT
+from propml.neural.fitting import FOREST_WEIGHT, LINEAR_WEIGHT
 from propml.neural.noise_floor import QUANTILE, SHARE, noise_floor, true_logits
 from propml.neural.saving import ensemble_from_state
 from propml.neural.thresholds import candidate_sigmoid
@@ -29,8 +29,9 @@ from propml.progress import track
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
 NOISES = (("none", {}), ("flips", {"rate": 0.3}), ("class-flips", {"rate": 0.3}), ("svm", {"ratio": 1.0}))
-FOREST_WEIGHTS, SHARES, QUANTILES = (0.0, 0.15, 0.35, 0.7), (0.0, 0.4, 0.65, 0.9), (0.02, 0.1, 0.25)
-CHOSEN = (FOREST_WEIGHT, SHARE, QUANTILE)
+FOREST_WEIGHTS, LINEAR_WEIGHTS = (0.0, 0.1, 0.25, 0.5), (0.0, 0.1, 0.2, 0.4)
+SHARES, QUANTILES = (0.0, 0.4, 0.65, 0.9), (0.1, 0.25)
+CHOSEN = (FOREST_WEIGHT, LINEAR_WEIGHT, SHARE, QUANTILE)
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV of every combination on every setting")
     arguments = parser.parse_args()
     names = arguments.datasets.split(",")
-    options = list(itertools.product(FOREST_WEIGHTS, SHARES, QUANTILES))
+    options = list(itertools.product(FOREST_WEIGHTS, LINEAR_WEIGHTS, SHARES, QUANTILES))
     values: dict[str, list[np.ndarray]] = {name: [] for name in names}
     settings = [(name, noise) for name in names for noise in NOISES]
     rows = []
@@ -51,7 +52,7 @@ def main() -> None:
         rows += [[name, noise, *option, f"{value:.3f}"] for option, value in zip(options, found, strict=True)]
     if arguments.out:
         with arguments.out.open("w", newline="") as file:
-            head = ["dataset", "noise", "forest_weight", "share", "quantile", "average_precision"]
+            head = ["dataset", "noise", "forest_weight", "linear_weight", "share", "quantile", "average_precision"]
             csv.writer(file, lineterminator="\n").writerows([head, *rows])
     report({name: np.mean(found, axis=0) for name, found in values.items()}, options)
 
@@ -72,16 +73,15 @@ def on_setting(name: str, noise: str, level: dict[str, float], options: list, mo
     scaled = ensemble.scaler(torch.as_tensor(dense, dtype=torch.float64))
     encoded = scaled if ensemble.bins is None else ensemble.bins(scaled)
     pairs = zip(ensemble.members, ensemble.standards, strict=True)
-    inputs = [encoded, encoded, scaled]
-    opinions = [s.apply(m(x).double()).detach().numpy() for (m, s), x in zip(pairs, inputs, strict=True)]
+    opinions = [standard.apply(member(encoded).double()).detach().numpy() for member, standard in pairs]
     held = [member.held for member in fitted.members]
     return np.array([of_option(option, held, opinions, candidates[train], truth[test]) for option in options])
 
 
 def of_option(option: tuple, held: list, opinions: list, states: np.ndarray, truth: np.ndarray) -> float:
     """Average precision of one combination, in percent."""
-    forest, share, quantile = option
-    weights = np.array([0.5, 0.5, forest]) / (1 + forest)
+    forest, linear, share, quantile = option
+    weights = np.array([0.5, 0.5, forest, linear]) / (1 + forest + linear)
     inside = np.tensordot(weights, np.nan_to_num(held), 1)
     slope, offset = candidate_sigmoid(inside, states)
     rate = torch.from_numpy(share * noise_floor(slope * inside + offset, quantile))
@@ -91,9 +91,9 @@ def of_option(option: tuple, held: list, opinions: list, states: np.ndarray, tru
 
 def report(values: dict[str, np.ndarray], options: list) -> None:
     """The table of what was chosen without each dataset, and what it cost there."""
-    own, plain = options.index(CHOSEN), options.index((0.0, 0.0, QUANTILES[0]))
+    own, plain = options.index(CHOSEN), options.index((0.0, 0.0, 0.0, QUANTILES[0]))
     print(
-        "| left out | chosen on the others (forest, share, quantile) | there | our constants | networks alone | best |"
+        "| left out | chosen elsewhere (forest, ridge, share, quantile) | there | our constants | networks alone | best |"
     )
     print("|---|---|---|---|---|---|")
     table = []

@@ -39,7 +39,7 @@ def model(mosaic):
 
 
 def test_everything_was_chosen_and_is_told(model):
-    assert set(model.shares_) == {"ProPML", "ranking", "forest"}
+    assert set(model.shares_) == {"ProPML", "ranking", "forest", "linear"}
     assert sum(model.shares_.values()) == pytest.approx(1)
     assert set(model.lam_) == {"ProPML", "ranking"}
     assert model.noise_rates_.shape == (10,)
@@ -66,9 +66,20 @@ def test_effort_is_one_knob_for_time(mosaic):
     X, candidates = mosaic[0][:60], mosaic[1][:60]
     best = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="best", random_state=0).fit(X, candidates)
     assert best.history_[0]["criterion"].shape[1:] == (2, 4, 3)  # folds, networks, λ
-    assert len(best.ensemble_["members"][-1]["roots"]) == 400
+    assert len(best.ensemble_["members"][2]["roots"]) == 400
     fast = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="fast", random_state=0).fit(X, candidates)
-    assert len(fast.ensemble_["members"][-1]["roots"]) == 50
+    assert len(fast.ensemble_["members"][2]["roots"]) == 50
+
+
+@pytest.mark.parametrize("argument", [{"effort": ["fast"]}, {"effort": "none"}, {"bins": [8]}, {"bins": 10**12}])
+def test_a_fitted_model_predicts_whatever_its_arguments_have_become(argument, mosaic):
+    """A forged file may hold any arguments."""
+    X, candidates = mosaic[0][:60], mosaic[1][:60]
+    model = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, random_state=0).fit(X, candidates)
+    before = model.predict_proba(X)
+    for name, value in argument.items():
+        setattr(model, name, value)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
 def test_labels_that_are_proposed_at_different_rates_are_told_apart():

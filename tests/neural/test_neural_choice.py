@@ -14,7 +14,7 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler, make_folds
 from propml.neural.forest import fit_forest
-from propml.neural.linear import PENALTY, fit_linear
+from propml.neural.linear import PENALTY, fit_linear, linear_models
 from propml.neural.noise_floor import noise_floor, true_logits
 from propml.neural.path import lambda_path
 from propml.neural.saving import ensemble_from_state, ensemble_state
@@ -155,13 +155,16 @@ def test_a_bad_path_is_told(arguments, told):
 
 
 @pytest.mark.parametrize("shape", [(60, 8), (20, 40)])
-def test_the_linear_model_is_ridge_regression(shape):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_linear_model_is_ridge_regression(shape, weighted):
     rng = np.random.default_rng(0)
     X, states = rng.normal(1, 2, size=shape), (rng.random((shape[0], 3)) < 0.4).astype(np.int8)
-    penalty = PENALTY * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
-    expected = Ridge(alpha=penalty).fit(X, states)
+    weight = rng.uniform(0.2, 1.8, shape[0]) if weighted else np.ones(shape[0])
+    weight *= shape[0] / weight.sum()
+    penalty = PENALTY * np.average(((X - np.average(X, axis=0, weights=weight)) ** 2).sum(axis=1), weights=weight)
+    expected = Ridge(alpha=penalty).fit(X, states, weight)
     for features in (X, sp.csr_array(X)):
-        coefficients, bias = fit_linear(features, states)
+        coefficients, bias = fit_linear(features, states, 3 * weight if weighted else None)
         np.testing.assert_allclose(coefficients, expected.coef_.T, atol=1e-8)
         np.testing.assert_allclose(bias, expected.intercept_, atol=1e-8)
 
@@ -173,6 +176,19 @@ def test_unknown_entries_pull_neither_way():
     states[1::3] = -1
     coefficients, bias = fit_linear(X, states)
     assert coefficients[0, 0] + bias[0] < coefficients[1, 0] + bias[0] < coefficients[2, 0] + bias[0]
+
+
+def test_linear_models_judge_rows_that_they_did_not_see():
+    rng = np.random.default_rng(0)
+    X, states = rng.normal(size=(30, 4)).astype(np.float32), (rng.random((30, 2)) < 0.4).astype(np.int8)
+    folds = make_folds(30, 3, 0)
+    models, held = linear_models(X, states, folds)
+    for fold in folds:
+        coefficients, bias = fit_linear(X[fold.train], states[fold.train])
+        np.testing.assert_allclose(held[fold.held], X[fold.held] @ coefficients + bias, atol=1e-5)
+    encoded = torch.from_numpy(np.hstack([X, rng.normal(size=(30, 8)).astype(np.float32)]))
+    parts = [X @ w + b for w, b in (fit_linear(X[fold.train], states[fold.train]) for fold in folds)]
+    np.testing.assert_allclose(models(encoded), np.mean(parts, axis=0), atol=1e-5)
 
 
 # --- noise rates -----------------------------------------------------------------------------------------------------

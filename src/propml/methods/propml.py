@@ -5,8 +5,8 @@ Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Lea
     L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
 
 ``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks that
-rank candidates above excluded labels (:func:`propml.losses.rank_loss`), and a random forest: on data left out this
-beats each of its parts (docs/classifier.md).
+rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge regression: on data
+left out this beats each of its parts (docs/classifier.md).
 
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
@@ -70,15 +70,15 @@ CUTS = ("auto", "f1", "hamming")
 
 
 class ProPMLClassifier(CandidateClassifier):
-    """ProPML networks, ranking networks and a random forest, averaged: better on data left out than the loss alone.
+    """ProPML networks, ranking networks, a forest and ridge regression, averaged: better than any of them alone.
 
     λ, epochs, noise rates and threshold are chosen without a clean label. With a named ``loss`` it is one network.
 
     Parameters
     ----------
     loss : {"auto", "propml", "power", "bce", "asl", "propall", "rank"} or callable
-        "auto" averages networks trained with the paper's loss and networks trained with the ranking loss. A callable
-        gets ``(logits, candidates, lam=…)`` and returns one value per example.
+        "auto" averages networks trained with the paper's loss, networks trained with the ranking loss, a forest and
+        ridge regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
     lam : "auto" or float
         Weight of the excluded labels. "auto" takes the one that balances the two terms; with a named loss it is
         chosen around that by cross-validation on candidates.
@@ -290,6 +290,7 @@ class ProPMLClassifier(CandidateClassifier):
             get_criterion(self.criterion),
             make_seeds(seed, effort.n_models if self.n_models == "auto" else positive_int("n_models", self.n_models)),
             effort.trees if forest else 0,
+            together and cv is not None,
             positive_int("bins", self.bins) if self.bins != 0 else 0,
             bool(noise),
             self.threshold if self.threshold in CUTS else "auto",
@@ -377,8 +378,7 @@ class ProPMLClassifier(CandidateClassifier):
     def _scores(self, X: Features) -> np.ndarray:
         device = choose_device(self.device)
         module = self._module.to(device)
-        per_row = max(X.shape[1] * (1 + self.bins), len(self.labels_) * EFFORTS[self.effort].trees, 1)
-        rows = max(1, min(4096, 2**24 // per_row))
+        rows = max(1, min(4096, 2**24 // max(module.values_per_row(), 1)))
         parts = []
         with torch.no_grad():
             for start in range(0, X.shape[0], rows):

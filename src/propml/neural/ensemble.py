@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.fleet import Layers
+from propml.neural.forest import Forest
 from propml.neural.noise_floor import true_logits
 
 
@@ -38,6 +39,8 @@ class Standard:
 class Networks(nn.Module):
     """Networks of one architecture: encoded features → their mean logit.
 
+    They look at as many columns, from the first on, as they have weights for: scaled columns come before their bins.
+
     Parameters
     ----------
     members : sequence of Layers
@@ -57,7 +60,7 @@ class Networks(nn.Module):
         return [self.weights[0].shape[1], *(weight.shape[2] for weight in self.weights)]
 
     def forward(self, X: Tensor) -> Tensor:
-        hidden = X
+        hidden = X[:, : self.weights[0].shape[1]]
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = torch.matmul(torch.relu(hidden) if layer else hidden, weight) + bias
         return hidden.mean(dim=0)
@@ -73,7 +76,7 @@ class Ensemble(nn.Module):
     ----------
     scaler : FeatureScaler
     bins : QuantileBins or None
-        Networks see scaled features with their bins, a forest without.
+        The bins follow the scaled columns, which is all that a forest and a linear model look at.
     members : sequence of modules
         :class:`Networks` or :class:`propml.neural.forest.Forest`.
     standards, weights : sequences
@@ -111,10 +114,16 @@ class Ensemble(nn.Module):
         scaled = self.scaler(X)
         encoded = scaled if self.bins is None else self.bins(scaled)
         opinion = sum(
-            weight * standard.apply(member(encoded if isinstance(member, Networks) else scaled).to(scaled.dtype))
+            weight * standard.apply(member(encoded).to(scaled.dtype))
             for member, standard, weight in zip(self.members, self.standards, self.weights, strict=True)
         )
         return self.judged(opinion) - self.threshold
+
+    def values_per_row(self) -> int:
+        """About how many numbers a row takes on its way through."""
+        columns = self.scaler.n_outputs + (0 if self.bins is None else self.bins.n_added)
+        leaves = [member.roots.numel() * len(self.rate) for member in self.members if isinstance(member, Forest)]
+        return max(columns, *leaves, 1)
 
     def judged(self, opinion: Any) -> Tensor:
         """Logits of P(true) from the members' average."""

@@ -1,4 +1,4 @@
-"""From features and candidates to an ensemble: scaling, bins, networks, forest, noise rates and threshold."""
+"""From features and candidates to an ensemble: scaling, bins, members, noise rates and threshold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
 from propml.neural.forest import fit_forest
-from propml.neural.linear import LARGEST_SYSTEM, fit_linear
+from propml.neural.linear import LARGEST_SYSTEM, fit_linear, linear_models
 from propml.neural.members import Choice, Member, heard_together, train_networks
 from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
@@ -24,8 +24,10 @@ from propml.neural.training import Fold
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
 RARITIES = (0.0, 0.5, 1.0)
-# The weight of a forest beside networks of weight 1; paper/ground_choice.py judges it, leaving datasets out.
-FOREST_WEIGHT = 0.35
+# The weights of a forest and of ridge regression beside networks of weight 1; paper/ground_choice.py judges them,
+# leaving datasets out.
+FOREST_WEIGHT = 0.25
+LINEAR_WEIGHT = 0.2
 
 Cut = Literal["auto", "f1", "hamming"]
 
@@ -40,6 +42,8 @@ class Plan:
         The kinds of networks, each with the settings of the loss to choose from.
     trees : int
         Trees of the forest; 0 for no forest.
+    linear : bool
+        Whether ridge regression is averaged in; it is left out of systems that would take too long to solve.
     bins : int
         Quantile bins of each numeric column; 0 for none.
     noise : bool
@@ -56,6 +60,7 @@ class Plan:
     criterion: Criterion
     seeds: Sequence[int]
     trees: int
+    linear: bool
     bins: int
     noise: bool
     cut: Cut
@@ -159,6 +164,9 @@ def fit_ensemble(
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
         members.append(Member.of("forest", forest, held))
         weights["forest"] = FOREST_WEIGHT
+    if plan.linear and min(X.shape) <= LARGEST_SYSTEM:
+        members.append(Member.of("linear", *linear_models(scaled, states, folds, weight)))
+        weights["linear"] = LINEAR_WEIGHT
     shares, opinion = heard_together(members, weights)
     ensemble = Ensemble(
         scaler,

@@ -1,22 +1,26 @@
-"""Ridge regression on candidates, which chooses how loud rare columns of mostly-zero features are.
+"""Ridge regression on candidates: a member of the ensemble, and the judge of how loud rare words are.
 
 Its penalty is not searched: it is 0.3 of the mean squared norm of a centred row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from propml.neural.ensemble import Networks
+from propml.neural.training import Fold
+
 PENALTY = 0.3
 # The smaller side of the system above which its cubic cost is no longer small beside the networks'.
-LARGEST_SYSTEM = 8000
+LARGEST_SYSTEM = 4000
 
 
-def fit_linear(X: Any, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def fit_linear(X: Any, states: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Weights ``(D, C)`` and bias ``(C,)``.
 
     Parameters
@@ -24,25 +28,52 @@ def fit_linear(X: Any, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     X : ndarray or csr_array, shape (n, D)
     states : ndarray of int8, shape (n, C)
         1 candidate, 0 excluded, -1 unknown (taken for the label's mean).
+    weight : ndarray, shape (n,), optional
+        How much each row counts.
     """
-    known = states >= 0
-    mean = (states > 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    targets = np.where(known, (states > 0) - mean, 0.0)
     n, d = X.shape
-    centre = np.asarray(X.mean(axis=0)).ravel()
-    squares = float((X.multiply(X) if sp.issparse(X) else X**2).sum()) / n - float(centre @ centre)
+    # Weighted least squares are plain ones on rows that are multiplied by the roots of their weights.
+    root = np.ones(n) if weight is None else np.sqrt(weight * (n / weight.sum()))
+    share = root**2 / n
+    known = (states >= 0) * share[:, None]
+    mean = ((states > 0) * share[:, None]).sum(axis=0) / np.maximum(known.sum(axis=0), 1e-12)
+    targets = root[:, None] * np.where(states >= 0, (states > 0) - mean, 0.0)
+    centre = np.asarray(X.T @ share).ravel()
+    rows = sp.diags_array(root) @ X if sp.issparse(X) else root[:, None] * X
+    squares = float((rows.multiply(rows) if sp.issparse(rows) else rows**2).sum()) / n - float(centre @ centre)
     penalty = PENALTY * max(squares, 1e-12)
-    # (X - 1c')'(X - 1c') and its dual are written out, so that a sparse X stays sparse.
+    # The products of centred rows are written out, so that a sparse X stays sparse.
     if d <= n:
-        gram = _dense(X.T @ X).astype(np.float64) - n * np.outer(centre, centre)
-        right = np.asarray(X.T @ targets) - np.outer(centre, targets.sum(axis=0))
+        gram = _dense(rows.T @ rows).astype(np.float64) - n * np.outer(centre, centre)
+        right = np.asarray(rows.T @ targets) - np.outer(centre, root @ targets)
         solution = _solved(gram, penalty, right)
     else:
-        across = np.asarray(X @ centre).ravel()
-        kernel = _dense(X @ X.T).astype(np.float64) - across[:, None] - across[None, :] + float(centre @ centre)
+        across = np.outer(np.asarray(rows @ centre).ravel(), root)
+        kernel = _dense(rows @ rows.T).astype(np.float64) - across - across.T
+        kernel += float(centre @ centre) * np.outer(root, root)
         dual = _solved(kernel, penalty, targets)
-        solution = np.asarray(X.T @ dual) - np.outer(centre, dual.sum(axis=0))
+        solution = np.asarray(rows.T @ dual) - np.outer(centre, root @ dual)
     return solution, mean - centre @ solution
+
+
+def linear_models(
+    X: Any, states: np.ndarray, folds: Sequence[Fold], weight: np.ndarray | None = None
+) -> tuple[Networks, np.ndarray]:
+    """The linear models of all folds as networks without a hidden layer, and their held-out scores ``(n, C)``.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array, shape (n, D)
+        Scaled features, without bins.
+    """
+    models = []
+    held = np.full(states.shape, np.nan, dtype=np.float32)
+    for fold in folds:
+        own = None if weight is None else weight[fold.train]
+        coefficients, bias = fit_linear(X[fold.train], states[fold.train], own)
+        held[fold.held] = np.asarray(X[fold.held] @ coefficients) + bias
+        models.append([(coefficients.astype(np.float32), bias.astype(np.float32))])
+    return Networks(models), held
 
 
 def _solved(matrix: np.ndarray, penalty: float, right: np.ndarray) -> np.ndarray:
