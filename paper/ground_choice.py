@@ -92,9 +92,7 @@ def of_option(option: tuple, held: list, opinions: list, states: np.ndarray, tru
 def report(values: dict[str, np.ndarray], options: list) -> None:
     """The table of what was chosen without each dataset, and what it cost there."""
     own, plain = options.index(CHOSEN), options.index((0.0, 0.0, 0.0, QUANTILES[0]))
-    print(
-        "| left out | chosen elsewhere (forest, ridge, share, quantile) | there | our constants | networks alone | best |"
-    )
+    print("| left out | chosen elsewhere: forest, ridge, share, quantile | there | ours | networks alone | best |")
     print("|---|---|---|---|---|---|")
     table = []
     for name, mine in values.items():

@@ -24,7 +24,7 @@ def beaches():
     """Two photos; of the first, sunset is improbable and night doubtful; the second misses night."""
     candidates = Candidates.from_lists([["beach", "night", "sunset"], ["beach", "sunset"]])
     candidates = replace(candidates, index=("photo-1", "photo-2"))
-    return AuditReport(candidates, np.array([[0.9, 0.4, 0.1], [0.8, 0.7, 0.9]]), incomplete=True)
+    return AuditReport(candidates, np.array([[0.9, 0.6, 0.1], [0.8, 0.8, 0.9]]), incomplete=True)
 
 
 # -- the file -----------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_what_is_undecided_may_stay():
 def test_what_is_undecided_may_go_but_for_what_the_audit_keeps():
     candidates = replace(Candidates.from_lists([["a", "b", "c"], ["a", "b"], ["a", "b"]]), index=("x", "y", "z"))
     # Row x: keep, doubtful, drop. Row y: doubtful and drop. Row z: both doubtful.
-    report = AuditReport(candidates, np.array([[0.9, 0.5, 0.1], [0.5, 0.1, 0.0], [0.45, 0.55, 0.0]]))
+    report = AuditReport(candidates, np.array([[0.9, 0.6, 0.1], [0.6, 0.1, 0.0], [0.55, 0.65, 0.0]]))
     assert apply_decisions(report, [], undecided="verdict").to_lists() == [["a", "b"], ["a"], ["a", "b"]]
     # The best label of a row stays, unless a person takes it; then the next best does.
     assert apply_decisions(report, [], undecided="drop").to_lists() == [["a"], ["a"], ["b"]]

@@ -7,7 +7,7 @@ from planted import planted
 from scipy.special import expit
 
 import propml
-from propml.audit.annotator_model import AnnotatorModel, Votes, fit_annotators, votes_of_candidates
+from propml.audit.annotator_model import AnnotatorModel, Votes, fit_annotators
 from propml.audit.reliability import ReliabilityCounts
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
@@ -64,7 +64,7 @@ def test_the_posterior_is_bayes_rule():
 
 def test_unknown_labels_take_no_evidence_from_silence():
     states = Candidates.from_matrix([[1, -1], [0, 1]])
-    votes = votes_of_candidates(states)
+    votes = Votes(Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), ("one",)), states)
     model = AnnotatorModel(np.zeros(2), 0.0, np.array([0.9]), np.array([0.1]))
     made = model.posterior(np.zeros((2, 2)), votes, slice(0, 2))
     assert made[0, 1] == 0.5
@@ -89,14 +89,6 @@ def test_an_annotator_of_one_vote_is_judged_mildly_and_a_random_one_is_not_belie
     assert model.false_positive_rate[newcomer] < 0.4
     gain = np.log(model.sensitivity[random] / model.false_positive_rate[random])
     assert abs(gain) < 0.25
-
-
-def test_a_candidate_set_is_one_annotator_who_leaves_labels_out():
-    candidates = Candidates.from_matrix([[1, 0, 1], [0, 0, 0]], empty="ignore")
-    votes = votes_of_candidates(candidates)
-    assert votes.voters.tolist() == [1, 1]
-    row, who, label = votes.cast(slice(0, 2))
-    assert (row.tolist(), who.tolist(), label.tolist()) == ([0, 0], [0, 0], [0, 2])
 
 
 def test_taken_rows_bring_their_votes():

@@ -131,14 +131,14 @@ def test_probabilities_must_fit_the_candidates():
         AuditReport(Candidates.from_matrix(np.eye(2)), np.zeros((2, 3)))
 
 
-def test_it_says_the_essentials_in_three_lines(voted, incomplete):
+def test_it_says_the_essentials_in_a_few_lines(voted, incomplete):
     lines = repr(voted).splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 3 + min(4, len(voted.notes()))
     found = voted.verdicts().counts()
     assert "80 rows, 6 labels" in lines[0]
     assert "3 annotators" in lines[0]
     assert f"{found['keep']} keep, {found['doubtful']} doubtful, {found['drop']} drop" in lines[1]
-    assert "RidgeClassifier, 5 folds" in lines[2]
+    assert "RidgeClassifier, 5 folds" in lines[-1]
     assert "missing" in repr(incomplete)
     assert "missing" not in repr(voted)
     nothing = AuditReport(Candidates.from_matrix([[0]], empty="ignore"), np.zeros((1, 1)))

@@ -126,7 +126,7 @@ def test_the_most_suspicious_verdicts_stay():
     assert held == expected
     # What is told of the whole audit is not told of the page.
     assert sum(data["counts"].values()) == len(told.row)
-    assert data["lead"].endswith("This page holds the 60 most suspicious of 310 verdicts.")
+    assert data["lead"].endswith(f"This page holds the 60 most suspicious of {len(told)} verdicts.")
     assert "holds" not in payload(render_review(report))["lead"]
 
 

@@ -59,7 +59,7 @@ def test_rows_are_scored_in_blocks(monkeypatch):
 
 def test_a_sample_that_is_large_enough_is_no_sample():
     X, _, candidates = planted(100)
-    model = default_auditor(100, 0, False).set_params(**QUICK)
+    model = default_auditor(0, False).set_params(**QUICK)
     everything = propml.audit(X, candidates, model=model, train_rows=None)
     for train_rows in (80, "auto"):
         report = propml.audit(X, candidates, model=model, train_rows=train_rows)
@@ -91,7 +91,7 @@ def test_the_same_seed_draws_the_same_sample():
 
 def test_the_classifier_chooses_by_rows_of_the_sample_that_it_is_not_trained_on(monkeypatch):
     X, _, candidates = planted(100)
-    model = default_auditor(100, 0, False).set_params(**QUICK)
+    model = default_auditor(0, False).set_params(**QUICK)
     splits = []
     fit = type(model).fit
 

@@ -131,6 +131,8 @@ def say(**values):
         put("/moments/0/exp_avg", lambda a: a[:1]),
         put("/moments/0/step", lambda a: np.zeros(2, np.float32)),
         put("/moments/0/step", lambda a: a - 2),
+        lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("step"),
+        lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("exp_avg_sq"),
         put("/selected", lambda a: a[:-1]),
         say(epoch=-1),
         say(epoch="1"),

@@ -1,6 +1,6 @@
 """Audit: which candidate labels are wrong? ``propml.audit(X, candidates)`` answers with an :class:`AuditReport`.
 
-Cross-fitted scores (:mod:`~propml.audit.crossfit`) become P(true) (:mod:`~propml.audit.plausibility`; with votes
+Cross-fitted scores (:mod:`~propml.audit.crossfit`) become P(true) (:mod:`~propml.audit.noise`; with votes
 :mod:`~propml.audit.annotator_model`), these become verdicts (:mod:`~propml.audit.verdicts`), and those a report.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Literal
 
+from propml.audit.noise import Noise
 from propml.audit.report import AuditReport
 from propml.audit.verdicts import Verdicts
 
@@ -21,6 +22,7 @@ def audit(
     X: Any,
     candidates: Any,
     *,
+    noise: Noise = "auto",
     incomplete: bool = False,
     votes: Any = None,
     model: Any = None,
@@ -38,6 +40,11 @@ def audit(
     candidates : candidate labels
         Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
         (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).
+    noise : {"auto", "uniform", "by-label", "confusions"}, float or mapping
+        What you know about false candidates. "auto" assumes little and drops only what is false under all of these:
+        "uniform", each false label is proposed at the same rate; "by-label", at a rate of its own; "confusions", false
+        labels look like true ones. A number is the share of candidates that is false, a mapping has one for each
+        label. See :mod:`propml.audit.noise`.
     incomplete : bool
         Whether true labels may be missing from the candidates; then labels that probably are missing are named.
         By default every true label of a row is among its candidates.
@@ -46,8 +53,8 @@ def audit(
         ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
         :class:`~propml.targets.Annotations`.
     model : classifier, optional
-        Gives the scores; cloned. By default a small :class:`~propml.ProPMLClassifier`. Any method of this package
-        will do, and any multi-label classifier of scikit-learn's kind.
+        Gives the scores; cloned. By default :class:`~propml.ProPMLClassifier`, with little effort. Any method of this
+        package will do, and any multi-label classifier of scikit-learn's kind, forests included.
     cv : int, or iterable of (train, held-out) index pairs
         Folds. Rows with the same features are held out together.
     train_rows : int, "auto" or None
@@ -72,6 +79,7 @@ def audit(
     return run_audit(
         X,
         candidates,
+        noise=noise,
         incomplete=incomplete,
         votes=votes,
         model=model,

@@ -11,9 +11,6 @@ label, plus log((1 − sensitivity) / (1 − rate)) for each who looked at the r
 weighted shares, with four made-up votes each (80 % and 10 %) so that an annotator of few votes is judged mildly;
 α and β are Newton steps of a logistic regression. Annotators are taken to err independently of each other: where they
 share a confusion, the ranking stays good but too little is dropped.
-
-A candidate set without votes is one annotator, who proposes labels and leaves some out: that is how labels that are
-probably missing are found.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from scipy.special import expit
 
 from propml.targets import Annotations, Candidates
 
-__all__ = ["AnnotatorModel", "Votes", "fit_annotators", "votes_of_candidates"]
+__all__ = ["AnnotatorModel", "Votes", "fit_annotators"]
 
 ROUNDS = 100
 TOLERANCE = 1e-4
@@ -34,7 +31,7 @@ TOLERANCE = 1e-4
 MOST_ROWS = 20_000
 # Made-up votes, and the rates they speak for, before anybody has voted.
 PRIOR_VOTES, SENSITIVITY, FALSE_POSITIVE_RATE = 4.0, 0.8, 0.1
-STEEPEST = 20.0
+STEEPEST = 3.0
 
 
 class Votes:
@@ -78,15 +75,6 @@ class Votes:
         return (self.states[rows].toarray() >= 0) & (self.voters[rows, None] > 0)
 
 
-def votes_of_candidates(candidates: Candidates) -> Votes:
-    """A candidate set as the votes of one annotator who looked at every row."""
-    proposed = sp.coo_array(candidates.states > 0)
-    row, label = proposed.coords
-    bare = np.setdiff1d(np.arange(len(candidates)), row)
-    row, label = np.concatenate([row, bare]), np.concatenate([label, np.full(len(bare), -1)])
-    return Votes(Annotations(row, np.zeros(len(row), dtype=np.int64), label, ("candidates",)), candidates)
-
-
 @dataclass
 class AnnotatorModel:
     """Learned rates, and the log odds of a label before anybody is asked.
@@ -103,30 +91,30 @@ class AnnotatorModel:
     sensitivity: np.ndarray
     false_positive_rate: np.ndarray
 
-    def posterior(self, standing: np.ndarray, votes: Votes, rows: slice) -> np.ndarray:
+    def posterior(self, evidence: np.ndarray, votes: Votes, rows: slice) -> np.ndarray:
         """P(true) of every label of a block of rows ``(n, n_labels)``, given the votes.
 
         Parameters
         ----------
-        standing : ndarray, shape (n, n_labels)
-            The model's opinion u of these rows.
+        evidence : ndarray, shape (n, n_labels)
+            The model's opinion u of these rows, as a logit.
         """
         silent = np.log1p(-self.sensitivity) - np.log1p(-self.false_positive_rate)
         proposing = np.log(self.sensitivity / self.false_positive_rate) - silent
         row, who, label = votes.cast(rows)
-        evidence = np.zeros(standing.shape)
-        np.add.at(evidence, (row, label), proposing[who])
-        evidence += (votes.looked[rows] @ silent)[:, None]
-        return expit(self.alpha + self.beta * standing + np.where(votes.known(rows), evidence, 0.0))
+        voted = np.zeros(evidence.shape)
+        np.add.at(voted, (row, label), proposing[who])
+        voted += (votes.looked[rows] @ silent)[:, None]
+        return expit(self.alpha + self.beta * evidence + np.where(votes.known(rows), voted, 0.0))
 
 
-def fit_annotators(standing: np.ndarray, votes: Votes) -> AnnotatorModel:
+def fit_annotators(evidence: np.ndarray, votes: Votes) -> AnnotatorModel:
     """Learn rates, α and β by expectation maximisation.
 
     Parameters
     ----------
-    standing : ndarray, shape (n, n_labels)
-        The model's opinion u of the rows that the votes are about; constant where it has none.
+    evidence : ndarray, shape (n, n_labels)
+        The model's opinion u of the rows that the votes are about, as a logit; constant where it has none.
     """
     rows = slice(0, votes.shape[0])
     known = votes.known(rows)
@@ -136,8 +124,8 @@ def fit_annotators(standing: np.ndarray, votes: Votes) -> AnnotatorModel:
     last = np.zeros(0)
     for _ in range(ROUNDS):
         model.sensitivity, model.false_positive_rate = _rates(truth, known, votes, row, who, label)
-        _newton(model, truth, known, standing)
-        truth = model.posterior(standing, votes, rows)
+        _newton(model, truth, known, evidence)
+        truth = model.posterior(evidence, votes, rows)
         now = np.concatenate([model.sensitivity, model.false_positive_rate])
         if len(last) and np.abs(now - last).max() < TOLERANCE:
             break
@@ -166,14 +154,14 @@ def _rates(
     return rates[0], np.minimum(rates[1], 0.95 * rates[0])
 
 
-def _newton(model: AnnotatorModel, truth: np.ndarray, known: np.ndarray, standing: np.ndarray, steps: int = 3) -> None:
+def _newton(model: AnnotatorModel, truth: np.ndarray, known: np.ndarray, evidence: np.ndarray, steps: int = 3) -> None:
     """A few damped Newton steps for α and β; labels of few rows are pulled to the mean α."""
     for _ in range(steps):
-        prior = expit(model.alpha + model.beta * standing)
+        prior = expit(model.alpha + model.beta * evidence)
         error, curvature = np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
         pull = model.alpha - model.alpha.mean()
         model.alpha = model.alpha + np.clip((error.sum(axis=0) - pull) / (curvature.sum(axis=0) + 1), -2, 2)
-        prior = expit(model.alpha + model.beta * standing)
+        prior = expit(model.alpha + model.beta * evidence)
         error, curvature = np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
-        step = float((error * standing).sum() / ((curvature * standing**2).sum() + 1))
+        step = float((error * evidence).sum() / ((curvature * evidence**2).sum() + 1))
         model.beta = float(np.clip(model.beta + np.clip(step, -1, 1), 0.0, STEEPEST))

@@ -16,8 +16,6 @@ __all__ = ["Folds", "default_auditor", "held_out_scores", "row_groups", "rows_to
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
-# Up to here 30 epochs are less than the classifier would choose by itself.
-FEW_ROWS = 5000
 # Rows that a model learns from at most, and the labels and feature values in them: more cost time and memory, and the
 # ranking hardly gained from them (docs/audit.md, measured by benchmarks/audit_scale.py).
 MOST_ROWS, MOST_VALUES, FEWEST_SAMPLED = 100_000, 30_000_000, 20_000
@@ -27,12 +25,11 @@ CHOOSING_SHARE = 0.1
 BLOCK_ROWS = 65_536
 
 
-def default_auditor(n_rows: int, random_state: int, verbose: bool) -> Any:
-    """One small network per fold and λ."""
+def default_auditor(random_state: int, verbose: bool) -> Any:
+    """The default classifier with little effort; noise rates are estimated here, not there."""
     from propml.methods.propml import ProPMLClassifier
 
-    epochs: Any = 30 if n_rows < FEW_ROWS else "auto"
-    return ProPMLClassifier("power", hidden=(256,), epochs=epochs, random_state=random_state, verbose=verbose)
+    return ProPMLClassifier(effort="fast", noise=False, random_state=random_state, verbose=verbose)
 
 
 def rows_to_learn_from(X: Any, n_labels: int) -> int:
@@ -174,8 +171,7 @@ def _scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X))
     elif hasattr(model, "predict_proba"):
-        shares = np.asarray(model.predict_proba(X), dtype=np.float64)
-        scores = logit(np.clip(shares, 1e-6, 1 - 1e-6))
+        scores = logit(np.clip(_shares(model, model.predict_proba(X)), 1e-6, 1 - 1e-6))
     else:
         raise ValueError(f"{name} has neither decision_function nor predict_proba; give a model that scores labels")
     if scores.ndim == 1 and n_labels == 1:
@@ -186,3 +182,14 @@ def _scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
             f"give a model that scores every label of every row"
         )
     return scores
+
+
+def _shares(model: Any, shares: Any) -> np.ndarray:
+    """P(label), ``(n, n_labels)``; forests and neighbours return a list with P(0) and P(1) of each label."""
+    if not isinstance(shares, list):
+        return np.asarray(shares, dtype=np.float64)
+    columns = []
+    for own, classes in zip(shares, model.classes_, strict=True):
+        positive = np.flatnonzero(np.asarray(classes) == 1)
+        columns.append(own[:, positive[0]] if len(positive) else np.zeros(len(own)))
+    return np.column_stack(columns)

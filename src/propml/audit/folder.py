@@ -108,7 +108,7 @@ def write_audit(
             "rows_in_file": table.source.n_rows,
             "labels": len(table.candidates.labels),
             "columns": features.describe(),
-            "notes": table.notes,
+            "notes": [*table.notes, *report.notes()],
             "versions": versions(),
             "report_sha256": file_digest(beside / REPORT / REPORT_FILE),
             "files": {path.name: file_digest(path) for path in made},
@@ -168,6 +168,8 @@ def apply_review(
             raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
     with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
         table = read_table(files.pop("data"), **told["reading"] | files)
+    if report.candidates.shape != table.candidates.shape or report.candidates.labels != table.candidates.labels:
+        raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path = folder / f"{REVIEWED}{table.suffix}"
     check_not_read([path], [table.path, *files.values(), decisions])
     check_not_link([path])

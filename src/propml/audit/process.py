@@ -8,29 +8,23 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators, votes_of_candidates
+from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.audit.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.audit.plausibility import (
-    CERTAIN,
-    Standing,
-    at_least_one,
-    candidate_probabilities,
-    row_blocks,
-    score_standing,
-)
+from propml.audit.noise import CERTAIN, Noise, NoiseModel, fit_noise, row_blocks
 from propml.audit.reliability import Reliability, ReliabilityCounts
 from propml.audit.report import AuditReport
 from propml.audit.vote_tables import annotations_of
 from propml.plain_values import plain
 from propml.targets import Candidates, as_candidates
 
-__all__ = ["run_audit"]
+__all__ = ["from_candidates", "run_audit"]
 
 
 def run_audit(
     X: Any,
     candidates: Any,
     *,
+    noise: Noise,
     incomplete: bool,
     votes: Any,
     model: Any,
@@ -49,27 +43,25 @@ def run_audit(
     several = told is not None and bool((told.voters > 1).any())
     _check_contrast(given, several)
     folds = split_rows(features, cv, random_state)
-    auditor = default_auditor(len(given), random_state, verbose) if model is None else model
+    auditor = default_auditor(random_state, verbose) if model is None else model
     most = _most_rows(train_rows, features, given, folds)
     scores = _scores(auditor, features, given, folds, most, random_state, verbose)
-    standing = score_standing(scores, given)
-    reliability = None
-    if told is not None and several:
-        probabilities, reliability = _from_votes(scores, given, standing, told, incomplete)
-    elif incomplete:
-        probabilities = _with_missing(scores, given, standing)
-    else:
-        probabilities = candidate_probabilities(scores, given, standing)
-    if told is not None and reliability is None:
-        reliability = _count_reliability(told, probabilities)
+    rates = fit_noise(scores, given, noise, incomplete=incomplete)
     settings = {
         "model": type(auditor).__name__,
         "params": plain(auditor.get_params(deep=False), lossy=True),
         "folds": len(folds),
         "train_rows": most,
         "random_state": random_state,
-        "evidence": round(standing.weight, 3),
     }
+    reliability: Reliability | None = None
+    if told is not None and several:
+        probabilities, reliability = _from_votes(scores, given, rates, told, incomplete)
+    else:
+        probabilities = from_candidates(scores, given, rates, incomplete)
+        reliability = None if told is None else _count_reliability(told, probabilities)
+        least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
+        settings["noise"] = {"assumed": plain(noise, lossy=True), "false_least": least, "false_most": largest}
     return AuditReport(given, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
 
 
@@ -125,42 +117,40 @@ def _scores(
 
 
 def _from_votes(
-    scores: np.ndarray, candidates: Candidates, standing: Standing, votes: Votes, incomplete: bool
+    scores: np.ndarray, candidates: Candidates, rates: NoiseModel, votes: Votes, incomplete: bool
 ) -> tuple[np.ndarray, Reliability]:
     """P(true) and rates from several annotators and the scores together."""
-    model = _annotators(scores, standing, votes)
-    made = np.zeros(candidates.shape, dtype=np.float32)
+    model = _annotators(scores, rates, votes)
+    probabilities = np.zeros(candidates.shape, dtype=np.float32)
     counts = ReliabilityCounts(votes)
     for rows in row_blocks(*candidates.shape):
         states = candidates.states[rows].toarray()
-        truth = model.posterior(standing.of(scores[rows]), votes, rows)
+        truth = model.posterior(rates.logits(scores[rows]), votes, rows)
         counts.add(rows, truth)
         # Where nobody voted, that a label is a candidate is all there is.
         alone = (states > 0) & (votes.voters[rows, None] == 0)
-        truth = np.where(alone, at_least_one(standing.plausible(scores[rows]), states > 0), truth)
-        made[rows] = truth if incomplete else _only_candidates(truth, states)
-    return made, counts.reliability()
+        truth = np.where(alone, rates.of_candidates(scores[rows]), truth)
+        probabilities[rows] = truth if incomplete else _only_candidates(truth, states)
+    return probabilities, counts.reliability()
 
 
-def _with_missing(scores: np.ndarray, candidates: Candidates, standing: Standing) -> np.ndarray:
-    """P(true) of candidates by their standing, of all other labels by how often the candidates seem to miss one."""
-    alone = votes_of_candidates(candidates)
-    model = _annotators(scores, standing, alone)
-    made = np.zeros(candidates.shape, dtype=np.float32)
+def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseModel, incomplete: bool) -> np.ndarray:
+    """P(true) of every candidate and, where candidates may be incomplete, of all other labels."""
+    probabilities = np.zeros(candidates.shape, dtype=np.float32)
     for rows in row_blocks(*candidates.shape):
-        proposed = candidates.states[rows].toarray() > 0
-        outside = model.posterior(standing.of(scores[rows]), alone, rows)
-        probable = np.where(proposed, standing.plausible(scores[rows]), outside)
-        # Of all labels at least one is true; what that adds to a label outside the candidates is not asked.
-        given = at_least_one(probable, np.ones_like(proposed))
-        made[rows] = np.where(proposed, np.clip(given, 1 - CERTAIN, CERTAIN), outside)
-    return made
+        states = candidates.states[rows].toarray()
+        truth = rates.of_candidates(scores[rows])
+        if incomplete:
+            truth = np.where(states > 0, truth, rates.of_others(scores[rows]))
+        truth = np.clip(truth, 1 - CERTAIN, CERTAIN)
+        probabilities[rows] = truth if incomplete else _only_candidates(truth, states)
+    return probabilities
 
 
-def _annotators(scores: np.ndarray, standing: Standing, votes: Votes) -> AnnotatorModel:
+def _annotators(scores: np.ndarray, rates: NoiseModel, votes: Votes) -> AnnotatorModel:
     seen = np.flatnonzero(votes.voters > 0)
     rows = seen[:: len(seen) // MOST_ROWS + 1]
-    return fit_annotators(standing.of(scores[rows]), votes.take(rows))
+    return fit_annotators(rates.logits(scores[rows]), votes.take(rows))
 
 
 def _only_candidates(truth: np.ndarray, states: np.ndarray) -> np.ndarray:

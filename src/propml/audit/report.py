@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -15,9 +15,21 @@ from propml.audit.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cl
 from propml.extras import require
 from propml.targets import Candidates
 
-__all__ = ["AuditReport"]
+__all__ = ["AuditReport", "NoiseShares"]
 
 Library = Literal["pandas", "polars"]
+
+# Above this share of candidates that may be false it is said why nothing is dropped.
+TELLING = 0.1
+NOTES_SHOWN = 4
+
+
+class NoiseShares(NamedTuple):
+    """The least and the largest share of each label's candidates that may be false, and what that assumes."""
+
+    assumed: Any
+    least: np.ndarray
+    most: np.ndarray
 
 
 class AuditReport:
@@ -68,6 +80,36 @@ class AuditReport:
     def item_ids(self) -> Sequence[str]:
         index = self.candidates.index
         return tuple(map(str, index.tolist() if isinstance(index, np.ndarray) else index))
+
+    @cached_property
+    def noise(self) -> NoiseShares | None:
+        """How many of each label's candidates may be false; there is none where votes tell more."""
+        told = self.settings.get("noise")
+        if told is None:
+            return None
+        least, most = (np.asarray(told[name], dtype=np.float64) for name in ("false_least", "false_most"))
+        return NoiseShares(told["assumed"], least, most)
+
+    def notes(self) -> list[str]:
+        """What to know before one believes the verdicts, in sentences."""
+        told, labels = self.verdicts(), len(self.label_names)
+        dropped = np.bincount(told.label[told.verdict == "drop"], minlength=labels)
+        candidates = np.bincount(told.label[told.verdict != "missing"], minlength=labels)
+        notes = []
+        if self.noise is not None and candidates.any():
+            least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
+            notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by noise={self.noise.assumed!r}.")
+            if not dropped.any() and most > TELLING:
+                notes.append(
+                    "Nothing is dropped: scores do not tell false labels from true ones that are hard to predict. "
+                    "If you know how false labels come about, state it (noise)."
+                )
+        for label in np.flatnonzero(dropped > candidates / 2).tolist():
+            notes.append(
+                f"{self.label_names[label]!r}: {dropped[label]} of {candidates[label]} candidates would go; "
+                f"look at some of them before you accept that."
+            )
+        return notes
 
     # -- what was found ------------------------------------------------------------------------------------------
 
@@ -124,7 +166,8 @@ class AuditReport:
     def labels(self, library: Library = "pandas") -> Any:
         """One row per label: its candidates, the estimated share of true ones, and the verdicts.
 
-        With votes also the share of looks at rows in which the label is true, and is not, that proposed it.
+        Without votes also the least and the largest share of its candidates that may be false. With votes the share of
+        looks at rows in which the label is true, and is not, that proposed it.
         """
         told = self.verdicts()
         n_labels = len(self.label_names)
@@ -138,6 +181,8 @@ class AuditReport:
         true = np.bincount(judged.label, judged.probability, minlength=n_labels)
         share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
         columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
+        if self.noise is not None:
+            columns |= {"false_least": self.noise.least, "false_most": self.noise.most}
         if self.reliability is not None:
             columns["sensitivity"] = self.reliability.label_sensitivity
             columns["false_positive_rate"] = self.reliability.label_false_positive_rate
@@ -184,7 +229,7 @@ class AuditReport:
         told = self.verdicts()
         found = told.counts()
         judged = told.probability[told.verdict != "missing"]
-        share = f"; estimated share of true candidates {judged.mean():.0%}" if len(judged) else ""
+        notes = "".join(f"\n  {note}" for note in self.notes()[:NOTES_SHOWN])
         kinds = ", ".join(f"{found[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
         people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
         judge_name = str(self.settings.get("model", "a model"))
@@ -195,7 +240,7 @@ class AuditReport:
         shape = f"{len(self.item_ids)} rows, {len(self.label_names)} labels"
         return (
             f"AuditReport: {shape}, {len(judged)} candidates{people}\n"
-            f"  {kinds}{share}\n"
+            f"  {kinds}{notes}\n"
             f"  judged by {judge_name}; see worst(), to_frame(), cleaned(), labels(), annotators()"
         )
 

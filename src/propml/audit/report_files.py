@@ -53,7 +53,10 @@ TOLD: Schema = {
     "labels": NAMES,
     "index": (None, NAMES),
     "incomplete": bool,
-    "settings": {str: object},
+    "settings": {
+        "noise?": {"assumed": object, "false_least": [(int, float)], "false_most": [(int, float)]},
+        str: object,
+    },
     "annotators": (None, NAMES),
     "reliability": (None, NAMES),
 }
@@ -100,6 +103,9 @@ def read_report(folder: Path) -> dict[str, Any]:
             if told[names] is not None:
                 sizes[what] = len(told[names])
         check_schema(state, STORED, "the report", sizes)
+        for name in ("false_least", "false_most"):
+            if len(told["settings"].get("noise", {}).get(name, told["labels"])) != len(told["labels"]):
+                raise ValueError(f"{name} has not one share for each label")
         return _arguments(told, state)
 
 

@@ -54,7 +54,7 @@ def review_data(report: AuditReport, max_verdicts: int) -> ReviewData:
     worst = np.zeros(len(rows))
     np.maximum.at(worst, position, suspicion[held])
     columns = {
-        "lead": _lead(len(held), len(row)),
+        "lead": _lead(len(held), len(row), report.notes()),
         "n_items": len(items),
         "counts": dict(zip(PAGE_ORDER, np.bincount(code, minlength=len(PAGE_ORDER)).tolist(), strict=True)),
         "items": [items[each] for each in rows.tolist()],
@@ -95,9 +95,10 @@ def _suspicion(code: np.ndarray, probability: np.ndarray) -> np.ndarray:
     return np.where(code == PAGE_ORDER.index("missing"), probability, 1 - probability)
 
 
-def _lead(n_held: int, n_verdicts: int) -> str:
+def _lead(n_held: int, n_verdicts: int, notes: Sequence[str]) -> str:
     lead = "Accept or reject what the audit says, with the keys a and r or the buttons. "
     lead += "Your decisions stay in this browser until you download them."
+    lead = " ".join([lead, *notes])
     if n_held == n_verdicts:
         return lead
     held, given = (f"{number:,}".replace(",", "\u202f") for number in (n_held, n_verdicts))

@@ -1,8 +1,8 @@
 """From probabilities to verdicts: keep, doubtful, drop, and labels that are probably missing.
 
-The cuts are odds of three to two. A candidate is dropped below P(true) = 0.4, kept above 0.6, doubtful in between. The
-best candidate of a row is never dropped, since a row has at least one true label; it is doubtful when it is improbable.
-An excluded label is missing above 0.6, which is asked only where candidates may be incomplete.
+A candidate is dropped below P(true) = 0.5, kept above 0.75, doubtful in between. The best candidate of a row is never
+dropped, since a row has at least one true label; it is doubtful when it is improbable. An excluded label is missing
+above 0.75, which is asked only where candidates may be incomplete.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.plausibility import row_blocks
+from propml.audit.noise import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "judge"]
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
-DROP_BELOW, KEEP_ABOVE = 0.4, 0.6
+DROP_BELOW, KEEP_ABOVE = 0.5, 0.75
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import shlex
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from propml.cli.models import print_columns
 from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
+    from propml.audit.noise import Noise
     from propml.audit.report import AuditReport
 
 __all__ = ["audit"]
@@ -66,6 +67,14 @@ def audit(
             help="True labels may be missing from the candidates: propose those, too.",
         ),
     ] = False,
+    noise: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=opt.LABELS,
+            help="How false labels come about: auto (assume little), uniform (one rate for all), by-label (a rate "
+            "for each), confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
+        ),
+    ] = "auto",
     features: opt.Features = None,
     ignore: opt.Ignore = None,
     id_column: opt.Id = None,
@@ -139,12 +148,13 @@ def audit(
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), show=True)
     opt.echo_notes(table.notes)
-    model = default_auditor(len(table.candidates), seed, verbose=True)
+    model = default_auditor(seed, verbose=True)
     model.set_params(device=place, **(opt.QUICK if quick else {}))
     with told_when_stopped("nothing was written"):
         report = run_audit(
             learned.X,
             table.candidates,
+            noise=_noise(noise),
             incomplete=incomplete,
             model=model,
             train_rows="auto" if train_rows is None else train_rows or None,
@@ -154,6 +164,7 @@ def audit(
     if (learned_from := report.settings["train_rows"]) is not None:
         opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
     settings = {
+        "noise": noise,
         "incomplete": incomplete,
         "seed": seed,
         "quick": quick,
@@ -180,6 +191,7 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     verdicts = report.verdicts()
     told = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
     console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {told}", highlight=False)
+    opt.echo_notes(report.notes())
     suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
     if not len(worst):
@@ -194,3 +206,20 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
         numbers = (f"{verdicts.confidence[i]:.2f}", f"{verdicts.probability[i]:.2f}")
         table.add_row(opt.printable(item), opt.printable(label), str(verdicts.verdict[i]), *numbers)
     console.print(table)
+
+
+def _noise(told: str) -> Noise:
+    """A kind of noise by name, a share, or shares as label=share,label=share."""
+    if "=" not in told:
+        try:
+            return float(told)
+        except ValueError:
+            return cast("Noise", told)  # a name, or what audit() refuses with a sentence
+    shares = {}
+    for part in told.split(","):
+        label, _, share = part.rpartition("=")
+        try:
+            shares[label.strip()] = float(share)
+        except ValueError:
+            raise ValueError(f"--noise: {part.strip()!r} is not LABEL=SHARE, such as cat=0.2") from None
+    return shares

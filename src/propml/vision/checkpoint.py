@@ -118,7 +118,10 @@ class TrainingState:
             "network": _weights_schema(self.network),
             "average": _weights_schema(self.average.network),
             "moments": {
-                f"{number}?": {"step?": Array("f", 1, least=0), str: Array("f", *parameter.shape, finite=False)}
+                f"{number}?": {
+                    "step": Array("f", 1, least=0),
+                    **dict.fromkeys(("exp_avg", "exp_avg_sq"), Array("f", *parameter.shape, finite=False)),
+                }
                 for number, parameter in enumerate(parameters)
             },
             "groups": [tuple(settings)],

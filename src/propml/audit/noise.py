@@ -1,0 +1,265 @@
+"""From cross-fitted scores to P(true): how probable a label is given that it is, or is not, a candidate.
+
+**The model.** A false label is proposed all the same with the rate ρ; a true one is lost with the rate β (0 where
+candidates are complete). With t the probability that the label is true in row x, it is a candidate with
+
+    c = (1 − β) t + ρ (1 − t)
+
+so P(false | candidate) = ρ (1 − β − c) / ((1 − ρ − β) c), and P(true | excluded) = β (c − ρ) / ((1 − ρ − β) (1 − c)).
+
+**What data tell.** c is the calibrated score: a logistic regression of "is a candidate" on the score and on the
+label's log odds, fitted on all rows and labels together. ρ is not known, but bounded from above: in the quarter of
+rows with a label's lowest scores, the label is a candidate in a share ρ + (1 − ρ) t ≥ ρ of them. A label that is
+frequent and hard to predict has a high share without any noise, so the bound says little about it. Rare labels pin ρ:
+if one rate holds for all labels, it is at most the lowest bound. The same holds for β, in the rows with the highest
+scores.
+
+**What is assumed** (``noise=``):
+
+* ``"auto"``: the cautious end. One rate for all labels, the tenth percentile of their bounds, less three points; above
+  0.2 only where scores tell rows apart well: for a quarter of the labels, odds of being a candidate that are e² times
+  higher at the top than at the bottom. Labels with a higher bound than others get more, by the 0.3rd power of its
+  odds, and no label more than its own bound.
+* ``"uniform"``: one rate for all labels, the lower quartile of the bounds.
+* ``"by-label"``: each label's bound is its rate. Right where every label is surely false in many rows.
+* ``"confusions"``: false labels look like true ones, so no row tells them apart; P(true) is c, the score itself.
+* a number, or one for each label: the share of the candidates that is false.
+
+``paper/audit.py choice`` judges the constants, leaving datasets out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import expit, logit
+
+from propml.targets import Candidates
+
+__all__ = ["NOISES", "Noise", "NoiseModel", "fit_noise", "row_blocks"]
+
+Noise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
+NOISES = ("auto", "uniform", "by-label", "confusions")
+
+# The shares of rows with a label's lowest and with its highest scores, and how few they may be.
+LOWEST, HIGHEST = (0.25, 30), (0.02, 10)
+# Which of the labels' bounds is taken for the one rate, what is taken off, and how far a label's own bound moves it.
+AUTO_QUANTILE, AUTO_MARGIN, AUTO_POWER = 0.1, 0.03, 0.3
+# The log odds ratio of top and bottom, in the upper quartile of the labels, from which higher rates are believed.
+CONTRAST, UNCONTRASTED_RATE = 2.0, 0.2
+UNIFORM_QUANTILE = 0.25
+# Labels with fewer candidates say nothing about the rate of all labels.
+FEW_CANDIDATES = 5
+# Rows and cells that calibration and bounds are computed from: more would not move them.
+MOST_ROWS, MOST_CELLS = 50_000, 300_000
+# Rates and probabilities stay within these.
+SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-4, 0.95, 0.999
+# From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
+SURE = 0.9
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """What :func:`fit_noise` learned.
+
+    Attributes
+    ----------
+    slope, offset : float
+    level : ndarray, shape (n_labels,)
+        logit c = slope · score + offset + level.
+    share : ndarray, shape (n_labels,)
+        In how many of the known rows a label is a candidate.
+    rate, most : ndarray, shape (n_labels,)
+        ρ of each label, and the largest one that its data allow.
+    lost : ndarray, shape (n_labels,)
+        β of each label.
+    confusions : bool
+        Whether P(true) of a candidate is c.
+    """
+
+    slope: float
+    offset: float
+    level: np.ndarray
+    share: np.ndarray
+    rate: np.ndarray
+    most: np.ndarray
+    lost: np.ndarray
+    confusions: bool = False
+
+    def logits(self, scores: np.ndarray) -> np.ndarray:
+        """Logit of P(candidate); where a score is NaN, that of the label's share of candidates."""
+        scores = scores.astype(np.float64)
+        logits = self.slope * scores + self.offset + self.level
+        return np.where(np.isfinite(scores), np.clip(logits, -12, 12), logit(self.share))
+
+    def of_candidates(self, scores: np.ndarray) -> np.ndarray:
+        """P(true | candidate), ``(n, n_labels)``, whatever else the row holds."""
+        candidate = expit(self.logits(scores))
+        if self.confusions:
+            return candidate
+        odds = self.rate / (1 - self.rate - self.lost)
+        false = odds * np.maximum(1 - self.lost - candidate, 1e-6) / candidate
+        return 1 - np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
+
+    def of_others(self, scores: np.ndarray) -> np.ndarray:
+        """P(true | excluded), ``(n, n_labels)``."""
+        candidate = expit(self.logits(scores))
+        odds = self.lost / (1 - self.rate - self.lost)
+        return np.clip(odds * np.maximum(candidate - self.rate, 0) / (1 - candidate), 0, CERTAIN)
+
+    def false_shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest share of each label's candidates that is false, ``(n_labels,)`` each."""
+        if self.confusions:
+            return np.zeros(len(self.share)), np.ones(len(self.share))
+        odds = (1 - self.share) / self.share
+        low, high = (np.clip(rate / (1 - rate) * odds, 0, 1) for rate in (self.rate, self.most))
+        return np.where(self.rate <= SMALLEST_RATE, 0.0, low), high
+
+
+def row_blocks(n_rows: int, n_labels: int, cells: int = 2**22) -> Iterator[slice]:
+    """Rows in blocks of a few million cells, so that a large audit fits into memory."""
+    step = max(1, cells // max(n_labels, 1))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def fit_noise(
+    scores: np.ndarray, candidates: Candidates, noise: Noise = "auto", *, incomplete: bool = False
+) -> NoiseModel:
+    """Calibrate scores and find the rates.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_samples, n_labels)
+        From models that did not see the row; NaN for rows that were not judged.
+    noise : {"auto", "uniform", "by-label", "confusions"}, float or mapping
+        What is assumed about false candidates; see above.
+    incomplete : bool
+        Whether true labels may be missing from the candidates.
+    """
+    shares = _given_shares(noise, candidates.labels)
+    rows = np.flatnonzero(np.isfinite(scores[:, 0]))  # a row is judged in all its labels or in none
+    rows = rows[:: len(rows) // MOST_ROWS + 1]
+    states = candidates.states[rows].toarray()
+    known, proposed = states >= 0, states > 0
+    counts, chances = proposed.sum(axis=0), known.sum(axis=0)
+    share = np.clip((counts + 0.5) / (chances + 1), 1e-6, 1 - 1e-6)
+    if not len(rows):
+        every, no_rate = candidates.states > 0, np.full(len(share), SMALLEST_RATE)
+        share = np.clip((every.sum(axis=0) + 0.5) / (len(candidates) + 1), 1e-6, 1 - 1e-6)
+        rate = no_rate if shares is None else _rate_of_share(shares, share)
+        return NoiseModel(0.0, 0.0, logit(share), share, rate, np.ones_like(share) * LARGEST_RATE, 0 * share)
+    judged = scores[rows].astype(np.float64)
+    slope, offset, weight = _calibrated(judged, states, logit(share))
+    enough = counts >= FEW_CANDIDATES
+    bottom = _extremes(judged, proposed, known, np.full(len(share), LOWEST[0]), LOWEST[1])
+    top = _extremes(-judged, proposed, known, np.full(len(share), HIGHEST[0]), HIGHEST[1])
+    contrast = _contrast(top, bottom, enough)
+    if shares is None:
+        rate = _rates(noise, bottom, contrast, enough)
+    else:
+        rate = np.where(np.isnan(shares), _rates("auto", bottom, contrast, enough), _rate_of_share(shares, share))
+    most = _most(bottom) if shares is None else np.where(np.isnan(shares), _most(bottom), rate)
+    lost = np.zeros_like(rate)
+    if incomplete:
+        # Upside down: where a label's scores are highest, the share of rows without it bounds how often it is lost.
+        without = _extremes(-judged, known & ~proposed, known, share / 2, FEW_CANDIDATES)
+        lost = np.minimum(_rates("auto", without, contrast, enough), 0.9 - rate)
+        lost[lost <= SMALLEST_RATE] = 0.0
+    return NoiseModel(slope, offset, weight * logit(share), share, rate, most, lost, noise == "confusions")
+
+
+def _given_shares(noise: Noise, labels: Sequence[Any]) -> np.ndarray | None:
+    """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
+    if isinstance(noise, str):
+        if noise not in NOISES:
+            raise ValueError(f"noise is {noise!r}; choose one of {', '.join(NOISES)}, or give the share that is false")
+        return None
+    if not isinstance(noise, Mapping):
+        return np.full(len(labels), _share(noise, "noise"))
+    place = {label: column for column, label in enumerate(labels)} | {str(name): j for j, name in enumerate(labels)}
+    shares = np.full(len(labels), np.nan)
+    for label, value in noise.items():
+        if label not in place:
+            some = ", ".join(map(str, labels[:8]))
+            raise ValueError(f"noise names the label {label!r}, which no row has; there are {some}")
+        shares[place[label]] = _share(value, f"noise of {label!r}")
+    return shares
+
+
+def _share(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
+        raise ValueError(f"{what} is {value!r}; give the share of candidates that is false, at least 0 and below 1")
+    return float(value)
+
+
+def _rate_of_share(false: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """ρ of labels of whose candidates a given share is false."""
+    odds = false * share / (1 - share)
+    return np.clip(odds / (1 + odds), SMALLEST_RATE, LARGEST_RATE)
+
+
+def _calibrated(scores: np.ndarray, states: np.ndarray, log_odds: np.ndarray) -> tuple[float, float, float]:
+    """Slope, offset, and weight of the labels' log odds."""
+    from sklearn.linear_model import LogisticRegression
+
+    step = scores.size // MOST_CELLS + 1
+    inside = states.ravel()[::step] >= 0
+    target = states.ravel()[::step][inside] > 0
+    level = np.broadcast_to(log_odds, scores.shape).ravel()[::step][inside]
+    own = scores.ravel()[::step][inside]
+    centre, scale = float(own.mean()), float(own.std())
+    if not target.any() or target.all() or scale < 1e-12:
+        return 0.0, 0.0, 1.0
+    model = LogisticRegression(C=1e3).fit(np.column_stack([(own - centre) / scale, level]), target)
+    slope, weight = model.coef_[0]
+    if slope <= 0:  # the model tells nothing: a label's share of candidates is all there is
+        return 0.0, 0.0, 1.0
+    return float(slope / scale), float(model.intercept_[0] - slope * centre / scale), float(weight)
+
+
+def _extremes(
+    scores: np.ndarray, marked: np.ndarray, known: np.ndarray, part: np.ndarray, fewest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """In how many of the rows with a label's lowest scores it is marked, and how many rows that are."""
+    counts, sizes = np.zeros((2, scores.shape[1]))
+    for j in range(scores.shape[1]):
+        own = np.flatnonzero(known[:, j])
+        if not len(own):
+            continue
+        size = min(len(own), max(round(part[j] * len(own)), fewest))
+        lowest = own[np.argpartition(scores[own, j], size - 1)[:size]]
+        counts[j], sizes[j] = marked[lowest, j].sum(), size
+    return counts, sizes
+
+
+def _most(bottom: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The largest rates that counts allow: one standard error more than their share."""
+    counts, sizes = bottom
+    return np.clip((counts + 1 + np.sqrt(counts + 1)) / (sizes + 2), SMALLEST_RATE, LARGEST_RATE)
+
+
+def _contrast(top: tuple[np.ndarray, np.ndarray], bottom: tuple[np.ndarray, np.ndarray], enough: np.ndarray) -> float:
+    """How much more often labels are candidates at the top than at the bottom: a log odds ratio."""
+    if not enough.any():
+        return 0.0
+    high, low = (logit((counts + 0.5) / (sizes + 1)) for counts, sizes in (top, bottom))
+    return float(np.quantile((high - low)[enough], 0.75))
+
+
+def _rates(noise: Noise, bottom: tuple[np.ndarray, np.ndarray], contrast: float, enough: np.ndarray) -> np.ndarray:
+    """The rate of each label."""
+    counts, sizes = bottom
+    bounds, most = counts / np.maximum(sizes, 1), _most(bottom)
+    if noise == "by-label":
+        return np.clip(bounds, SMALLEST_RATE, LARGEST_RATE)
+    telling = bounds[enough] if enough.any() else np.zeros(1)
+    if noise == "uniform":
+        return np.minimum(np.clip(np.quantile(telling, UNIFORM_QUANTILE), SMALLEST_RATE, LARGEST_RATE), most)
+    rate = np.quantile(telling, AUTO_QUANTILE) - AUTO_MARGIN
+    rate = np.clip(rate, SMALLEST_RATE, LARGEST_RATE if contrast >= CONTRAST else UNCONTRASTED_RATE)
+    own = logit(np.clip((counts + 0.5) / (sizes + 1), 1e-4, 0.98))
+    moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
+    return np.clip(np.minimum(expit(logit(rate) + moved), most), SMALLEST_RATE, LARGEST_RATE)
