@@ -4,7 +4,8 @@
     other/python paper/audit.py cleanlab --folder scratch             # needs numpy and cleanlab alone
     python paper/audit.py measure --folder scratch --out paper/audit.csv
     python paper/audit.py choice --folder scratch                     # the constants, leaving datasets out
-    PROPML_DATA=… python paper/audit.py votes                         # five simulated annotators
+    PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators, simulated and real
+    other/python paper/audit.py dawid-skene --folder scratch/votes    # needs numpy, scikit-learn and crowd-kit
 
 A setting is a dataset with one kind of noise. Truth is kept aside and used only to judge. Every score of a row comes
 from models that did not see it.
@@ -268,30 +269,93 @@ def do_choice(options: argparse.Namespace) -> None:
 # -- votes ----------------------------------------------------------------------------------------------------------
 
 
-def do_votes(options: argparse.Namespace) -> None:
-    """Five simulated annotators: the audit, majority vote, and how well it knows the best annotator."""
-    import propml
+def voted(most: int) -> Iterator[tuple[str, Any, np.ndarray, Any]]:
+    """Every (name, X, truth, candidates with votes): simulated annotators, and the three of REDv2."""
     from propml.corruption.annotators import simulated_annotators
     from propml.datasets import digits_mosaic, load
 
     for name in ("mosaic", "scene", "yeast"):
-        data = (digits_mosaic(options.rows) if name == "mosaic" else load(name)).drop_unlabelled()
-        rows = np.random.default_rng(0).permutation(len(data.truth))[: options.rows]
+        data = (digits_mosaic(most) if name == "mosaic" else load(name)).drop_unlabelled()
+        rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
         X, truth = data.X[rows], np.asarray(data.truth)[rows]
         for who, rates in ANNOTATORS.items():
-            candidates = simulated_annotators(truth, labels=data.label_names, **rates)
-            kept = np.flatnonzero(candidates.sizes() > 0)
-            given, marked = candidates[kept], candidates[kept].to_matrix() > 0
-            false = truth[kept][marked] == 0
-            report = propml.audit(X[kept], given)
-            told = report.verdicts()
-            share = (given.votes.toarray() / np.maximum(given.voters, 1)[:, None])[marked]
-            for method, found in (
-                ("audit", (-told.probability, told.verdict == "drop", told.confidence)),
-                ("majority", (-share, share <= 0.5, 1 - share)),
-            ):
-                print(name, who, method, measure(false, *found), flush=True)
-            print("  sensitivity of the best: true 0.9, estimated", round(float(report.reliability.sensitivity[0]), 3))
+            yield f"{name}, {who}", X, truth, simulated_annotators(truth, labels=data.label_names, **rates)
+    yield "REDv2, three people", *redv2()
+
+
+def redv2() -> tuple[Any, np.ndarray, Any]:
+    """Romanian tweets, whose emotions three people marked: TF-IDF, the labels that they agreed on, and their votes."""
+    import gzip
+    import json
+
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from propml.datasets.locations import data_dirs
+    from propml.targets import Candidates
+
+    tweets: list[dict[str, Any]] = []
+    for part in ("valid", "test"):
+        with gzip.open(data_dirs()[0] / "text" / f"redv2-{part}.json.gz") as file:
+            tweets += json.load(file)
+    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(tweet["text"] for tweet in tweets)
+    item, who, label = [], [], []
+    for row, tweet in enumerate(tweets):
+        for person in ("annotator1", "annotator2", "annotator3"):
+            for j in np.flatnonzero(tweet[person]) if any(tweet[person]) else [None]:
+                item.append(row)
+                who.append(person)
+                label.append(j)
+    truth = np.array([tweet["agreed_labels"] for tweet in tweets])
+    names = range(truth.shape[1])
+    return X, truth, Candidates.from_votes(item, who, label, labels=names, empty="ignore")
+
+
+def do_votes(options: argparse.Namespace) -> None:
+    """The audit and majority vote; keeps the votes for Dawid and Skene's model."""
+    import propml
+
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, X, truth, candidates in voted(options.rows):
+        kept = np.flatnonzero(candidates.sizes() > 0)
+        given, marked = candidates[kept], candidates[kept].to_matrix() > 0
+        false = truth[kept][marked] == 0
+        report = propml.audit(X[kept], given)
+        told = report.verdicts()
+        share = (given.votes.toarray() / np.maximum(given.voters, 1)[:, None])[marked]
+        print(name, "audit", measure(false, -told.probability, told.verdict == "drop", told.confidence), flush=True)
+        print(name, "majority", measure(false, -share, share <= 0.5, 1 - share))
+        print(name, "sensitivity of the annotators:", np.round(report.reliability.sensitivity, 3))
+        votes = given.annotations
+        arrays = {
+            "row": votes.row,
+            "who": votes.annotator,
+            "label": votes.label,
+            "marked": marked,
+            "truth": truth[kept],
+        }
+        np.savez(options.folder / f"{name}.npz", **arrays)
+
+
+def do_dawid_skene(options: argparse.Namespace) -> None:
+    """Dawid and Skene's model of crowd-kit: every (row, label) is a task with the answers yes and no."""
+    import pandas as pd
+    from crowdkit.aggregation import DawidSkene
+
+    for path in sorted(options.folder.glob("*.npz")):
+        saved = np.load(path)
+        marked, n_labels = saved["marked"], saved["marked"].shape[1]
+        looked = {(row, who): set() for row, who in zip(saved["row"], saved["who"], strict=True)}
+        for row, who, label in zip(saved["row"], saved["who"], saved["label"], strict=True):
+            looked[row, who].add(label)
+        answers = [
+            (row * n_labels + j, who, int(j in said)) for (row, who), said in looked.items() for j in range(n_labels)
+        ]
+        frame = pd.DataFrame(answers, columns=["task", "worker", "label"])
+        share = DawidSkene(n_iter=100).fit_predict_proba(frame).get(1)
+        cells = np.zeros(marked.size)
+        cells[share.index] = share
+        probable = cells.reshape(marked.shape)[marked]
+        print(path.stem, measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable), flush=True)
 
 
 COMMANDS = {
@@ -300,6 +364,7 @@ COMMANDS = {
     "measure": do_measure,
     "choice": do_choice,
     "votes": do_votes,
+    "dawid-skene": do_dawid_skene,
 }
 
 
@@ -311,8 +376,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1500, help="rows of each dataset (default: 1500)")
     parser.add_argument("--out", type=Path, default=Path("audit.csv"))
     options = parser.parse_args()
-    if options.folder is None and options.command != "votes":
-        parser.error(f"{options.command} needs --folder, where the scores are kept")
+    if options.folder is None:
+        parser.error(f"{options.command} needs --folder, where scores and votes are kept")
     COMMANDS[options.command](options)
 
 

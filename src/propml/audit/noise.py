@@ -56,7 +56,9 @@ FEW_CANDIDATES = 5
 # Rows and cells that calibration and bounds are computed from: more would not move them.
 MOST_ROWS, MOST_CELLS = 50_000, 300_000
 # Rates and probabilities stay within these.
-SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-4, 0.95, 0.999
+SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-6, 0.95, 0.999
+# Where no noise shows, one in ten thousand false labels is taken to be proposed: then candidates are still ranked.
+LEAST_AUTO_RATE = 1e-4
 # From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
 SURE = 0.9
 
@@ -116,7 +118,7 @@ class NoiseModel:
             return np.zeros(len(self.share)), np.ones(len(self.share))
         odds = (1 - self.share) / self.share
         low, high = (np.clip(rate / (1 - rate) * odds, 0, 1) for rate in (self.rate, self.most))
-        return np.where(self.rate <= SMALLEST_RATE, 0.0, low), high
+        return low, high
 
 
 def row_blocks(n_rows: int, n_labels: int, cells: int = 2**22) -> Iterator[slice]:
@@ -167,7 +169,7 @@ def fit_noise(
         # Upside down: where a label's scores are highest, the share of rows without it bounds how often it is lost.
         without = _extremes(-judged, known & ~proposed, known, share / 2, FEW_CANDIDATES)
         lost = np.minimum(_rates("auto", without, contrast, enough), 0.9 - rate)
-        lost[lost <= SMALLEST_RATE] = 0.0
+        lost[lost <= LEAST_AUTO_RATE] = 0.0
     return NoiseModel(slope, offset, weight * logit(share), share, rate, most, lost, noise == "confusions")
 
 
@@ -259,7 +261,7 @@ def _rates(noise: Noise, bottom: tuple[np.ndarray, np.ndarray], contrast: float,
     if noise == "uniform":
         return np.minimum(np.clip(np.quantile(telling, UNIFORM_QUANTILE), SMALLEST_RATE, LARGEST_RATE), most)
     rate = np.quantile(telling, AUTO_QUANTILE) - AUTO_MARGIN
-    rate = np.clip(rate, SMALLEST_RATE, LARGEST_RATE if contrast >= CONTRAST else UNCONTRASTED_RATE)
+    rate = np.clip(rate, LEAST_AUTO_RATE, LARGEST_RATE if contrast >= CONTRAST else UNCONTRASTED_RATE)
     own = logit(np.clip((counts + 0.5) / (sizes + 1), 1e-4, 0.98))
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
     return np.clip(np.minimum(expit(logit(rate) + moved), most), SMALLEST_RATE, LARGEST_RATE)

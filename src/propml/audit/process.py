@@ -142,7 +142,7 @@ def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseMode
         truth = rates.of_candidates(scores[rows])
         if incomplete:
             truth = np.where(states > 0, truth, rates.of_others(scores[rows]))
-        truth = np.clip(truth, 1 - CERTAIN, CERTAIN)
+        truth = np.maximum(truth, 1 - CERTAIN)
         probabilities[rows] = truth if incomplete else _only_candidates(truth, states)
     return probabilities
 
