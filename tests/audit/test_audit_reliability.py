@@ -1,10 +1,15 @@
 """Annotators and labels: rates that are known are found, and every number is what its definition says."""
 
+import gzip
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from planted import planted
 from scipy.special import expit
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import average_precision_score
 
 import propml
 from propml.audit.annotator_model import AnnotatorModel, Votes, fit_annotators
@@ -25,6 +30,32 @@ def test_rates_of_simulated_annotators_are_found():
     np.testing.assert_allclose(told["false_positive_rate"], RATE, atol=0.03)
     looked = pd.DataFrame(vote_table(voted)).groupby("annotator")["item"].nunique()
     assert told["items"].tolist() == looked[told["annotator"]].tolist()
+
+
+def test_a_good_annotator_is_found_among_spammers():
+    data = digits_mosaic(800)
+    voted = simulated_annotators(data.truth, [0.9, 0.8, 0.3, 0.3, 0.3], [0.05, 0.05, 0.3, 0.3, 0.3], coverage=0.8)
+    told = propml.audit(data.X, voted, model=RidgeClassifier(10.0)).annotators()
+    np.testing.assert_allclose(told["sensitivity"], [0.9, 0.8, 0.3, 0.3, 0.3], atol=0.05)
+    np.testing.assert_allclose(told["false_positive_rate"], [0.05, 0.05, 0.3, 0.3, 0.3], atol=0.05)
+
+
+def test_three_real_annotators_of_tweets_agree_with_what_was_agreed_upon(data_dir):
+    tweets = []
+    for part in ("valid", "test"):
+        path = data_dir / "text" / f"redv2-{part}.json.gz"
+        tweets += json.loads(gzip.decompress(path.read_bytes()))
+    people = ("annotator1", "annotator2", "annotator3")
+    votes = [(i, who, j) for i, tweet in enumerate(tweets) for who in people for j in np.flatnonzero(tweet[who])]
+    votes += [(i, who, None) for i, tweet in enumerate(tweets) for who in people if not any(tweet[who])]
+    candidates = Candidates.from_votes(*zip(*sorted(votes, key=lambda v: v[0]), strict=True), labels=range(7))
+    X = TfidfVectorizer(min_df=2).fit_transform(tweet["text"] for tweet in tweets)
+    report = propml.audit(X, candidates, model=RidgeClassifier(10.0))
+    agreed = np.array([tweet["agreed_labels"] for tweet in tweets])
+    marked = candidates.to_matrix() > 0
+    assert average_precision_score(agreed[marked] == 0, -report.probabilities[marked]) > 0.98
+    told = report.verdicts()
+    assert (agreed[told.row, told.label] == 0)[told.verdict == "drop"].mean() > 0.95
 
 
 def test_rates_of_each_label_are_found():
