@@ -135,7 +135,11 @@ def do_cleanlab(options: argparse.Namespace) -> None:
     for path in sorted(options.folder.glob("*.npz")):
         saved = np.load(path)
         labels = [np.flatnonzero(row > 0).tolist() for row in saved["states"]]
-        issues = find_multilabel_issues_per_class(labels, saved["logistic"], n_jobs=1)
+        try:
+            issues = find_multilabel_issues_per_class(labels, saved["logistic"], n_jobs=1)
+        except ValueError as error:  # a label that is a candidate nowhere, or everywhere
+            print(path.stem, "refused:", error)
+            continue
         np.save(path.with_suffix(".npy"), np.asarray(issues, dtype=bool))
         print(path.stem, flush=True)
 

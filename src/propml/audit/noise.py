@@ -16,7 +16,7 @@ scores.
 
 **What is assumed** (``noise=``):
 
-* ``"auto"``: the cautious end. One rate for all labels, the tenth percentile of their bounds, less three points; above
+* ``"auto"``: the cautious end. One rate for all labels, the tenth percentile of their bounds, less five points; above
   0.2 only where scores tell rows apart well: for a quarter of the labels, odds of being a candidate that are e² times
   higher at the top than at the bottom. Labels with a higher bound than others get more, by the 0.3rd power of its
   odds, and no label more than its own bound.
@@ -47,7 +47,7 @@ NOISES = ("auto", "uniform", "by-label", "confusions")
 # The shares of rows with a label's lowest and with its highest scores, and how few they may be.
 LOWEST, HIGHEST = (0.25, 30), (0.02, 10)
 # Which of the labels' bounds is taken for the one rate, what is taken off, and how far a label's own bound moves it.
-AUTO_QUANTILE, AUTO_MARGIN, AUTO_POWER = 0.1, 0.03, 0.3
+AUTO_QUANTILE, AUTO_MARGIN, AUTO_POWER = 0.1, 0.05, 0.3
 # The log odds ratio of top and bottom, in the upper quartile of the labels, from which higher rates are believed.
 CONTRAST, UNCONTRASTED_RATE = 2.0, 0.2
 UNIFORM_QUANTILE = 0.25
