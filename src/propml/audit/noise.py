@@ -110,7 +110,7 @@ class NoiseModel:
         """P(true | excluded), ``(n, n_labels)``."""
         candidate = expit(self.logits(scores))
         odds = self.lost / (1 - self.rate - self.lost)
-        return np.clip(odds * np.maximum(candidate - self.rate, 0) / (1 - candidate), 0, CERTAIN)
+        return np.clip(odds * np.maximum(candidate - self.rate, 0) / (1 - candidate), 0, SURE)
 
     def false_shares(self) -> tuple[np.ndarray, np.ndarray]:
         """Least and largest share of each label's candidates that is false, ``(n_labels,)`` each."""
