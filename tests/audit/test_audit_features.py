@@ -291,7 +291,9 @@ def test_a_column_that_repeats_the_labels_is_noted(tmp_path):
     (tmp_path / "d.csv").write_text("x,tags,truth\n" + rows)
     table = read_table(tmp_path / "d.csv", candidates="tags")
     learn_features(table, categorical=["x"])
-    assert table.notes == ["column 'truth' names labels and is learned from; if it holds the answers, ignore it"]
+    assert table.notes == [
+        "column 'truth' names labels and is learned from; if it holds the answers, leave it out with ignore=['truth']"
+    ]
 
 
 def test_matrices_stay_as_they_came(tmp_path):

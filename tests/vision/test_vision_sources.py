@@ -166,7 +166,9 @@ def test_an_image_outside_the_folder_of_the_table_needs_a_word(tmp_path, name):
     name = name.format(root=tmp_path)
     table = tmp_path / "set" / "photos.csv"
     table.write_text(f"path,candidates\nin/a.png,x\n{name},y\n")
-    with pytest.raises(ValueError, match=r"photos\.csv: row 1 .* lies outside the folder .*--allow-outside") as error:
+    with pytest.raises(
+        ValueError, match=r"photos\.csv: row 1 .* lies outside the folder .*allow_outside=True"
+    ) as error:
         open_source(table)
     assert name in str(error.value)
     assert [path.is_file() for path in open_source(table, allow_outside=True).items] == [True, True]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.argument_names import argument
 from propml.audit.columns.treatments import (
     Category,
     LeftOut,
@@ -186,7 +187,9 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
     names: Sequence[str] = ()
     if categorical:
         if isinstance(table.source, ArrayFile):
-            raise ValueError(f"{table.path} has no columns to name as categorical: it holds a matrix of features")
+            raise ValueError(
+                f"{table.path} has no columns to name with {argument('categorical')}: it holds a matrix of features"
+            )
         names = choose_columns(table.source, categorical)
     learned = Features.learn(
         table.source,
@@ -201,7 +204,8 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
     for treatment in learned.features.treatments:
         if isinstance(treatment, Category) and _names_labels(treatment, labels):
             table.notes.append(
-                f"column {treatment.name!r} names labels and is learned from; if it holds the answers, ignore it"
+                f"column {treatment.name!r} names labels and is learned from; if it holds the answers, leave it out "
+                f"with {argument('ignore', [treatment.name])}"
             )
     return learned
 

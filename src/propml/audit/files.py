@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from propml.argument_names import argument
 from propml.audit.formats.arff import ArffTable
 from propml.audit.formats.arrays import ArrayFile
 from propml.audit.formats.sources import Source, open_source
@@ -211,8 +212,12 @@ def labels_in(
     needed: bool = True,
 ) -> TextLabels | FlagLabels | None:
     """Where in a table the labels stand; ``what`` says what they are called in a message."""
+    in_one = argument("candidates" if what == "candidate" else "truth")
     if candidates is not None and label_columns is not None:
-        raise ValueError("the labels are one delimited column, or columns of 0 and 1; name one of the two")
+        raise ValueError(
+            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
+            f"{argument('label_columns')}"
+        )
     if xml is not None and not isinstance(table, ArffTable):
         raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
     if xml is not None and (candidates is not None or label_columns is not None):
@@ -231,10 +236,11 @@ def labels_in(
             raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
         return FlagLabels(names)
     if needed:
+        ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
+        ways += [f"an annotator table ({argument('votes')})"] if what == "candidate" else []
+        ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
         raise ValueError(
-            f"{table.path}: say where the {what} labels are: one delimited column, or columns of 0 and 1 (label "
-            f"columns){', or an annotator table (votes)' if what == 'candidate' else ''}"
-            f"{', or the XML header that names them' if isinstance(table, ArffTable) else ''}; "
+            f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
             f"it has {listed(table.names)}"
         )
     return None
@@ -268,15 +274,20 @@ def _label_header(path: Path, xml: str | Path | None) -> Path | None:
 def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least: int, has_candidates: bool) -> None:
     """Refuse what is said of votes where that would change nothing."""
     if votes is None and tuple(columns) != VOTES_COLUMNS:
-        raise ValueError(f"{', '.join(columns)} are columns of an annotator table, and none was given; give the votes")
+        raise ValueError(
+            f"{', '.join(columns)} are columns of an annotator table, and none was given; "
+            f"give it with {argument('votes')}"
+        )
     if least != 1 and (votes is None or has_candidates):
         why = "no votes were given" if votes is None else "here the data names its candidates"
-        raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out the number of votes")
+        raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out {argument('min_votes')}")
 
 
 def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None) -> VoteFile:
     if id_column is None:
-        raise ValueError(f"{path} names items; say which column of the data identifies them")
+        raise ValueError(
+            f"{path} names items; say with {argument('id_column')} which column of the data identifies them"
+        )
     if len(columns) != 3:
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
     table = open_source(path)
@@ -307,7 +318,7 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
         if seen.setdefault(item, row) != row:
             raise ValueError(
                 f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; give every row an identifier of "
-                f"its own, or name no column: then rows are numbered"
+                f"its own, or leave out {argument('id_column')}: then rows are numbered"
             )
     return ids
 
@@ -361,7 +372,7 @@ def _images(
         pictures = "picture lies" if len(outside) == 1 else "pictures lie"
         notes.append(
             f"{len(outside)} {pictures} outside the folder of {table.path.name} and will not be shown, first "
-            f"{outside[0]!r}; show them with --allow-outside (allow_outside=True)"
+            f"{outside[0]!r}; show them with {argument('allow_outside', True)}"
         )
     hidden = set(outside)
     return ["" if path in hidden else path for path in paths]

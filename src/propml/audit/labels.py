@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.argument_names import argument
 from propml.audit.formats.tables import Cells, Edit, Table
 from propml.datasets.columns import Columns
 from propml.sparse_checks import checked_csr
@@ -137,11 +138,13 @@ class TextLabels:
     def _edited_text(self, cell: str, states: Mapping[str, int]) -> str:
         added = [name for name, state in states.items() if state == CANDIDATE]
         if clash := next((name for name in added if self.sep and self.sep in name), None):
-            raise ValueError(f"label {clash!r} contains the separator {self.sep!r}; choose another sep")
+            raise ValueError(f"label {clash!r} contains the separator; choose another than {argument('sep', self.sep)}")
         between = self.sep + " " if self.sep.strip() and self.sep + " " in cell else self.sep
         names = [name for name in self._split(cell) if states.get(name, CANDIDATE) == CANDIDATE] + added
         if not self.sep and len(names) > 1:
-            raise ValueError(f"column {self.column!r} holds one label in a cell, and {names} are two; choose a sep")
+            raise ValueError(
+                f"column {self.column!r} holds one label in a cell, and {names} are two; choose a {argument('sep')}"
+            )
         return between.join(names)
 
     def _split(self, cell: str) -> list[str]:
@@ -157,8 +160,8 @@ class TextLabels:
         if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
             return [_name_of(cell)]
         raise ValueError(
-            f"{table.where(row, self.column)} is {cell!r}, expected label names; columns of 0 and 1 are given as label "
-            f"columns, and whole numbers are labels where sep is none"
+            f"{table.where(row, self.column)} is {cell!r}, expected label names; columns of 0 and 1 are given as "
+            f"{argument('label_columns')}, and whole numbers are labels with {argument('sep', '')}"
         )
 
     def _check_separator(self, table: Table, cells: Cells) -> None:
@@ -170,7 +173,8 @@ class TextLabels:
             if share >= OFTEN:
                 raise ValueError(
                     f"{table.path}: the separator {self.sep!r} occurs in no cell of column {self.column!r}, and "
-                    f"{sign!r} in {share:.0%} of them; choose {sign!r} as sep (or none, if every cell is one label)"
+                    f"{sign!r} in {share:.0%} of them; choose {argument('sep', sign)} "
+                    f"(or {argument('sep', '')}, if every cell is one label)"
                 )
 
 
@@ -210,7 +214,7 @@ def never_seen(where: str, name: str) -> str:
     """The sentence on a label that a model cannot know."""
     return (
         f"{where} has the label {name!r}, which the model never saw in training; "
-        f"remove it from the file, or ask to ignore unseen labels"
+        f"remove it from the file, or give {argument('ignore_unseen', True)}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from propml.argument_names import argument
 from propml.audit.formats.tables import Table, found
 from propml.audit.labels import Changes
 from propml.targets import CANDIDATE, Candidates
@@ -48,7 +49,7 @@ class VoteFile:
         if not any(known):
             raise ValueError(
                 f"no item of {self.table.path} is an identifier of the data: it names {items[0]!r}, the data "
-                f"{ids[0]!r}; choose the column of identifiers that both files share"
+                f"{ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
             )
         kept = [
             (item, who, label or None)
@@ -59,7 +60,10 @@ class VoteFile:
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
         made = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
         if not made.sizes().any():
-            raise ValueError(f"no label has {min_votes} votes on any item, so no candidate is left; ask for fewer")
+            raise ValueError(
+                f"no label has {min_votes} votes on any item, so no candidate is left; "
+                f"ask for a smaller {argument('min_votes')}"
+            )
         rows = np.array([row_of[str(item)] for item in made.index])
         order = np.argsort(rows)
         notes = []

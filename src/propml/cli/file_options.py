@@ -89,6 +89,8 @@ Device = Annotated[
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
+# Options that are not called as the argument of ``read_table`` is, for messages.
+OTHER_NAMES = {"id_column": "--id"}
 # What --quick makes of the classifier.
 QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from propml.argument_names import argument
 from propml.extras import require
 from propml.spreadsheet import original
 from propml.unpacking import check_unpacked, open_unpacked
@@ -70,8 +71,7 @@ class Columns:
     def states(self, name: str, allowed: tuple[int, ...]) -> np.ndarray:
         """A column of 0 and 1 (and -1, where it is allowed), shape ``(n_rows,)``."""
         cells = self.as_list(name)
-        words = [_WORDS.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells]
-        values = Columns(self.path, {name: words}, self.lines).numbers(name)
+        values = np.array([_as_number(cell) for cell in cells])
         bad = np.flatnonzero(~np.isin(values, allowed))
         if bad.size:
             choices = " or ".join(map(str, allowed))
@@ -88,9 +88,17 @@ class Columns:
         if not np.isfinite(value):
             raise ValueError(
                 f"{self.where(row, name)} is {cell!r}, expected a finite number; encode the column as numbers, "
-                f"or leave it out with ignore=[{name!r}]"
+                f"or leave it out with {argument('ignore', [name])}"
             )
         return value
+
+
+def _as_number(cell: Any) -> float:
+    """A number, also one for true or false; NaN for anything else."""
+    try:
+        return float(cell)
+    except (ValueError, TypeError):
+        return _WORDS.get(str(cell).strip().lower(), np.nan)
 
 
 def read_csv(path: Path, delimiter: str) -> Columns:

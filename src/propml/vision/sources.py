@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from propml.argument_names import argument
 from propml.datasets.catalogue import find, lookup, names
 from propml.datasets.coco import read_coco
 from propml.datasets.columns import Columns, read_csv
@@ -202,7 +203,7 @@ def read_own_images(
         if leads_out(start, files[row].strip()):
             raise FileError(
                 f"{columns.where(row, path)} is {files[row]!r}, which lies outside the folder {start}; allow that with "
-                f"--allow-outside (allow_outside=True), or move the image"
+                f"{argument('allow_outside', True)}, or move the image"
             )
     sets = {column: _sets([columns.cells[column][row] for row in rows], sep, labels) for column in known}
     true = sets.get(truth)

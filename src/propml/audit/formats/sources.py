@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
+from propml.argument_names import argument
 from propml.audit.formats.arff import ArffTable
 from propml.audit.formats.arrays import ArrayFile, read_array_file
 from propml.audit.formats.parquet import ParquetTable
@@ -47,7 +48,9 @@ def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
     if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
-        raise ValueError(f"{path}: a delimiter and an encoding belong to CSV and TSV files; leave them out")
+        raise ValueError(
+            f"{path}: {argument('delimiter')} and {argument('encoding')} belong to CSV and TSV files; leave them out"
+        )
     with reading(path, f"{kind} file"):
         if kind in ("csv", "tsv"):
             return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
