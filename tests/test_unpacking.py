@@ -14,10 +14,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from propml import unpacking
-from propml.audit.formats.sources import open_source
 from propml.audit.thumbnails import thumbnails
 from propml.datasets import read_table
 from propml.datasets.archives import extract
+from propml.tables.sources import open_source
 from propml.unpacking import TooLarge, open_unpacked
 from propml.vision.image_cache import decode_images
 from propml.vision.sources import ImageSource

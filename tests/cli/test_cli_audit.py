@@ -209,7 +209,7 @@ def test_settings_that_make_no_sense_are_told(here, changed):
 def test_the_file_that_is_audited_is_not_written_over(here, name, monkeypatch):
     shutil.copy(here / "photos.csv", here / "audit" / name)
     before = {path.name: path.read_bytes() for path in (here / "audit").iterdir() if path.is_file()}
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("audit", f"audit/{name}", *OPTIONS))
     assert said == f"audit/{name} is read here and would be overwritten; write to another place"
     said = told(propml("audit", "photos.csv", "--id", "id", "--votes", f"audit/{name}"))
@@ -290,7 +290,7 @@ def test_nothing_is_written_through_a_link(here, monkeypatch, name):
     (here / "elsewhere").write_text("mine")
     (here / "mine" / name).symlink_to(here / "elsewhere")
     with monkeypatch.context() as patch:
-        patch.setattr("propml.audit.files.read_table", None)
+        patch.setattr("propml.tables.files.read_table", None)
         assert f"mine/{name} is a link, and would be written over" in told(
             propml("audit", "photos.csv", *OPTIONS, "--out", "mine")
         )
@@ -307,7 +307,7 @@ def test_labels_after_the_review_are_not_written_through_a_link(here):
 
 @pytest.mark.parametrize("out", ["photos.csv", "photos.csv/audit"])
 def test_a_place_that_cannot_be_used_is_told_before_the_work(here, monkeypatch, out):
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("audit", "photos.csv", *OPTIONS, "--out", out))
     assert said == f"photos.csv is not a folder, so nothing can be written to {out}; choose another"
 

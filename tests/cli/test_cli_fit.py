@@ -143,7 +143,7 @@ def test_options_that_do_not_fit_are_one_sentence(photos, options, sentence):
 @pytest.mark.parametrize("out", ["taken", "taken/model"])
 def test_a_place_that_cannot_be_used_is_told_before_the_work(photos, tmp_path, monkeypatch, out):
     (tmp_path / "taken").write_text("mine")
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("fit", photos, "--candidates", "tags", "--out", tmp_path / out))
     assert "taken is not a folder, so nothing can be written to" in said
     assert (tmp_path / "taken").read_text() == "mine"

@@ -5,7 +5,7 @@ import re
 import pytest
 from command_line import propml, told, write_photos
 
-from propml.audit.files import read_table
+from propml.tables.files import read_table
 
 
 @pytest.fixture

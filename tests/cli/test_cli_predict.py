@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from command_line import LABELS, propml, told, write_photos
 
-from propml.audit.formats.sources import open_source
 from propml.audit.model_card import read_model
+from propml.tables.sources import open_source
 
 
 @pytest.fixture(scope="module")

@@ -24,15 +24,15 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
-from propml.audit.features import learn_features
-from propml.audit.files import read_table as read_user_table
-from propml.audit.formats.sources import open_source
 from propml.audit.thumbnails import thumbnails
 from propml.corruption.files import read_clean
 from propml.datasets import read_mat, read_mulan, read_table
 from propml.datasets.archives import extract
 from propml.datasets.coco import read_coco
 from propml.datasets.voc import read_voc
+from propml.tables.features import learn_features
+from propml.tables.files import read_table as read_user_table
+from propml.tables.sources import open_source
 from propml.vision.image_cache import build_cache
 from propml.vision.sources import ImageSource, read_own_images
 from storm.byte_damage import damaged

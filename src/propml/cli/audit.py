@@ -126,10 +126,10 @@ def audit(
     from propml.audit import audit as run_audit
     from propml.audit.crossfit import default_auditor
     from propml.audit.destinations import check_folder
-    from propml.audit.features import learn_features
-    from propml.audit.files import read_table
     from propml.audit.folder import check_sources, write_audit
     from propml.extras import require
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
 
     check_folder(out)
     check_sources(out, data, votes)

@@ -96,7 +96,7 @@ QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
 
 # Options that say how a file is read, in every command that trains; their names are those of
-# propml.audit.files.read_table's arguments.
+# propml.tables.files.read_table's arguments.
 READING = (
     *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
     *("features", "ignore", "id_column", "text", "delimiter", "encoding"),

@@ -75,9 +75,9 @@ def fit(
     [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
     from propml.audit.destinations import check_folder
-    from propml.audit.features import learn_features
-    from propml.audit.files import read_table
     from propml.audit.model_card import make_card, write_model
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
 
     check_folder(out)
     model = _model(method, seed, quick, device)
@@ -125,10 +125,10 @@ def predict(
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
     from propml.audit.destinations import check_folder, check_not_read
-    from propml.audit.formats.sources import open_source
-    from propml.audit.formats.text import write_csv
     from propml.audit.model_card import read_model
     from propml.progress import progress_bar
+    from propml.tables.sources import open_source
+    from propml.tables.text import write_csv
 
     if out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
@@ -191,9 +191,9 @@ def evaluate(
     """
     import numpy as np
 
-    from propml.audit.formats.sources import open_source
     from propml.audit.model_card import read_model
     from propml.metrics import evaluate as all_metrics
+    from propml.tables.sources import open_source
 
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
@@ -274,7 +274,7 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
 
 def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str, list[str]]:
     """The column of identifiers that was asked for, or the one of training if it is here, or row numbers."""
-    from propml.audit.votes import identifier
+    from propml.tables.votes import identifier
 
     name = asked or (known if known in getattr(source, "names", ()) else None)
     if name is None:
@@ -305,7 +305,7 @@ def _truth(
     xml: Path | None,
     ignore_unseen: bool,
 ) -> Candidates:
-    from propml.audit.files import labels_in, true_labels
+    from propml.tables.files import labels_in, true_labels
 
     if hasattr(source, "cells"):
         where = labels_in(source, truth, sep, label_columns, xml, what="true")

@@ -269,8 +269,8 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
 
 
 def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
-    from propml.audit.features import learn_features
-    from propml.audit.files import labels_in, read_table
+    from propml.tables.features import learn_features
+    from propml.tables.files import labels_in, read_table
 
     read = read_table(path, **reading)
     learned = learn_features(read, categorical=categorical, show=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from propml.audit.formats.tables import Cells, Edit, check_names, found
 from propml.datasets.columns import check_parquet
 from propml.durable import replacing
 from propml.extras import require
 from propml.file_errors import reading
+from propml.tables.table import Cells, Edit, check_names, found
 from propml.unpacking import check_unpacked
 
 __all__ = ["ParquetTable"]

@@ -10,15 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.argument_names import argument
-from propml.audit.formats.arff import ArffTable
-from propml.audit.formats.arrays import ArrayFile
-from propml.audit.formats.sources import Source, open_source
-from propml.audit.formats.tables import Table, choose_columns, found, listed
-from propml.audit.labels import Changes, FlagLabels, TextLabels, never_seen
-from propml.audit.votes import Voted, VoteFile, identifier
 from propml.datasets.locations import leads_out
 from propml.datasets.mulan import read_label_header
 from propml.file_errors import reading
+from propml.tables.arff import ArffTable
+from propml.tables.arrays import ArrayFile
+from propml.tables.labels import Changes, FlagLabels, TextLabels, never_seen
+from propml.tables.sources import Source, open_source
+from propml.tables.table import Table, choose_columns, found, listed
+from propml.tables.votes import Voted, VoteFile, identifier
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]

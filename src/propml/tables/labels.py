@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.argument_names import argument
-from propml.audit.formats.tables import Cells, Edit, Table
 from propml.datasets.columns import Columns
 from propml.sparse_checks import checked_csr
+from propml.tables.table import Cells, Edit, Table
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
 __all__ = ["Changes", "FlagLabels", "TextLabels", "never_seen"]

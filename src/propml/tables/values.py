@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.audit.formats.tables import Cells
+from propml.tables.table import Cells
 
 __all__ = ["as_days", "as_flags", "as_numbers", "as_texts", "holds_codes"]
 

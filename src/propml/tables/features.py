@@ -11,7 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.argument_names import argument
-from propml.audit.columns.treatments import (
+from propml.progress import track
+from propml.schema import check_schema
+from propml.tables.arrays import ArrayFile
+from propml.tables.sources import Source
+from propml.tables.table import Cells, as_table, choose_columns, found, listed
+from propml.tables.treatments import (
     Category,
     LeftOut,
     Matrix,
@@ -21,16 +26,11 @@ from propml.audit.columns.treatments import (
     treatment_from_json,
     treatment_json,
 )
-from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts, holds_codes
-from propml.audit.columns.words import Text, writes_without_blanks
-from propml.audit.formats.arrays import ArrayFile
-from propml.audit.formats.sources import Source
-from propml.audit.formats.tables import Cells, as_table, choose_columns, found, listed
-from propml.progress import track
-from propml.schema import check_schema
+from propml.tables.values import as_days, as_flags, as_numbers, as_texts, holds_codes
+from propml.tables.words import Text, writes_without_blanks
 
 if TYPE_CHECKING:
-    from propml.audit.files import UserTable
+    from propml.tables.files import UserTable
 
 __all__ = ["Features", "Learned", "learn_features", "treatment_of"]
 

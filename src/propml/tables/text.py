@@ -15,10 +15,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from propml.argument_names import argument
-from propml.audit.formats.tables import Edit, check_names, found
 from propml.durable import replacing
 from propml.file_errors import reading
 from propml.spreadsheet import LEADS, neutralised, original
+from propml.tables.table import Edit, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from propml.argument_names import argument
-from propml.audit.formats.arff import ArffTable
-from propml.audit.formats.arrays import ArrayFile, read_array_file
-from propml.audit.formats.parquet import ParquetTable
-from propml.audit.formats.tables import Table
-from propml.audit.formats.text import TextTable
 from propml.file_errors import reading
+from propml.tables.arff import ArffTable
+from propml.tables.arrays import ArrayFile, read_array_file
+from propml.tables.parquet import ParquetTable
+from propml.tables.table import Table
+from propml.tables.text import TextTable
 
 __all__ = ["FORMATS", "Source", "format_of", "open_source"]
 

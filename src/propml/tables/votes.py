@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml.argument_names import argument
-from propml.audit.formats.tables import Table, found
-from propml.audit.labels import Changes
+from propml.tables.labels import Changes
+from propml.tables.table import Table, found
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VoteFile", "Voted", "identifier"]

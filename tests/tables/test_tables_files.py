@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from propml.audit.files import read_table, true_labels, write_cleaned
-from propml.audit.formats.sources import open_source
 from propml.spreadsheet import neutralised, original
+from propml.tables.files import read_table, true_labels, write_cleaned
+from propml.tables.sources import open_source
 from propml.targets import Candidates
 
 PHOTOS = """id,brightness,tags,note
@@ -144,7 +144,7 @@ def test_a_byte_order_mark_survives_and_is_no_part_of_a_name(tmp_path):
 
 
 def test_cells_with_any_character_and_many_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("propml.audit.formats.text.BLOCK_ROWS", 3)
+    monkeypatch.setattr("propml.tables.text.BLOCK_ROWS", 3)
     rows = [[f"line\n{i}\x1fx" if i % 4 == 0 else f'"{i}"', "a;b" if i % 2 else "b"] for i in range(10)]
     with (tmp_path / "d.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["text", "tags"], *rows])
@@ -296,7 +296,7 @@ def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
 
 @pytest.mark.parametrize("kind", ["text", "lists", "numbers"])
 def test_parquet_labels_keep_their_type_and_metadata(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("propml.audit.formats.parquet.BATCH_ROWS", 2)
+    monkeypatch.setattr("propml.tables.parquet.BATCH_ROWS", 2)
     stored = {
         "text": (["b;a", None, "b", "a;b"], pa.string(), ["a", None, "b", "a;b"]),
         "lists": ([["b", "a"], None, ["b"], ["a", "b"]], pa.list_(pa.string()), [["a"], None, ["b"], ["a", "b"]]),
@@ -618,7 +618,7 @@ def test_an_encoding_that_is_not_the_files_is_told(photos, monkeypatch):
         read_table(photos, candidates="tags", encoding="base64")
     photos.write_bytes(PHOTOS.encode("utf-16"))
     assert len(read_table(photos, candidates="tags", encoding="utf-16").candidates) == 3
-    monkeypatch.setattr("propml.audit.formats.text.LOOKED_AT", 20)
+    monkeypatch.setattr("propml.tables.text.LOOKED_AT", 20)
     photos.write_bytes(b"x,tags\n" + b"1,a\n" * 9 + b"1,\xe9\n")
     with pytest.raises(ValueError, match="is not UTF-8 text: beyond its beginning"):
         read_table(photos, candidates="tags")

@@ -14,12 +14,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from propml.audit.columns.treatments import Number
-from propml.audit.columns.words import Text
-from propml.audit.features import Features, learn_features, treatment_of
-from propml.audit.files import read_table
-from propml.audit.formats.sources import open_source
-from propml.audit.formats.tables import as_table
+from propml.tables.features import Features, learn_features, treatment_of
+from propml.tables.files import read_table
+from propml.tables.sources import open_source
+from propml.tables.table import as_table
+from propml.tables.treatments import Number
+from propml.tables.words import Text
 
 
 def dense(X):

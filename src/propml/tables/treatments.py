@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
-from propml.audit.formats.tables import Cells
 from propml.schema import check_schema, schema_of
 from propml.sparse_checks import checked_csr
+from propml.tables.table import Cells
+from propml.tables.values import as_days, as_flags, as_numbers, as_texts
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -249,7 +249,7 @@ def treatment_json(treatment: Treatment) -> dict[str, Any]:
 
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     """What :func:`treatment_json` was given."""
-    from propml.audit.columns.words import Text
+    from propml.tables.words import Text
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Matrix, LeftOut)}
     values = dict(stored)
