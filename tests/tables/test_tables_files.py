@@ -365,7 +365,7 @@ def test_whole_numbers_are_labels_where_a_cell_is_one(tmp_path):
 @pytest.mark.parametrize("cell", [1.5, float("inf"), True])
 def test_what_is_no_whole_number_is_no_label(tmp_path, cell):
     pq.write_table(pa.table({"x": [1.0], "y": [cell]}), tmp_path / "d.parquet")
-    with pytest.raises(ValueError, match="whole numbers are labels with sep=''"):
+    with pytest.raises(ValueError, match="for whole numbers give sep=''"):
         read_table(tmp_path / "d.parquet", candidates="y", sep="")
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from propml.audit.model_card import SavedModel
     from propml.methods.base import CandidateClassifier
-    from propml.targets import Candidates
 
 __all__ = ["evaluate", "fit", "predict"]
 
@@ -193,11 +192,13 @@ def evaluate(
 
     from propml.audit.model_card import read_model
     from propml.metrics import evaluate as all_metrics
+    from propml.tables.files import true_labels
     from propml.tables.sources import open_source
 
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
-    true = _truth(source, saved, truth, opt.separator(sep), label_columns, xml, ignore_unseen)
+    where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
+    true = true_labels(source, saved.model.labels_, truth, **where, ignore_unseen=ignore_unseen)
     X, notes = saved.features.apply(source, show=True)
     opt.echo_notes(notes)
     if not true.sizes().any():
@@ -294,36 +295,3 @@ def _predicted(saved: SavedModel, X: Any, top: int | None) -> tuple[np.ndarray, 
         return proba, list(order[:, :top])
     above = saved.model.predict(X).astype(bool)
     return proba, [own[above[row, own]] for row, own in enumerate(order)]
-
-
-def _truth(
-    source: Any,
-    saved: SavedModel,
-    truth: str | None,
-    sep: str,
-    label_columns: list[str] | None,
-    xml: Path | None,
-    ignore_unseen: bool,
-) -> Candidates:
-    from propml.tables.files import labels_in, true_labels
-
-    if hasattr(source, "cells"):
-        where = labels_in(source, truth, sep, label_columns, xml, what="true")
-        assert where is not None
-        return _certain(source, where.read(source, saved.model.labels_, ignore_unseen=ignore_unseen))
-    if truth is not None or label_columns is not None or xml is not None:
-        raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
-    return _certain(source, true_labels(source, saved.model.labels_, ignore_unseen=ignore_unseen))
-
-
-def _certain(source: Any, true: Candidates) -> Candidates:
-    """The true labels, if none of them is unknown."""
-    if true.has_unknown:
-        at = true.states.tocoo()
-        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
-        name = str(true.labels[label])
-        raise ValueError(
-            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
-            f"or not; write 1 or 0, or leave the row out"
-        )
-    return true

@@ -270,16 +270,14 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
 
 def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
     from propml.tables.features import learn_features
-    from propml.tables.files import labels_in, read_table
+    from propml.tables.files import read_table, true_labels
 
     read = read_table(path, **reading)
     learned = learn_features(read, categorical=categorical, show=True)
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
-    where = labels_in(read.source, truth, reading["sep"], None, what="true")  # type: ignore[arg-type]
-    assert where is not None
-    true = where.read(read.source, read.candidates.labels, ignore_unseen=True)  # type: ignore[arg-type]
+    true = true_labels(read.source, read.candidates.labels, truth, sep=reading["sep"], ignore_unseen=True)
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 

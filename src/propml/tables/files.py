@@ -15,13 +15,13 @@ from propml.datasets.mulan import read_label_header
 from propml.file_errors import reading
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
-from propml.tables.labels import Changes, FlagLabels, TextLabels, never_seen
+from propml.tables.labels import Changes, FlagLabels, TextLabels, over_labels
 from propml.tables.sources import Source, open_source
 from propml.tables.table import Table, choose_columns, found, listed
 from propml.tables.votes import Voted, VoteFile, identifier
-from propml.targets import CANDIDATE, Candidates
+from propml.targets import Candidates
 
-__all__ = ["VOTES_COLUMNS", "UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
+__all__ = ["VOTES_COLUMNS", "UserTable", "certain", "labels_in", "read_table", "true_labels", "write_cleaned"]
 
 # What the columns of an annotator table are called, unless somebody says otherwise.
 VOTES_COLUMNS = ("item", "annotator", "label")
@@ -223,7 +223,7 @@ def labels_in(
     if xml is not None and (candidates is not None or label_columns is not None):
         raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
     if candidates is not None:
-        return TextLabels(found(table, candidates), sep)
+        return TextLabels.of(table, found(table, candidates), sep)
     if label_columns is not None:
         columns = choose_columns(table, label_columns)
         if not columns:
@@ -246,20 +246,63 @@ def labels_in(
     return None
 
 
-def true_labels(source: ArrayFile, labels: Sequence[Hashable], *, ignore_unseen: bool = False) -> Candidates:
-    """The true labels that a file holds beside its matrix, over the labels of a model."""
-    if source.truth is None:
-        raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
-    place = {str(name): j for j, name in enumerate(labels)}
-    column = np.array([place.get(str(name), -1) for name in source.truth.labels])
-    marked = source.truth.states.tocoo()
-    row, label = marked.coords[0], column[marked.coords[1]]
-    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
-        name = source.truth.labels[marked.coords[1][bad[0]]]
-        raise ValueError(never_seen(source.where(int(row[bad[0]]), ""), str(name)))
-    known = label >= 0
-    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(source.n_rows, len(labels)))
-    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
+def true_labels(
+    source: Source,
+    labels: Sequence[Hashable],
+    truth: str | None = None,
+    *,
+    sep: str = ";",
+    label_columns: str | Sequence[str] | None = None,
+    xml: str | Path | None = None,
+    ignore_unseen: bool = False,
+) -> Candidates:
+    """The true labels of a file, over the labels of a model.
+
+    Parameters
+    ----------
+    source : Table or ArrayFile
+        The second holds its true labels itself.
+    labels : sequence
+        Those of the model.
+    truth, sep, label_columns, xml
+        Where the true labels stand, as in :func:`read_table`.
+    ignore_unseen : bool
+        Leave out true labels that the model does not have; otherwise they are an error.
+    """
+    column = None
+    if isinstance(source, ArrayFile):
+        if truth is not None or label_columns is not None or xml is not None:
+            raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
+        if source.truth is None:
+            raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
+        given = source.truth
+    else:
+        where = labels_in(source, truth, sep, label_columns, xml, what="true")
+        if isinstance(where, FlagLabels):  # a label of the model that has no column cannot be judged
+            where = FlagLabels(tuple(dict.fromkeys([*where.columns, *map(str, labels)])))
+        assert where is not None
+        given, column = where.read(source), truth
+
+    def told(row: int, name: str) -> str:
+        return (
+            f"{source.where(row, column or name)} has the label {name!r}, which the model never saw in training; "
+            f"remove it from the file, or give {argument('ignore_unseen', True)}"
+        )
+
+    return certain(source, over_labels(given, labels, told, ignore_unseen=ignore_unseen))
+
+
+def certain(source: Source, true: Candidates) -> Candidates:
+    """The true labels, if none of them is unknown."""
+    if true.has_unknown:
+        at = true.states.tocoo()
+        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
+        name = str(true.labels[label])
+        raise ValueError(
+            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
+            f"or not; write 1 or 0, or leave the row out"
+        )
+    return true
 
 
 def _label_header(path: Path, xml: str | Path | None) -> Path | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.argument_names import argument
-from propml.datasets.columns import Columns
 from propml.sparse_checks import checked_csr
-from propml.tables.table import Cells, Edit, Table
+from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
+from propml.tables.table import Edit, Table
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
-__all__ = ["Changes", "FlagLabels", "TextLabels", "never_seen"]
+__all__ = ["Changes", "FlagLabels", "TextLabels", "over_labels"]
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
 # From this share of the cells on, another separator is what was meant.
 OFTEN = 0.2
+STATES = (EXCLUDED, CANDIDATE, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -77,45 +79,65 @@ class Changes:
 
 @dataclass(frozen=True)
 class TextLabels:
-    """One column of delimited text (``"beach;sunset"``) or, in Parquet, of lists.
+    """One column of delimited text (``"beach;sunset"``), of lists (Parquet), or of text that spells lists.
 
     An empty ``sep`` means that every cell is one label, a text or a whole number.
     """
 
     column: str
     sep: str = ";"
+    spelled: bool = False
+
+    @classmethod
+    def of(cls, table: Table, column: str, sep: str) -> TextLabels:
+        """Look at the column: do its cells spell lists, and does the separator occur in them?"""
+        if not sep:
+            return cls(column, sep)
+        texts = {row: cell for row, cell in enumerate(table.cells(column)) if isinstance(cell, str) and cell.strip()}
+        if holds_lists(texts.values()):
+            return cls(column, sep, spelled=True)
+        for row, cell in texts.items():
+            if is_quoted_list(cell):
+                raise ValueError(
+                    f"{table.where(row, column)} is {shown(cell)}, a list where most cells are none; write all alike"
+                )
+        _check_separator(table, column, sep, list(texts.values()))
+        return cls(column, sep)
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def read(
-        self, table: Table, labels: Sequence[Hashable] | None = None, *, ignore_unseen: bool = False
-    ) -> Candidates:
-        """The candidates of every row; without ``labels`` the names that occur, sorted."""
+    def read(self, table: Table) -> Candidates:
+        """The candidates of every row, over the names that occur, sorted."""
         cells = table.cells(self.column)
-        self._check_separator(table, cells)
-        known = {str(name): j for j, name in enumerate(labels or ())}
+        known: dict[str, int] = {}
         codes, ends = array("i"), array("q", [0])
         for row, cell in enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells):
-            for name in self._names(cell, table, row):
-                if name not in known and labels is None:
-                    known[name] = len(known)
-                if name in known:
-                    codes.append(known[name])
-                elif not ignore_unseen:
-                    raise ValueError(never_seen(table.where(row, self.column), name))
+            codes.extend(known.setdefault(name, len(known)) for name in self.names(cell, table, row))
             ends.append(len(codes))
         if not known:
             raise ValueError(f"{table.path}: column {self.column!r} names no label; is it the right column?")
-        names: tuple[Hashable, ...] = tuple(sorted(known)) if labels is None else tuple(labels)
-        place = np.argsort(np.argsort(list(known))) if labels is None else np.arange(len(names))
-        codes_of_names = np.frombuffer(codes, dtype=np.intc) if codes else np.empty(0, dtype=np.intc)
-        ones = np.ones(len(codes), dtype=np.int8)
-        states = checked_csr(ones, place[codes_of_names], np.asarray(ends), (table.n_rows, len(names)))
+        place = np.argsort(np.argsort(list(known)))[np.asarray(codes)]
+        states = checked_csr(np.ones(len(codes), dtype=np.int8), place, np.asarray(ends), (table.n_rows, len(known)))
         states.sum_duplicates()
         states.data[:] = CANDIDATE  # a name given twice in a cell is one candidate
-        return Candidates.from_matrix(states, names, empty="ignore")
+        return Candidates.from_matrix(states, sorted(known), empty="ignore")
+
+    def names(self, cell: Any, table: Table, row: int) -> list[str]:
+        """The labels of a cell."""
+        if isinstance(cell, str):
+            return self._in_text(cell, table, row)
+        if cell is None or (isinstance(cell, float) and cell != cell):
+            return []
+        if isinstance(cell, Iterable):
+            return [name for value in cell if (name := _name_of(value))]
+        if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
+            return [_name_of(cell)]
+        raise ValueError(
+            f"{table.where(row, self.column)} is {cell!r}, expected label names; for columns of 0 and 1 name "
+            f"all of them ({argument('label_columns')}), for whole numbers give {argument('sep', '')}"
+        )
 
     def edits(self, changes: Changes) -> Mapping[str, Edit]:
         """What to write instead; a cell whose labels stay is left as it is, to the character."""
@@ -124,7 +146,10 @@ class TextLabels:
             made = list(cells)
             for row, states in changes.within(start, len(cells)).by_row():
                 cell = made[row]
-                if isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
+                if self.spelled:
+                    values = list_in(cell) or []
+                    made[row] = list_like(cell, _edited_list(values, states, [values]))
+                elif isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
                     made[row] = self._edited_text(cell or "", states)
                 elif isinstance(cell, int | float):
                     name = self._edited_text(_name_of(cell), states)
@@ -147,35 +172,18 @@ class TextLabels:
             )
         return between.join(names)
 
+    def _in_text(self, cell: str, table: Table, row: int) -> list[str]:
+        if not self.spelled or not cell.strip():
+            return self._split(cell)
+        if (values := list_in(cell)) is None:
+            raise ValueError(
+                f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of the "
+                f"column are; correct it"
+            )
+        return [name for value in values if (name := _name_of(value))]
+
     def _split(self, cell: str) -> list[str]:
         return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
-
-    def _names(self, cell: Any, table: Table, row: int) -> Iterable[str]:
-        if isinstance(cell, str):
-            return self._split(cell)
-        if cell is None or (isinstance(cell, float) and cell != cell):
-            return ()
-        if isinstance(cell, Iterable):
-            return [_name_of(value) for value in cell]
-        if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
-            return [_name_of(cell)]
-        raise ValueError(
-            f"{table.where(row, self.column)} is {cell!r}, expected label names; columns of 0 and 1 are given as "
-            f"{argument('label_columns')}, and whole numbers are labels with {argument('sep', '')}"
-        )
-
-    def _check_separator(self, table: Table, cells: Cells) -> None:
-        texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
-        if not texts or not self.sep or any(self.sep in cell for cell in texts):
-            return
-        for sign in OTHER_SEPARATORS:
-            share = sum(sign in cell.strip() for cell in texts) / len(texts)
-            if share >= OFTEN:
-                raise ValueError(
-                    f"{table.path}: the separator {self.sep!r} occurs in no cell of column {self.column!r}, and "
-                    f"{sign!r} in {share:.0%} of them; choose {argument('sep', sign)} "
-                    f"(or {argument('sep', '')}, if every cell is one label)"
-                )
 
 
 @dataclass(frozen=True)
@@ -184,16 +192,10 @@ class FlagLabels:
 
     columns: tuple[str, ...]
 
-    def read(
-        self, table: Table, labels: Sequence[Hashable] | None = None, *, ignore_unseen: bool = False
-    ) -> Candidates:
-        """The candidates of every row; ``labels`` says which columns are meant, in which order."""
-        names = self.columns if labels is None else tuple(map(str, labels))
-        for column in () if ignore_unseen else sorted(set(self.columns) - set(names)):
-            if (bad := np.flatnonzero(_states(table, column) == CANDIDATE)).size:
-                raise ValueError(never_seen(table.where(int(bad[0]), column), column))
-        flags = [sp.csc_array(_states(table, column).reshape(-1, 1)) for column in names]
-        return Candidates.from_matrix(sp.csr_array(sp.hstack(flags, format="csr")), names, empty="ignore")
+    def read(self, table: Table) -> Candidates:
+        """The candidates of every row, over the columns."""
+        flags = [sp.csc_array(_states(table, column).reshape(-1, 1)) for column in self.columns]
+        return Candidates.from_matrix(sp.csr_array(sp.hstack(flags, format="csr")), self.columns, empty="ignore")
 
     def edits(self, changes: Changes) -> Mapping[str, Edit]:
         """What to write instead, in the words of the column: 0 and 1, 0.0 and 1.0, or true and false."""
@@ -210,17 +212,55 @@ class FlagLabels:
         return {str(changes.names[j]): edit_of(changes.of_label(j)) for j in np.unique(changes.label)}
 
 
-def never_seen(where: str, name: str) -> str:
-    """The sentence on a label that a model cannot know."""
-    return (
-        f"{where} has the label {name!r}, which the model never saw in training; "
-        f"remove it from the file, or give {argument('ignore_unseen', True)}"
-    )
+def over_labels(
+    given: Candidates, labels: Sequence[Hashable], told: Callable[[int, str], str], *, ignore_unseen: bool = False
+) -> Candidates:
+    """The same labels as columns of others, such as those of a model.
+
+    Parameters
+    ----------
+    given : Candidates
+    labels : sequence
+        Matched by name; those that ``given`` lacks are excluded in every row.
+    told : function of a row and a name
+        The sentence on a candidate that is none of them.
+    ignore_unseen : bool
+        Leave such candidates out instead.
+    """
+    place = {str(name): j for j, name in enumerate(labels)}
+    column = np.array([place.get(str(name), -1) for name in given.labels])
+    marked = given.states.tocoo()
+    row, label = marked.coords[0], column[marked.coords[1]]
+    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
+        raise ValueError(told(int(row[bad[0]]), str(given.labels[marked.coords[1][bad[0]]])))
+    known = label >= 0
+    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(len(given), len(labels)))
+    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
+
+
+def _check_separator(table: Table, column: str, sep: str, texts: Sequence[str]) -> None:
+    """Refuse a separator that occurs nowhere, where another one does."""
+    if not texts or any(sep in cell for cell in texts):
+        return
+    if sum(cell.strip()[0] in "[{" for cell in texts) > len(texts) / 2 and any("," in cell for cell in texts):
+        raise ValueError(
+            f"{table.path}: column {column!r} holds lists that cannot be read, such as {shown(texts[0])}; write "
+            f"['a', 'b'] or a{sep}b"
+        )
+    for sign in OTHER_SEPARATORS:
+        share = sum(sign in cell.strip() for cell in texts) / len(texts)
+        if share >= OFTEN:
+            raise ValueError(
+                f"{table.path}: the separator {sep!r} occurs in no cell of column {column!r}, and {sign!r} in "
+                f"{share:.0%} of them; choose {argument('sep', sign)} "
+                f"(or {argument('sep', '')}, if every cell is one label)"
+            )
 
 
 def _name_of(value: Any) -> str:
+    """An entry of a list as a name; nothing where it is missing."""
     is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(value)) if is_whole else str(value)
+    return "" if value is None else str(int(value)) if is_whole else str(value).strip()
 
 
 def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: Sequence[Any]) -> list[Any]:
@@ -232,10 +272,19 @@ def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: S
 
 def _states(table: Table, column: str) -> np.ndarray:
     cells = table.cells(column)
-    allowed = (EXCLUDED, CANDIDATE, UNKNOWN)
-    if isinstance(cells, np.ndarray) and cells.ndim == 1 and np.isin(cells, allowed).all():
-        return cells.astype(np.int8)
-    return Columns(table.path, {column: cells}, table.lines).states(column, allowed)
+    are_numbers = isinstance(cells, np.ndarray) and cells.ndim == 1 and cells.dtype.kind in "biuf"
+    states = np.asarray(cells) if are_numbers else np.array([_state_in(cell) for cell in cells])
+    if (bad := np.flatnonzero(~np.isin(states, STATES))).size:
+        choices = " or ".join(map(str, STATES))
+        raise ValueError(f"{table.where(int(bad[0]), column)} is {shown(cells[bad[0]])}, expected {choices}")
+    return states.astype(np.int8)
+
+
+def _state_in(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (ValueError, TypeError):
+        return {"true": 1.0, "false": 0.0}.get(str(cell).strip().lower(), math.nan)
 
 
 def _flag_like(cell: Any, state: int) -> Any:

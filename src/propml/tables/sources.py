@@ -33,7 +33,13 @@ def format_of(path: Path) -> str:
     return FORMATS[suffixes[-1]]
 
 
-def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str | None = None) -> Source:
+def open_source(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    file_format: str | None = None,
+) -> Source:
     """A file as columns or as a matrix, by its format.
 
     Parameters
@@ -42,9 +48,11 @@ def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str
         CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``.
     delimiter, encoding : str, optional
         For text tables; by default ``,`` (``.tsv``: a tab) and UTF-8.
+    file_format : str, optional
+        ``"csv"``, ``"parquet"``, …, where the name of the file does not tell.
     """
     path = Path(path)
-    kind = format_of(path)
+    kind = file_format or format_of(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
     if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
