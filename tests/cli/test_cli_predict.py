@@ -81,7 +81,11 @@ def test_identifiers_that_are_formulas_are_neutralised(folder, here):
     ("text", "options", "sentence"),
     [
         ("camera,c,b\nphone,1,2\n", (), "has no column 'a', from which the model learned"),
-        ("camera,c,b,a\nphone,1,2,much\n", (), "column 'a' held numbers in training, and row 0 is 'much'"),
+        (
+            "camera,c,b,a\nphone,1,2,much\n",
+            (),
+            "row 0 (line 2), column 'a' is 'much', and the column held numbers in training",
+        ),
         ("camera,c,b,a\nphone,1,2\n", (), "line 2 has 3 cells, the header has 4"),
         ("camera,c,b,a\n", (), "has a header and no rows"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--id", "name"), "has no column 'name'"),

@@ -38,7 +38,16 @@ __all__ = [
 MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
 CARD_READ: Schema = {
-    "settings": {"reading?": {"id_column": (None, str), "sep": (None, str), str: object}, str: object},
+    "settings": {
+        "reading?": {
+            "id_column": (None, str),
+            "sep": (None, str),
+            "decimal?": (None, str),
+            "missing?": [str],
+            str: object,
+        },
+        str: object,
+    },
     str: object,
 }
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")

@@ -80,6 +80,8 @@ def audit(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
     train_rows: Annotated[

@@ -80,6 +80,20 @@ Delimiter = Annotated[
 Encoding = Annotated[
     str | None, typer.Option(rich_help_panel=FORMAT, help="Of a text table, such as cp1252.", show_default="utf-8")
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=FORMAT,
+        metavar="CHAR",
+        help="Before the fraction of numbers that have commas: , or . (the other one groups thousands).",
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=FORMAT, metavar="A,B", help="Words for a missing value, beside NA, n/a, null, none, -, ?."
+    ),
+]
 Seed = Annotated[int, typer.Option(rich_help_panel=MODEL, min=0, help="The same seed gives the same result.")]
 Quick = Annotated[
     bool, typer.Option("--quick", rich_help_panel=MODEL, help="One small network: a first look in seconds.")
@@ -99,7 +113,7 @@ QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 # propml.tables.files.read_table's arguments.
 READING = (
     *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
-    *("features", "ignore", "id_column", "text", "delimiter", "encoding"),
+    *("features", "ignore", "id_column", "text", "delimiter", "encoding", "decimal", "missing"),
 )
 
 
@@ -111,6 +125,7 @@ def reading(options: Mapping[str, Any]) -> dict[str, Any]:
         "votes_columns": names_of(given["votes_columns"]),
         "ignore": given["ignore"] or (),
         "delimiter": delimiter_of(given["delimiter"]),
+        "missing": words_of(given["missing"]),
     }
 
 
@@ -122,6 +137,11 @@ def separator(sep: str) -> str:
 def delimiter_of(text: str | None) -> str | None:
     """The delimiter that was asked for."""
     return None if text is None else text.replace("\\t", "\t")
+
+
+def words_of(given: list[str] | None) -> list[str]:
+    """Words, each given by itself or several separated by commas."""
+    return [word for words in given or () for word in names_of(words)]
 
 
 def names_of(columns: str) -> list[str]:

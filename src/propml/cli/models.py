@@ -44,6 +44,8 @@ def fit(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     method: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")
     ] = "propml",
@@ -111,6 +113,8 @@ def predict(
     id_column: opt.Id = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     device: opt.Device = "auto",
 ) -> None:
     """Predict the labels of new rows.
@@ -137,7 +141,7 @@ def predict(
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
-    X, notes = saved.features.apply(source, show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     told = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, told.get("id_column"))
@@ -178,6 +182,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, values as fractions.")] = False,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     device: opt.Device = "auto",
 ) -> None:
     """Judge a model by true labels, with all metrics.
@@ -199,7 +205,7 @@ def evaluate(
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
     where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
     true = true_labels(source, saved.model.labels_, truth, **where, ignore_unseen=ignore_unseen)
-    X, notes = saved.features.apply(source, show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
@@ -271,6 +277,15 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
     elif device != "auto":
         raise ValueError(f"--device is for networks, and the model in {folder} has none; leave it out")
     return saved
+
+
+def _manner(saved: SavedModel, decimal: str | None, missing: list[str] | None) -> dict[str, Any]:
+    """How numbers and missing values are written: as somebody says now, or as in training."""
+    told = saved.card["settings"].get("reading", {})
+    return {
+        "decimal": decimal or told.get("decimal"),
+        "missing": told.get("missing", ()) if missing is None else opt.words_of(missing),
+    }
 
 
 def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str, list[str]]:

@@ -117,6 +117,8 @@ def table(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
 ) -> None:

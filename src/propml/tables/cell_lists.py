@@ -8,6 +8,8 @@ from ast import literal_eval
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 __all__ = ["holds_lists", "is_quoted_list", "list_in", "list_like", "numbers_in", "shown"]
 
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
@@ -90,7 +92,7 @@ def numbers_in(cell: Any) -> list[float] | None:
             values = json.loads(text)
         except (ValueError, RecursionError):
             values = _NUMPY.sub("", text[1:-1]).replace(",", " ").split()
-    if not isinstance(values, list):
+    if not isinstance(values, list | np.ndarray):
         return None
     try:
         return [float(value) for value in values]

@@ -51,6 +51,8 @@ class UserTable:
         Columns that somebody called text.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
+    decimal, missing
+        How numbers and missing values are written, see :func:`read_table`.
     notes : list of str
         Sentences on what was left out.
     """
@@ -65,6 +67,8 @@ class UserTable:
     images: list[str] | None = None
     text_columns: tuple[str, ...] = ()
     labels: TextLabels | FlagLabels | VoteFile | None = None
+    decimal: str | None = None
+    missing: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -96,6 +100,8 @@ def read_table(
     xml: str | Path | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    decimal: str | None = None,
+    missing: str | Sequence[str] = (),
 ) -> UserTable:
     """Read features and candidate labels from a user's file.
 
@@ -132,12 +138,16 @@ def read_table(
         For ARFF: the Mulan header that names the labels; by default the ``.xml`` beside it, where there is one.
     delimiter, encoding : str, optional
         For CSV and TSV.
+    decimal : {",", "."}, optional
+        What stands before the fraction of numbers that have commas; the other sign groups thousands.
+    missing : str or sequence of str
+        Words that mean a missing value in columns that are learned from, beside the usual ones (``NA``, ``?``, …).
     """
     source = open_source(path, delimiter=delimiter, encoding=encoding)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
         named = candidates or label_columns or votes or features or ignore or id_column or text or image or xml
-        if named:
+        if named or decimal or missing:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
         return _from_arrays(source)
     ids = _identifiers(source, id_column)
@@ -167,6 +177,8 @@ def read_table(
         _images(source, image, rows, allow_outside, notes),
         (text,) if text is not None else (),
         where or beside,
+        decimal,
+        (missing,) if isinstance(missing, str) else tuple(missing),
         notes,
     )
 
