@@ -435,6 +435,29 @@ def test_hostile_names_stay_text(here):
     assert propml("audit", "--apply", "d.csv", "--out", "e").code == 0
 
 
+def test_labels_of_two_spellings(here):
+    text = (here / "photos.csv").read_text().replace(",sea,", ",Sea,")
+    (here / "two.csv").write_text(text)
+    done = propml("audit", "two.csv", *OPTIONS, "--out", "two")
+    assert (
+        "note: labels differ only in case or blanks: 'Sea' and 'sea'; if each means one label, give --merge-labels"
+        in (done.err)
+    )
+    done = propml("audit", "two.csv", *OPTIONS, "--out", "one", "--merge-labels")
+    assert done.code == 0, done.err
+    assert {row["label"] for row in rows_of(here / "one" / "labels.csv")} == set(LABELS)
+    write_decisions([], here / "none.csv")
+    assert propml("audit", "--apply", "none.csv", "--out", "one").code == 0
+    assert (here / "one" / "reviewed.csv").read_bytes() == (here / "one" / "cleaned.csv").read_bytes()
+    assert (
+        propml(
+            "fit", "two.csv", "--candidates", "tags", "--features", "a,b", "--method", "ridge", "--merge-labels"
+        ).code
+        == 0
+    )
+    assert propml("evaluate", "model", "two.csv", "--truth", "tags").code == 0
+
+
 # -- mistakes ------------------------------------------------------------------------------------------------------
 
 

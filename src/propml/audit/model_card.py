@@ -44,6 +44,7 @@ CARD_READ: Schema = {
             "sep": (None, str),
             "decimal?": (None, str),
             "missing?": [str],
+            "merge_labels?": bool,
             str: object,
         },
         str: object,

@@ -57,6 +57,7 @@ def audit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     incomplete: Annotated[
         bool,

@@ -38,6 +38,12 @@ VotesColumns = Annotated[
 MinVotes = Annotated[
     int, typer.Option(rich_help_panel=LABELS, min=1, help="Votes that make a label a candidate, with --votes.")
 ]
+MergeLabels = Annotated[
+    bool,
+    typer.Option(
+        "--merge-labels", rich_help_panel=LABELS, help="Labels that differ in case or blanks only (Cat, cat) are one."
+    ),
+]
 Xml = Annotated[
     Path | None,
     typer.Option(
@@ -112,7 +118,7 @@ QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 # Options that say how a file is read, in every command that trains; their names are those of
 # propml.tables.files.read_table's arguments.
 READING = (
-    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
+    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "merge_labels", "xml"),
     *("features", "ignore", "id_column", "text", "delimiter", "encoding", "decimal", "missing"),
 )
 

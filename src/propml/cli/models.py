@@ -36,6 +36,7 @@ def fit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     features: opt.Features = None,
     ignore: opt.Ignore = None,
@@ -203,8 +204,16 @@ def evaluate(
 
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
-    where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
-    true = true_labels(source, saved.model.labels_, truth, **where, ignore_unseen=ignore_unseen)
+    true = true_labels(
+        source,
+        saved.model.labels_,
+        truth,
+        sep=opt.separator(sep),
+        label_columns=label_columns,
+        xml=xml,
+        merge_labels=saved.card["settings"].get("reading", {}).get("merge_labels", False),
+        ignore_unseen=ignore_unseen,
+    )
     X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     if not true.sizes().any():

@@ -105,6 +105,7 @@ def table(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     truth: Annotated[
         str | None,
@@ -279,7 +280,8 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
-    true = true_labels(read.source, read.candidates.labels, truth, sep=reading["sep"], ignore_unseen=True)
+    how = {"sep": reading["sep"], "merge_labels": reading["merge_labels"]}
+    true = true_labels(read.source, read.candidates.labels, truth, **how, ignore_unseen=True)
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from propml.tables.cell_lists import shown
 from propml.tables.files import certain
 from propml.tables.labels import FlagLabels, TextLabels, over_labels
 from propml.tables.sources import format_of, open_source
+from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, found
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
@@ -32,6 +34,7 @@ def read_dataset(
     truth: str | Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     labels: Sequence[str] | None = None,
+    merge_labels: bool = False,
     empty: Literal["error", "ignore", "drop"] = "error",
     delimiter: str | None = None,
     file_format: str | None = None,
@@ -56,6 +59,8 @@ def read_dataset(
         Columns that are no features, such as an identifier.
     labels : sequence of str, optional
         The labels and their order; by default the names of the 0/1 columns, or all names that occur, sorted.
+    merge_labels : bool
+        Take labels that differ in case or blanks only for one; by default a warning names them.
     empty : {"error", "ignore", "drop"}
         What to do with a row that has no candidate label.
     delimiter : str, optional
@@ -84,7 +89,17 @@ def read_dataset(
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
     table: Any = open_source(path, delimiter=delimiter, file_format=kind)
     with reading(path, f"{kind} file"):
-        return _without_empty(_from_columns(table, candidates, truth, features, ignore, labels, sep, name), empty, path)
+        chosen = _feature_columns(table, features, (candidates, truth, ignore))
+        given, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
+        made = Dataset(
+            name=name,
+            X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
+            truth=None if true is None else true.to_matrix(np.uint8),
+            candidates=given,
+            label_names=tuple(map(str, given.labels)),
+            feature_names=tuple(chosen),
+        )
+        return _without_empty(made, empty, path)
 
 
 def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
@@ -104,35 +119,38 @@ def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
     return dataset.take(~bare)
 
 
-def _from_columns(
-    table: Table,
-    candidates: str | Sequence[str],
-    truth: str | Sequence[str] | None,
-    features: Sequence[str] | None,
-    ignore: Sequence[str],
-    labels: Sequence[str] | None,
-    sep: str,
-    name: str,
-) -> Dataset:
-    named = {found(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
+def _feature_columns(table: Table, features: Sequence[str] | None, others: Sequence[Any]) -> list[str]:
+    named = {found(table, column) for given in others for column in _as_list(given)}
     chosen = [column for column in table.names if column not in named] if features is None else list(features)
     if not chosen:
         raise ValueError(f"{table.path}: no column is left for the features")
     if clash := sorted(set(chosen) & named):
         raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
+    return chosen
+
+
+def _label_sets(
+    table: Table,
+    candidates: str | Sequence[str],
+    truth: str | Sequence[str] | None,
+    labels: Sequence[str] | None,
+    sep: str,
+    merge: bool,
+) -> tuple[Candidates, Candidates | None]:
+    """Candidates and true labels, over the same labels."""
     sets = [(columns, _label_set(table, columns, sep)) for columns in (candidates, truth) if columns is not None]
+    if merge:
+        sets = [(columns, Merged.of(given).candidates) for columns, given in sets]
+    matched_by = same_spelling if merge else str
     if labels is None:
-        by_name = {str(name) for columns, given in sets if isinstance(columns, str) for name in given.labels}
-        labels = sorted(by_name) if isinstance(candidates, str) else list(candidates)
-    given, *true = [_over(given, labels, table, columns) for columns, given in sets]
-    return Dataset(
-        name=name,
-        X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
-        truth=certain(table, true[0]).to_matrix(np.uint8) if true else None,
-        candidates=given,
-        label_names=tuple(labels),
-        feature_names=tuple(chosen),
-    )
+        by_name = [name for columns, given in sets if isinstance(columns, str) for name in given.labels]
+        first = {matched_by(name): str(name) for name in reversed(by_name)}
+        labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
+    if groups := alike(labels):
+        told = f"{table.path}: labels differ only in case or blanks: {told_alike(groups)}"
+        warnings.warn(f"{told}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
+    given, *true = [_over(given, labels, table, columns, matched_by) for columns, given in sets]
+    return given, certain(table, true[0]) if true else None
 
 
 def _label_set(table: Table, columns: str | Sequence[str], sep: str) -> Candidates:
@@ -141,17 +159,23 @@ def _label_set(table: Table, columns: str | Sequence[str], sep: str) -> Candidat
     return FlagLabels(tuple(columns)).read(table)
 
 
-def _over(given: Candidates, labels: Sequence[str], table: Table, columns: str | Sequence[str]) -> Candidates:
+def _over(
+    given: Candidates,
+    labels: Sequence[str],
+    table: Table,
+    columns: str | Sequence[str],
+    matched_by: Callable[[Hashable], str],
+) -> Candidates:
     """The same entries over these labels: by name from text, one after the other from columns of 0 and 1."""
     if isinstance(columns, str):
 
         def told(row: int, label: str) -> str:
             return f"{table.where(row, columns)} has label {label!r}, which is not one of the labels"
 
-        return over_labels(given, labels, told)
-    if len(columns) != len(labels):
+        return over_labels(given, labels, told, matched_by=matched_by)
+    if given.shape[1] != len(labels):
         raise ValueError(
-            f"{table.path}: {len(columns)} columns of 0 and 1 were named for {len(labels)} labels; "
+            f"{table.path}: {given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels; "
             f"name one for each label"
         )
     return Candidates.from_matrix(given.states, labels, empty="ignore")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.labels import Changes, FlagLabels, TextLabels, over_labels
 from propml.tables.sources import Source, open_source
+from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, choose_columns, found, listed
 from propml.tables.votes import Voted, VoteFile, identifier
 from propml.targets import Candidates
@@ -51,6 +52,8 @@ class UserTable:
         Columns that somebody called text.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
+    merged : Merged or None
+        The spellings of the labels in the file, where they were merged.
     decimal, missing
         How numbers and missing values are written, see :func:`read_table`.
     notes : list of str
@@ -67,6 +70,7 @@ class UserTable:
     images: list[str] | None = None
     text_columns: tuple[str, ...] = ()
     labels: TextLabels | FlagLabels | VoteFile | None = None
+    merged: Merged | None = None
     decimal: str | None = None
     missing: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -91,6 +95,7 @@ def read_table(
     votes: str | Path | None = None,
     votes_columns: Sequence[str] = VOTES_COLUMNS,
     min_votes: int = 1,
+    merge_labels: bool = False,
     features: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
     id_column: str | None = None,
@@ -124,6 +129,8 @@ def read_table(
         What these are called there.
     min_votes : int
         Votes that make a label a candidate, where ``votes`` alone tell the candidates.
+    merge_labels : bool
+        Take labels that differ in case or blanks only for one; by default a note names them.
     features : str or sequence of str, optional
         Columns, given as ``label_columns`` are; by default all that are nothing else.
     ignore : str or sequence of str
@@ -149,7 +156,7 @@ def read_table(
         named = candidates or label_columns or votes or features or ignore or id_column or text or image or xml
         if named or decimal or missing:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
-        return _from_arrays(source)
+        return _from_arrays(source, merge_labels)
     ids = _identifiers(source, id_column)
     beside = None if votes is None else _open_votes(votes, votes_columns, id_column)
     where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
@@ -159,13 +166,14 @@ def read_table(
         with reading(source.path, "table of labels"):
             given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
-            given = _with_annotations(given, beside.read(ids))
+            given = _with_annotations(given, beside.read(ids), same_spelling if merge_labels else str)
     else:
         assert beside is not None
-        given, rows, notes = beside.read(ids, min_votes)
+        given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes)
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
     columns = _feature_columns(source, features, taken, text)
-    given, rows = _labelled(given, rows, source, notes)
+    merged = _merged(given, merge_labels, notes, min_votes)
+    given, rows, merged = _labelled(given, rows, merged, source, notes)
     return UserTable(
         source,
         replace(given, index=tuple(ids[row] for row in rows)),
@@ -177,6 +185,7 @@ def read_table(
         _images(source, image, rows, allow_outside, notes),
         (text,) if text is not None else (),
         where or beside,
+        merged,
         decimal,
         (missing,) if isinstance(missing, str) else tuple(missing),
         notes,
@@ -196,16 +205,19 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         Where to write; an annotator table is written as one, without the votes for labels that were dropped.
     """
     path = Path(path)
-    changes = Changes.between(table.candidates, cleaned, table.rows)
+    before = table.candidates
+    if table.merged is not None:
+        before, cleaned = table.merged.spelled, table.merged.split(cleaned)
+    changes = Changes.between(before, cleaned, table.rows)
     if isinstance(table.source, ArrayFile):
         assert table.source.candidates is not None
         ones = np.ones(len(table.rows), dtype=np.int8)
         at = sp.csr_array((ones, (table.rows, np.arange(len(table.rows)))), (table.source.n_rows, len(table.rows)))
-        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - table.candidates.states))
+        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - before.states))
         states.eliminate_zeros()
         table.source.write(table.path, path, states, cleaned.labels)
     elif isinstance(table.labels, VoteFile):
-        changes = Changes.between(table.candidates, cleaned, np.arange(len(cleaned)))
+        changes = Changes.between(before, cleaned, np.arange(len(cleaned)))
         table.labels.write(path, changes, table.item_ids)
     else:
         assert table.labels is not None
@@ -266,6 +278,7 @@ def true_labels(
     sep: str = ";",
     label_columns: str | Sequence[str] | None = None,
     xml: str | Path | None = None,
+    merge_labels: bool = False,
     ignore_unseen: bool = False,
 ) -> Candidates:
     """The true labels of a file, over the labels of a model.
@@ -276,8 +289,8 @@ def true_labels(
         The second holds its true labels itself.
     labels : sequence
         Those of the model.
-    truth, sep, label_columns, xml
-        Where the true labels stand, as in :func:`read_table`.
+    truth, sep, label_columns, xml, merge_labels
+        Where the true labels stand and how they are spelled, as in :func:`read_table`.
     ignore_unseen : bool
         Leave out true labels that the model does not have; otherwise they are an error.
     """
@@ -301,7 +314,10 @@ def true_labels(
             f"remove it from the file, or give {argument('ignore_unseen', True)}"
         )
 
-    return certain(source, over_labels(given, labels, told, ignore_unseen=ignore_unseen))
+    if merge_labels:
+        given = Merged.of(given).candidates
+    matched_by = same_spelling if merge_labels else str
+    return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
 
 
 def certain(source: Source, true: Candidates) -> Candidates:
@@ -351,12 +367,12 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None)
     return VoteFile(table, *columns)
 
 
-def _with_annotations(given: Candidates, voted: Voted) -> Candidates:
+def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Hashable], str]) -> Candidates:
     """The votes on labels of the data, attached to the candidates of the data."""
     votes = voted.candidates.annotations
     assert votes is not None
-    column = {str(name): j for j, name in enumerate(given.labels)}
-    label = np.array([column.get(str(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
+    column = {matched_by(name): j for j, name in enumerate(given.labels)}
+    label = np.array([column.get(matched_by(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
     known = label > -2  # -1 stays: an annotator who looked and saw nothing
     kept = replace(votes, row=voted.rows[votes.row[known]], annotator=votes.annotator[known], label=label[known])
     return replace(given, annotations=kept)
@@ -394,24 +410,40 @@ def _feature_columns(
     return columns
 
 
-def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
+def _merged(given: Candidates, merge: bool, notes: list[str], min_votes: int = 1) -> Merged | None:
+    """Merge labels that differ in case or blanks only, or note them."""
+    if groups := alike(given.labels):
+        told = told_alike(groups)
+        if merge:
+            notes.append(f"labels that differ only in case or blanks were merged: {told}")
+        else:
+            way = argument("merge_labels", True)
+            notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
+    return Merged.of(given, min_votes) if merge else None
+
+
+def _labelled(
+    given: Candidates, rows: np.ndarray, merged: Merged | None, source: Source, notes: list[str]
+) -> tuple[Candidates, np.ndarray, Merged | None]:
     """Without the rows that have no candidate."""
+    given = given if merged is None else merged.candidates
     has = given.sizes() > 0
     if not has.any():
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
         notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
-    return (given, rows) if has.all() else (given[has], rows[has])
+    return (given, rows, merged) if has.all() else (given[has], rows[has], merged and merged[has])
 
 
-def _from_arrays(source: ArrayFile) -> UserTable:
+def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
     if source.candidates is None:
         raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
     notes: list[str] = []
-    given, rows = _labelled(source.candidates, np.arange(source.n_rows), source, notes)
+    merged = _merged(source.candidates, merge_labels, notes)
+    given, rows, merged = _labelled(source.candidates, np.arange(source.n_rows), merged, source, notes)
     ids = tuple(str(row) for row in rows)
-    return UserTable(source, replace(given, index=ids), rows, ids, notes=notes)
+    return UserTable(source, replace(given, index=ids), rows, ids, merged=merged, notes=notes)
 
 
 def _images(

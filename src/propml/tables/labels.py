@@ -213,7 +213,12 @@ class FlagLabels:
 
 
 def over_labels(
-    given: Candidates, labels: Sequence[Hashable], told: Callable[[int, str], str], *, ignore_unseen: bool = False
+    given: Candidates,
+    labels: Sequence[Hashable],
+    told: Callable[[int, str], str],
+    *,
+    matched_by: Callable[[Hashable], str] = str,
+    ignore_unseen: bool = False,
 ) -> Candidates:
     """The same labels as columns of others, such as those of a model.
 
@@ -221,14 +226,16 @@ def over_labels(
     ----------
     given : Candidates
     labels : sequence
-        Matched by name; those that ``given`` lacks are excluded in every row.
+        Those that ``given`` lacks are excluded in every row.
     told : function of a row and a name
         The sentence on a candidate that is none of them.
+    matched_by : function of a name
+        Names of which this is the same are one label.
     ignore_unseen : bool
         Leave such candidates out instead.
     """
-    place = {str(name): j for j, name in enumerate(labels)}
-    column = np.array([place.get(str(name), -1) for name in given.labels])
+    place = {matched_by(name): j for j, name in enumerate(labels)}
+    column = np.array([place.get(matched_by(name), -1) for name in given.labels])
     marked = given.states.tocoo()
     row, label = marked.coords[0], column[marked.coords[1]]
     if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
