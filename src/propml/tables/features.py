@@ -16,6 +16,7 @@ from propml.progress import track
 from propml.schema import check_schema
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
+from propml.tables.leaks import leaks
 from propml.tables.sources import Source
 from propml.tables.table import Cells, Table, as_table, choose_columns, listed
 from propml.tables.treatments import (
@@ -237,13 +238,7 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
         show=show,
     )
     table.notes.extend(learned.notes)
-    labels = {str(name) for name in table.candidates.labels}
-    for treatment in learned.features.treatments:
-        if isinstance(treatment, Category) and _names_labels(treatment, labels):
-            table.notes.append(
-                f"column {treatment.name!r} names labels and is learned from; if it holds the answers, leave it out "
-                f"with {argument('ignore', [treatment.name])}"
-            )
+    table.notes.extend(leaks(table, learned.features.treatments, learned.X))
     return learned
 
 
@@ -323,12 +318,6 @@ def _notes_on_numbers(table: Table, cells: Cells, treatment: Treatment, rows: np
         raise ValueError(f"{told}; give {ways}, {others}")
     became = "left out" if isinstance(treatment, LeftOut) else f"read as {treatment.kind}"
     return [f"{told}: the column is {became}; give {ways}"]
-
-
-def _names_labels(category: Category, labels: Collection[str]) -> bool:
-    """Whether most values of a column are made of label names."""
-    parts = [re.split(r"\s*[;,|/]\s*", value) for value in [*category.values, *category.rest]]
-    return sum(all(part in labels for part in own) for own in parts) > len(parts) / 2
 
 
 def _constant(name: str, different: int) -> LeftOut:
