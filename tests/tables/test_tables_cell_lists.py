@@ -112,3 +112,9 @@ def test_cleaned_lists_are_lists_of_the_same_kind(tmp_path, cells, expected):
     write_cleaned(table, cleaned, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         assert [row["tags"] for row in csv.DictReader(file)] == expected
+
+
+def test_lists_that_cannot_be_read_are_told(tmp_path):
+    path = write(tmp_path / "d.csv", ['[{"name": "a", "score": 1}]', '[{"name": "b", "score": 2}]'])
+    with pytest.raises(ValueError, match=r"column 'tags' holds lists that cannot be read, such as '\[\{\"name\""):
+        read_table(path, candidates="tags")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from propml.spreadsheet import neutralised, original
-from propml.tables.files import read_table, true_labels, write_cleaned
+from propml.tables.files import read_table, write_cleaned
 from propml.tables.sources import open_source
+from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
 PHOTOS = """id,brightness,tags,note

@@ -140,6 +140,16 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, text, options, told):
         read_own_images(tmp_path / "t.csv", **options)
 
 
+def test_labels_of_a_table_may_be_lists(tmp_path):
+    (tmp_path / "t.csv").write_text("path,candidates\nx.jpg,\"['sea', 'city']\"\ny.jpg,[]\nz.jpg,['sea']\n")
+    source = open_source(tmp_path / "t.csv")
+    assert source.label_names == ("city", "sea")
+    assert source.candidates.to_lists() == [["city", "sea"], [], ["sea"]]
+    (tmp_path / "t.csv").write_text("path,candidates\nx.jpg,['sea']\ny.jpg,\nz.jpg,['sea']\n")
+    with pytest.raises(ValueError, match=r"row 1 \(line 3\), column 'candidates' is empty"):
+        open_source(tmp_path / "t.csv")
+
+
 def test_an_empty_cell_is_unknown_and_a_dash_is_no_label(tmp_path):
     (tmp_path / "t.csv").write_text(
         "path,candidates,split,truth\na.jpg,sea;city,train,\nb.jpg,-,train, \nc.jpg,,test,sea\nd.jpg,,test,'-\n"

@@ -199,8 +199,8 @@ def evaluate(
 
     from propml.audit.model_card import read_model
     from propml.metrics import evaluate as all_metrics
-    from propml.tables.files import true_labels
     from propml.tables.sources import open_source
+    from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)

@@ -273,7 +273,8 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
 
 def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
     from propml.tables.features import learn_features
-    from propml.tables.files import read_table, true_labels
+    from propml.tables.files import read_table
+    from propml.tables.truth import true_labels
 
     read = read_table(path, **reading)
     learned = learn_features(read, categorical=categorical, show=True)

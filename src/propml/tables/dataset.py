@@ -14,11 +14,12 @@ from propml.datasets.array_files import read_npz, read_svmlight
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.files import certain
-from propml.tables.labels import FlagLabels, TextLabels, over_labels
+from propml.tables.files import feature_columns
+from propml.tables.labels import FlagLabels, TextLabels
 from propml.tables.sources import format_of, open_source
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, found
+from propml.tables.truth import certain, over_labels
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
 
@@ -89,7 +90,8 @@ def read_dataset(
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
     table: Any = open_source(path, delimiter=delimiter, file_format=kind)
     with reading(path, f"{kind} file"):
-        chosen = _feature_columns(table, features, (candidates, truth, ignore))
+        named = {found(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
+        chosen = feature_columns(table, features, named)
         given, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
         made = Dataset(
             name=name,
@@ -117,16 +119,6 @@ def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
     if bare.all():
         raise ValueError(f"{path}: no row has a candidate label")
     return dataset.take(~bare)
-
-
-def _feature_columns(table: Table, features: Sequence[str] | None, others: Sequence[Any]) -> list[str]:
-    named = {found(table, column) for given in others for column in _as_list(given)}
-    chosen = [column for column in table.names if column not in named] if features is None else list(features)
-    if not chosen:
-        raise ValueError(f"{table.path}: no column is left for the features")
-    if clash := sorted(set(chosen) & named):
-        raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
-    return chosen
 
 
 def _label_sets(

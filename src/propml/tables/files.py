@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,18 +11,17 @@ import scipy.sparse as sp
 
 from propml.argument_names import argument
 from propml.datasets.locations import leads_out
-from propml.datasets.mulan import read_label_header
 from propml.file_errors import reading
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
-from propml.tables.labels import Changes, FlagLabels, TextLabels, over_labels
+from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
 from propml.tables.sources import Source, open_source
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
-from propml.tables.table import Table, choose_columns, found, listed
+from propml.tables.table import Table, choose_columns, found
 from propml.tables.votes import Voted, VoteFile, identifier
 from propml.targets import Candidates
 
-__all__ = ["VOTES_COLUMNS", "UserTable", "certain", "labels_in", "read_table", "true_labels", "write_cleaned"]
+__all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
 
 # What the columns of an annotator table are called, unless somebody says otherwise.
 VOTES_COLUMNS = ("item", "annotator", "label")
@@ -171,7 +170,7 @@ def read_table(
         assert beside is not None
         given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes)
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
-    columns = _feature_columns(source, features, taken, text)
+    columns = feature_columns(source, features, taken, text)
     merged = _merged(given, merge_labels, notes, min_votes)
     given, rows, merged = _labelled(given, rows, merged, source, notes)
     return UserTable(
@@ -223,123 +222,6 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))
     return path
-
-
-def labels_in(
-    table: Table,
-    candidates: str | None,
-    sep: str,
-    label_columns: str | Sequence[str] | None,
-    xml: str | Path | None = None,
-    *,
-    what: str = "candidate",
-    needed: bool = True,
-) -> TextLabels | FlagLabels | None:
-    """Where in a table the labels stand; ``what`` says what they are called in a message."""
-    in_one = argument("candidates" if what == "candidate" else "truth")
-    if candidates is not None and label_columns is not None:
-        raise ValueError(
-            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
-            f"{argument('label_columns')}"
-        )
-    if xml is not None and not isinstance(table, ArffTable):
-        raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
-    if xml is not None and (candidates is not None or label_columns is not None):
-        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
-    if candidates is not None:
-        return TextLabels.of(table, found(table, candidates), sep)
-    if label_columns is not None:
-        columns = choose_columns(table, label_columns)
-        if not columns:
-            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
-        return FlagLabels(tuple(columns))
-    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
-        names = read_label_header(header)
-        absent = [name for name in names if name not in table.names]
-        if absent:
-            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
-        return FlagLabels(names)
-    if needed:
-        ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
-        ways += [f"an annotator table ({argument('votes')})"] if what == "candidate" else []
-        ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
-        raise ValueError(
-            f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
-            f"it has {listed(table.names)}"
-        )
-    return None
-
-
-def true_labels(
-    source: Source,
-    labels: Sequence[Hashable],
-    truth: str | None = None,
-    *,
-    sep: str = ";",
-    label_columns: str | Sequence[str] | None = None,
-    xml: str | Path | None = None,
-    merge_labels: bool = False,
-    ignore_unseen: bool = False,
-) -> Candidates:
-    """The true labels of a file, over the labels of a model.
-
-    Parameters
-    ----------
-    source : Table or ArrayFile
-        The second holds its true labels itself.
-    labels : sequence
-        Those of the model.
-    truth, sep, label_columns, xml, merge_labels
-        Where the true labels stand and how they are spelled, as in :func:`read_table`.
-    ignore_unseen : bool
-        Leave out true labels that the model does not have; otherwise they are an error.
-    """
-    column = None
-    if isinstance(source, ArrayFile):
-        if truth is not None or label_columns is not None or xml is not None:
-            raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
-        if source.truth is None:
-            raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
-        given = source.truth
-    else:
-        where = labels_in(source, truth, sep, label_columns, xml, what="true")
-        if isinstance(where, FlagLabels):  # a label of the model that has no column cannot be judged
-            where = FlagLabels(tuple(dict.fromkeys([*where.columns, *map(str, labels)])))
-        assert where is not None
-        given, column = where.read(source), truth
-
-    def told(row: int, name: str) -> str:
-        return (
-            f"{source.where(row, column or name)} has the label {name!r}, which the model never saw in training; "
-            f"remove it from the file, or give {argument('ignore_unseen', True)}"
-        )
-
-    if merge_labels:
-        given = Merged.of(given).candidates
-    matched_by = same_spelling if merge_labels else str
-    return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
-
-
-def certain(source: Source, true: Candidates) -> Candidates:
-    """The true labels, if none of them is unknown."""
-    if true.has_unknown:
-        at = true.states.tocoo()
-        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
-        name = str(true.labels[label])
-        raise ValueError(
-            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
-            f"or not; write 1 or 0, or leave the row out"
-        )
-    return true
-
-
-def _label_header(path: Path, xml: str | Path | None) -> Path | None:
-    if xml is not None:
-        if not Path(xml).is_file():
-            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
-        return Path(xml)
-    beside = path.with_name(path.name.partition(".")[0] + ".xml")
-    return beside if beside.is_file() else None
 
 
 def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least: int, has_candidates: bool) -> None:
@@ -394,9 +276,10 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
     return ids
 
 
-def _feature_columns(
-    table: Table, features: str | Sequence[str] | None, taken: set[str | None], text: str | None
+def feature_columns(
+    table: Table, features: str | Sequence[str] | None, taken: Collection[str | None], text: str | None = None
 ) -> list[str]:
+    """The columns that somebody asked for, or all that are not taken."""
     if features is None:
         columns = [name for name in table.names if name not in taken]
     else:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.argument_names import argument
+from propml.datasets.mulan import read_label_header
 from propml.sparse_checks import checked_csr
+from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
-from propml.tables.table import Edit, Table
+from propml.tables.table import Edit, Table, choose_columns, found, listed
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
-__all__ = ["Changes", "FlagLabels", "TextLabels", "over_labels"]
+__all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
 # From this share of the cells on, another separator is what was meant.
@@ -212,37 +215,49 @@ class FlagLabels:
         return {str(changes.names[j]): edit_of(changes.of_label(j)) for j in np.unique(changes.label)}
 
 
-def over_labels(
-    given: Candidates,
-    labels: Sequence[Hashable],
-    told: Callable[[int, str], str],
+def labels_in(
+    table: Table,
+    candidates: str | None,
+    sep: str,
+    label_columns: str | Sequence[str] | None,
+    xml: str | Path | None = None,
     *,
-    matched_by: Callable[[Hashable], str] = str,
-    ignore_unseen: bool = False,
-) -> Candidates:
-    """The same labels as columns of others, such as those of a model.
-
-    Parameters
-    ----------
-    given : Candidates
-    labels : sequence
-        Those that ``given`` lacks are excluded in every row.
-    told : function of a row and a name
-        The sentence on a candidate that is none of them.
-    matched_by : function of a name
-        Names of which this is the same are one label.
-    ignore_unseen : bool
-        Leave such candidates out instead.
-    """
-    place = {matched_by(name): j for j, name in enumerate(labels)}
-    column = np.array([place.get(matched_by(name), -1) for name in given.labels])
-    marked = given.states.tocoo()
-    row, label = marked.coords[0], column[marked.coords[1]]
-    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
-        raise ValueError(told(int(row[bad[0]]), str(given.labels[marked.coords[1][bad[0]]])))
-    known = label >= 0
-    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(len(given), len(labels)))
-    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
+    what: str = "candidate",
+    needed: bool = True,
+) -> TextLabels | FlagLabels | None:
+    """Where in a table the labels stand; ``what`` says what they are called in a message."""
+    in_one = argument("candidates" if what == "candidate" else "truth")
+    if candidates is not None and label_columns is not None:
+        raise ValueError(
+            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
+            f"{argument('label_columns')}"
+        )
+    if xml is not None and not isinstance(table, ArffTable):
+        raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
+    if xml is not None and (candidates is not None or label_columns is not None):
+        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
+    if candidates is not None:
+        return TextLabels.of(table, found(table, candidates), sep)
+    if label_columns is not None:
+        columns = choose_columns(table, label_columns)
+        if not columns:
+            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
+        return FlagLabels(tuple(columns))
+    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
+        names = read_label_header(header)
+        absent = [name for name in names if name not in table.names]
+        if absent:
+            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
+        return FlagLabels(names)
+    if needed:
+        ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
+        ways += [f"an annotator table ({argument('votes')})"] if what == "candidate" else []
+        ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
+        raise ValueError(
+            f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
+            f"it has {listed(table.names)}"
+        )
+    return None
 
 
 def _check_separator(table: Table, column: str, sep: str, texts: Sequence[str]) -> None:
@@ -262,6 +277,15 @@ def _check_separator(table: Table, column: str, sep: str, texts: Sequence[str]) 
                 f"{share:.0%} of them; choose {argument('sep', sign)} "
                 f"(or {argument('sep', '')}, if every cell is one label)"
             )
+
+
+def _label_header(path: Path, xml: str | Path | None) -> Path | None:
+    if xml is not None:
+        if not Path(xml).is_file():
+            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
+        return Path(xml)
+    beside = path.with_name(path.name.partition(".")[0] + ".xml")
+    return beside if beside.is_file() else None
 
 
 def _name_of(value: Any) -> str:

@@ -106,6 +106,8 @@ def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
     """
     if isinstance(cells, np.ndarray) and (cells.ndim == 1 or length in (None, cells.shape[1])):
         return cells if cells.ndim == 2 else None
+    if length is None and not any(_begins_like_list(cell) for cell in cells[:: max(1, len(cells) // _SAMPLE)]):
+        return None
     present = [row for row, cell in enumerate(cells) if isinstance(cell, list | np.ndarray) or not _is_missing(cell)]
     lists = {row: np.asarray(own, np.float32) for row in present if (own := numbers_in(cells[row])) is not None}
     if length is None:
@@ -206,6 +208,10 @@ def _numbers_among_missing(cells: Sequence[Any]) -> np.ndarray | None:
 
 def _is_missing(cell: Any) -> bool:
     return cell is None or (not isinstance(cell, int | float) and str(cell).strip().lower() in MISSING)
+
+
+def _begins_like_list(cell: Any) -> bool:
+    return cell.lstrip()[:1] in ("[", "(") if isinstance(cell, str) else isinstance(cell, list | np.ndarray)
 
 
 def _looks_like_number(cell: Any) -> bool:
