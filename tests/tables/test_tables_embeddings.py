@@ -49,3 +49,15 @@ def test_embeddings_that_are_missing_are_marked():
 def test_lists_of_many_lengths_are_left_out_with_a_reason():
     made = Features.learn({"x": [1.0, 2.0, 4.0], "e": ["[1]", "[1, 2]", "[1, 2, 3]"]})
     assert made.features.describe()["e"] == "left out: its cells are lists of different lengths"
+
+
+def test_a_list_that_numpy_cut_is_told():
+    cells = [str(np.arange(2000.0) + i) for i in range(3)]
+    assert "..." in cells[0]
+    with pytest.raises(ValueError, match=r"row 0, column 'e' is .*, a list that NumPy cut"):
+        Features.learn({"x": [1.0, 2.0, 4.0], "e": cells})
+
+
+def test_amounts_in_brackets_are_no_lists():
+    made = Features.learn({"x": [1.0, 2.0, 4.0, 8.0], "e": ["(1,234)", "(5)", "(1,234)", "(5)"]})
+    assert made.features.describe()["e"].startswith("category")

@@ -14,7 +14,7 @@ __all__ = ["holds_lists", "is_quoted_list", "list_in", "list_like", "numbers_in"
 
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _WORD = r"""[^\s'",()[\]{}](?:[^'",()[\]{}]*[^\s'",()[\]{}])?"""
 _NUMPY = re.compile(r"np\.\w+\(|\)")
 # NumPy puts blanks between its entries, so that only quotes and digits show where one ends; words need commas.
@@ -86,7 +86,7 @@ def numbers_in(cell: Any) -> list[float] | None:
     values = cell
     if isinstance(cell, str):
         text = cell.strip()
-        if text[:1] not in ("[", "(") or text[-1:] != _CLOSING[text[0]]:
+        if text[:1] != "[" or text[-1:] != "]":  # (1,234) is an amount in brackets
             return None
         try:
             values = json.loads(text)

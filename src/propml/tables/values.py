@@ -112,6 +112,9 @@ def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
     lists = {row: np.asarray(own, np.float32) for row in present if (own := numbers_in(cells[row])) is not None}
     if length is None:
         if len(lists) <= len(present) / 2:
+            cut = [row for row in present if _begins_like_list(cells[row]) and "..." in str(cells[row])]
+            if len(cut) > len(present) / 2:
+                raise CellError(cut[0], f"is {shown(cells[cut[0]])}, a list that NumPy cut (...); write it whole")
             return None
         length, count = Counter(map(len, lists.values())).most_common(1)[0]
         if count <= len(present) / 2:
@@ -211,7 +214,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _begins_like_list(cell: Any) -> bool:
-    return cell.lstrip()[:1] in ("[", "(") if isinstance(cell, str) else isinstance(cell, list | np.ndarray)
+    return cell.lstrip()[:1] == "[" if isinstance(cell, str) else isinstance(cell, list | np.ndarray)
 
 
 def _looks_like_number(cell: Any) -> bool:
