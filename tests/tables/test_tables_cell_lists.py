@@ -43,6 +43,16 @@ def test_numbers_are_read_back(values):
 
 
 @pytest.mark.parametrize(
+    "inside",
+    [" " * 200_000 + "'x", "1" * 200_000 + "x 'y", "a, " * 100_000 + "'b", "['" * 9999],
+    ids=["blanks", "digits", "words", "nested"],
+)
+def test_a_long_cell_that_is_no_list_is_found_out_quickly(inside):
+    assert list_in(f"[{inside}]") is None
+    assert numbers_in(f"[{inside}]") is None
+
+
+@pytest.mark.parametrize(
     "cells",
     [
         [str([NAMES[0], NAMES[1]]), str([NAMES[2], NAMES[3], NAMES[4]]), str([NAMES[1]])],

@@ -19,7 +19,7 @@ _WORD = r"""[^\s'",()[\]{}](?:[^'",()[\]{}]*[^\s'",()[\]{}])?"""
 _NUMPY = re.compile(r"np\.\w+\(|\)")
 # NumPy puts blanks between its entries, so that only quotes and digits show where one ends; words need commas.
 _FORMS = [
-    (re.compile(entry, re.DOTALL), re.compile(rf"\s*(?:(?:{entry})(?:{between}(?:{entry}))*\s*,?)?\s*", re.DOTALL))
+    (re.compile(entry, re.DOTALL), re.compile(rf"(?:(?:{entry})(?:{between}(?:{entry}))*(?:\s*,)?)?", re.DOTALL))
     for entry, between in (
         (rf"(?:np\.\w+\()?(?:{_QUOTED}|{_NUMBER})\)?", r"(?:\s*,\s*|\s+)"),
         (rf"{_QUOTED}|{_WORD}", r"\s*,\s*"),
@@ -96,7 +96,7 @@ def numbers_in(cell: Any) -> list[float] | None:
         return None
     try:
         return [float(value) for value in values]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 
@@ -111,9 +111,10 @@ def _entries(cell: Any) -> list[str] | None:
     text = cell.strip() if isinstance(cell, str) else ""
     if len(text) < 2 or _CLOSING.get(text[0]) != text[-1]:
         return None
+    inside = text[1:-1].strip()
     for entry, whole in _FORMS:
-        if whole.fullmatch(text[1:-1]):
-            entries = entry.findall(text[1:-1])
+        if whole.fullmatch(inside):
+            entries = entry.findall(inside)
             return None if any(each.lower() in _NOTHING for each in entries) else entries
     return None
 

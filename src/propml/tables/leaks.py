@@ -128,7 +128,7 @@ class _Labels:
 def _names_in(text: str) -> list[str]:
     """The names that a cell may consist of: in a list, or between the usual separators."""
     spelled = list_in(text)
-    return re.split(r"\s*[;,|/]\s*", text.strip(" ;,|/")) if spelled is None else [str(name) for name in spelled]
+    return re.split("[;,|/]", text.strip(" ;,|/")) if spelled is None else [str(name) for name in spelled]
 
 
 def _core(name: str) -> tuple[str, ...]:
