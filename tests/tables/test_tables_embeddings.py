@@ -61,3 +61,10 @@ def test_a_list_that_numpy_cut_is_told():
 def test_amounts_in_brackets_are_no_lists():
     made = Features.learn({"x": [1.0, 2.0, 4.0, 8.0], "e": ["(1,234)", "(5)", "(1,234)", "(5)"]})
     assert made.features.describe()["e"].startswith("category")
+
+
+def test_a_model_from_before_lists_could_be_missing_is_read():
+    made = Features.learn({"e": ["[1, 2]", "[3, 5]"]})
+    stored = made.features.to_json()
+    del stored[0]["n_missing"]
+    assert Features.from_json(stored) == made.features

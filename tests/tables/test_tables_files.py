@@ -287,6 +287,9 @@ def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
     votes.write_text("item,annotator,label\np1,ann,\n")
     with pytest.raises(ValueError, match="names no label for any item"):
         read_table(photos, votes=votes, id_column="id")
+    votes.write_text("item,annotator,label\np1,ann,\"['sea', 'sky']\"\n")
+    with pytest.raises(ValueError, match=r"row 0 \(line 2\), column 'label' is .* give every label of the list a row"):
+        read_table(photos, votes=votes, id_column="id")
     np.savez(tmp_path / "v.npz", X=np.eye(2))
     with pytest.raises(ValueError, match="is no annotator table"):
         read_table(photos, votes=tmp_path / "v.npz", id_column="id")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml.argument_names import argument
+from propml.tables.cell_lists import holds_lists, shown
 from propml.tables.labels import Changes
 from propml.tables.table import Table, found
 from propml.targets import CANDIDATE, Candidates
@@ -44,6 +45,12 @@ class VoteFile:
     def read(self, ids: Sequence[str], min_votes: int = 1) -> Voted:
         """The candidates of those items that have an identifier among ``ids``, and the votes with them."""
         items, annotators, proposed = (self._texts(name) for name in (self.item, self.annotator, self.label))
+        if holds_lists(proposed):
+            row = next(row for row, cell in enumerate(proposed) if cell)
+            raise ValueError(
+                f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
+                f"each label that somebody proposed, so give every label of the list a row of its own"
+            )
         row_of = {item: row for row, item in enumerate(ids)}
         known = [item in row_of for item in items]
         if not any(known):
