@@ -3,8 +3,7 @@
 import numpy as np
 
 from propml.audit import audit
-from propml.audit.features import learn_features
-from propml.audit.files import read_table, write_cleaned
+from propml.tables import learn_features, read_table, write_cleaned
 
 # A file such as people have: numbers with gaps, a category, text, and tags of which some are wrong.
 rng = np.random.default_rng(0)

@@ -17,6 +17,7 @@ ROOMS = [
     "propml.losses",
     "propml.metrics",
     "propml.datasets",
+    "propml.tables",
     "propml.neural",
     "propml.methods",
     "propml.cli",
@@ -58,6 +59,7 @@ def test_version_stands_in_the_changelog_and_the_citation():
 
 # Rooms, and what stands on the floor between them, from left to right.
 ORDER = [
+    "argument_names",
     "durable",
     "file_errors",
     "sparse_checks",
@@ -73,6 +75,7 @@ ORDER = [
     "target_checks",
     "targets",
     "datasets",
+    "tables",
     "corruption",
     "losses",
     "neural",

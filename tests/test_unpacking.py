@@ -14,10 +14,9 @@ from PIL import Image
 from scipy.io import savemat
 
 from propml import unpacking
-from propml.audit.formats.sources import open_source
 from propml.audit.thumbnails import thumbnails
-from propml.datasets import read_table
 from propml.datasets.archives import extract
+from propml.tables import open_source, read_dataset
 from propml.unpacking import TooLarge, open_unpacked
 from propml.vision.image_cache import decode_images
 from propml.vision.sources import ImageSource
@@ -57,12 +56,12 @@ def write_bomb(path):
 
 
 READERS = {
-    "bomb.csv.gz": (open_source, lambda path: read_table(path, candidates="tags")),
+    "bomb.csv.gz": (open_source, lambda path: read_dataset(path, candidates="tags")),
     "bomb.arff.gz": (open_source,),
-    "bomb.svm.gz": (open_source, read_table),
-    "bomb.npz": (open_source, read_table),
+    "bomb.svm.gz": (open_source, read_dataset),
+    "bomb.npz": (open_source, read_dataset),
     "bomb.mat": (open_source,),
-    "bomb.parquet": (open_source, lambda path: read_table(path, candidates="x")),
+    "bomb.parquet": (open_source, lambda path: read_dataset(path, candidates="x")),
     "bomb.zip": (lambda path: extract([path], path.parent / "out", show_progress=False),),
     "bomb.tar.gz": (lambda path: extract([path], path.parent / "out", show_progress=False),),
     "bomb.tar.xz": (lambda path: extract([path], path.parent / "out", show_progress=False),),
@@ -115,7 +114,7 @@ def test_a_setting_that_is_no_number_is_told(tmp_path, monkeypatch):
 
 def test_a_table_may_begin_like_an_archive(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"BZh9,tags\n1,a\n2,b\n")
-    assert read_table(tmp_path / "a.csv", candidates="tags").feature_names == ("BZh9",)
+    assert read_dataset(tmp_path / "a.csv", candidates="tags").feature_names == ("BZh9",)
 
 
 def test_an_image_of_too_many_pixels_is_left_out_and_named(tmp_path, monkeypatch):

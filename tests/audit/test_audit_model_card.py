@@ -11,13 +11,13 @@ import pytest
 import propml
 from filling_disk import FillingDisk
 from killed_writers import killed_after
-from propml.audit.columns.treatments import Matrix
-from propml.audit.features import Features, learn_features
-from propml.audit.files import read_table
 from propml.audit.model_card import make_card, read_model, write_model
 from propml.file_errors import FileError
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.ridge import RidgeClassifier
+from propml.tables.features import Features, learn_features
+from propml.tables.files import read_table
+from propml.tables.treatments import Matrix
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ def test_settings_that_make_no_sense_are_told(here, changed):
 def test_the_file_that_is_audited_is_not_written_over(here, name, monkeypatch):
     shutil.copy(here / "photos.csv", here / "audit" / name)
     before = {path.name: path.read_bytes() for path in (here / "audit").iterdir() if path.is_file()}
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("audit", f"audit/{name}", *OPTIONS))
     assert said == f"audit/{name} is read here and would be overwritten; write to another place"
     said = told(propml("audit", "photos.csv", "--id", "id", "--votes", f"audit/{name}"))
@@ -290,7 +290,7 @@ def test_nothing_is_written_through_a_link(here, monkeypatch, name):
     (here / "elsewhere").write_text("mine")
     (here / "mine" / name).symlink_to(here / "elsewhere")
     with monkeypatch.context() as patch:
-        patch.setattr("propml.audit.files.read_table", None)
+        patch.setattr("propml.tables.files.read_table", None)
         assert f"mine/{name} is a link, and would be written over" in told(
             propml("audit", "photos.csv", *OPTIONS, "--out", "mine")
         )
@@ -307,7 +307,7 @@ def test_labels_after_the_review_are_not_written_through_a_link(here):
 
 @pytest.mark.parametrize("out", ["photos.csv", "photos.csv/audit"])
 def test_a_place_that_cannot_be_used_is_told_before_the_work(here, monkeypatch, out):
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("audit", "photos.csv", *OPTIONS, "--out", out))
     assert said == f"photos.csv is not a folder, so nothing can be written to {out}; choose another"
 
@@ -435,6 +435,29 @@ def test_hostile_names_stay_text(here):
     assert propml("audit", "--apply", "d.csv", "--out", "e").code == 0
 
 
+def test_labels_of_two_spellings(here):
+    text = (here / "photos.csv").read_text().replace(",sea,", ",Sea,")
+    (here / "two.csv").write_text(text)
+    done = propml("audit", "two.csv", *OPTIONS, "--out", "two")
+    assert (
+        "note: labels differ only in case or blanks: 'Sea' and 'sea'; if each means one label, give --merge-labels"
+        in (done.err)
+    )
+    done = propml("audit", "two.csv", *OPTIONS, "--out", "one", "--merge-labels")
+    assert done.code == 0, done.err
+    assert {row["label"] for row in rows_of(here / "one" / "labels.csv")} == set(LABELS)
+    write_decisions([], here / "none.csv")
+    assert propml("audit", "--apply", "none.csv", "--out", "one").code == 0
+    assert (here / "one" / "reviewed.csv").read_bytes() == (here / "one" / "cleaned.csv").read_bytes()
+    assert (
+        propml(
+            "fit", "two.csv", "--candidates", "tags", "--features", "a,b", "--method", "ridge", "--merge-labels"
+        ).code
+        == 0
+    )
+    assert propml("evaluate", "model", "two.csv", "--truth", "tags").code == 0
+
+
 # -- mistakes ------------------------------------------------------------------------------------------------------
 
 
@@ -443,8 +466,8 @@ def test_hostile_names_stay_text(here):
     [
         (("photos.csv",), "say where the candidate labels are"),
         (("photos.csv", "--candidates", "labels"), "has no column 'labels'"),
-        (("photos.csv", "--candidates", "tags", "--sep", ","), "choose ';' as sep"),
-        (("photos.csv", "--votes", "votes.csv"), "say which column of the data identifies them"),
+        (("photos.csv", "--candidates", "tags", "--sep", ","), "choose --sep ';'"),
+        (("photos.csv", "--votes", "votes.csv"), "say with --id which column of the data identifies them"),
         (("nowhere.csv", "--candidates", "tags"), "nowhere.csv does not exist"),
         (("photos.csv", "--candidates", "tags", "--device", "abacus"), "device abacus cannot be used here"),
         (("photos.csv", "--candidates", "tags", "--device", "meta"), "device meta cannot be used here"),
@@ -453,12 +476,12 @@ def test_hostile_names_stay_text(here):
         (("photos.csv", "--candidates", "tags", "--min-votes", "3"), "no votes were given"),
         (
             ("photos.csv", "--candidates", "tags", "--id", "id", "--votes", "votes.csv", "--min-votes", "3"),
-            "here the data names its candidates; leave out the number of votes",
+            "here the data names its candidates; leave out --min-votes",
         ),
         (("photos.csv", "--candidates", "tags", "--undecided", "drop"), "--undecided drop is for --apply"),
         (("photos.csv", "--candidates", "camera", "--sep", "none", "--incomplete"), "a cell holds one"),
         (("d.npz", "--sep", "|"), "--sep | is for the column that --candidates names"),
-        (("d.npz", "--categorical", "a"), "has no columns to name as categorical"),
+        (("d.npz", "--categorical", "a"), "has no columns to name with --categorical"),
         (("d.npz", "--xml", "d.xml"), "has no columns to name"),
         (("d.npz", "--min-votes", "2"), "no votes were given"),
     ],

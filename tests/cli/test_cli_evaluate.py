@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import LABELS, propml, told, write_photos
 
-from propml.audit.formats.sources import open_source
 from propml.audit.model_card import read_model
 from propml.metrics import METRICS
 from propml.metrics import evaluate as all_metrics
+from propml.tables.sources import open_source
 
 
 @pytest.fixture(scope="module")

@@ -96,8 +96,8 @@ BAD_FILES = {
     "twice.csv": (b"a,a,tags\n1,2,x;y\n", "has two columns named 'a'"),
     "missing.csv": (b"a,labels\n1,x;y\n", "has no column 'tags'; it has 'a', 'labels'"),
     "no_labels.csv": (b"a,tags\n1,\n2,\n", "column 'tags' names no label"),
-    "other_sep.csv": (b'a,tags\n1,"x,y"\n2,"y,z"\n', "choose ',' as sep"),
-    "semicolons.csv": (b"a;tags\n1;x\n", "choose ';' as the delimiter"),
+    "other_sep.csv": (b'a,tags\n1,"x,y"\n2,"y,z"\n', "choose --sep ,"),
+    "semicolons.csv": (b"a;tags\n1;x\n", "choose --delimiter ';'"),
     "constant.csv": (b"a,tags\n1,x;y\n1,y;z\n", "no column is left that a model could learn from"),
     "broken.parquet": (b"PAR1", "is not a readable Parquet file"),
     "broken.npz": (b"PK nonsense", "is not a readable npz file"),
@@ -140,10 +140,35 @@ def test_options_that_do_not_fit_are_one_sentence(photos, options, sentence):
     assert sentence in told(propml("fit", photos, *options))
 
 
+def test_numbers_as_somebody_writes_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"{i % 9},{'5' if i % 4 else '25'};{'sold' if i == 3 else f'{i * i},5'};{'a|b' if i % 3 else 'b'}"
+        for i in range(30)
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(["x;price;tags", *rows]) + "\n")
+    how = ("d.csv", "--candidates", "tags", "--sep", "|", "--delimiter", ";", "--method", "ridge")
+    said = told(propml("fit", *how))
+    assert "d.csv: row 0 (line 2), column 'x' is '0,25', a number with a comma" in said
+    assert "--decimal ," in said
+    said = told(propml("fit", *how, "--decimal", ","))
+    assert "d.csv: row 3 (line 5), column 'price' is 'sold'" in said
+    assert "--missing sold" in said
+    done = propml("fit", *how, "--decimal", ",", "--missing", "sold")
+    assert done.code == 0, done.err
+    assert "1 missing became the median" in done.out
+    done = propml("predict", "model", "d.csv", "--delimiter", ";")  # decimals and words as in training
+    assert done.code == 0, done.err
+    assert propml("evaluate", "model", "d.csv", "--delimiter", ";", "--truth", "tags", "--sep", "|").code == 0
+    (tmp_path / "d.csv").write_text("x;price\n0.25;gone\n")
+    assert "column 'price' is 'gone'" in told(propml("predict", "model", "d.csv", "--delimiter", ";"))
+    assert propml("predict", "model", "d.csv", "--delimiter", ";", "--missing", "gone").code == 0
+
+
 @pytest.mark.parametrize("out", ["taken", "taken/model"])
 def test_a_place_that_cannot_be_used_is_told_before_the_work(photos, tmp_path, monkeypatch, out):
     (tmp_path / "taken").write_text("mine")
-    monkeypatch.setattr("propml.audit.files.read_table", None)
+    monkeypatch.setattr("propml.tables.files.read_table", None)
     said = told(propml("fit", photos, "--candidates", "tags", "--out", tmp_path / out))
     assert "taken is not a folder, so nothing can be written to" in said
     assert (tmp_path / "taken").read_text() == "mine"

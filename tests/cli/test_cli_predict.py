@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from command_line import LABELS, propml, told, write_photos
 
-from propml.audit.formats.sources import open_source
 from propml.audit.model_card import read_model
+from propml.tables.sources import open_source
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +81,16 @@ def test_identifiers_that_are_formulas_are_neutralised(folder, here):
     ("text", "options", "sentence"),
     [
         ("camera,c,b\nphone,1,2\n", (), "has no column 'a', from which the model learned"),
-        ("camera,c,b,a\nphone,1,2,much\n", (), "column 'a' held numbers in training, and row 0 is 'much'"),
+        (
+            "camera,c,b,a\nphone,1,2,much\n",
+            (),
+            "row 0 (line 2), column 'a' is 'much', and the column held numbers in training",
+        ),
         ("camera,c,b,a\nphone,1,2\n", (), "line 2 has 3 cells, the header has 4"),
         ("camera,c,b,a\n", (), "has a header and no rows"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--id", "name"), "has no column 'name'"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--out", "p.xlsx"), "predictions are written as CSV"),
-        ("camera,c,b,a\nphone,1,2,3\n", ("--delimiter", ";"), "choose ',' as the delimiter"),
+        ("camera,c,b,a\nphone,1,2,3\n", ("--delimiter", ";"), "choose --delimiter ,"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--device", "cuda"), "--device is for networks, and the model in"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--out", "new.csv/p.csv"), "new.csv is not a folder"),
     ],

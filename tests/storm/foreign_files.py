@@ -24,15 +24,16 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
-from propml.audit.features import learn_features
-from propml.audit.files import read_table as read_user_table
-from propml.audit.formats.sources import open_source
 from propml.audit.thumbnails import thumbnails
 from propml.corruption.files import read_clean
-from propml.datasets import read_mat, read_mulan, read_table
+from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract
 from propml.datasets.coco import read_coco
 from propml.datasets.voc import read_voc
+from propml.tables import read_dataset
+from propml.tables.features import learn_features
+from propml.tables.files import read_table as read_user_table
+from propml.tables.sources import open_source
 from propml.vision.image_cache import build_cache
 from propml.vision.sources import ImageSource, read_own_images
 from storm.byte_damage import damaged
@@ -194,9 +195,9 @@ def _labelled(path: Path) -> None:
 
 
 _user_tags = partial(_user, candidates="tags")
-_own_tags = partial(read_table, candidates="tags", features=["x", "y"])
+_own_tags = partial(read_dataset, candidates="tags", features=["x", "y"])
 _arff = (read_mulan_beside := lambda path: read_mulan(path, path.with_name("toy.xml")), _user)
-_npz_readers = (read_table, _user, read_clean)
+_npz_readers = (read_dataset, _user, read_clean)
 _words = (_user_tags, partial(_user, candidates="words", sep=" "))
 _text, _xml = TABLE.encode(), (("toy.xml", XML),)
 _dense = _npz(X=X, candidates=GIVEN, truth=GIVEN, label_names=["a", "b", "c"])
@@ -215,7 +216,7 @@ KINDS: dict[str, Kind] = {
     "csv.gz": Kind("data.csv.gz", gzip.compress(_text), (_user_tags, _own_tags)),
     "csv.gz, within": Kind("data.csv.gz", gzip.compress(_text), (_user_tags, _own_tags), within_gzip),
     "votes": Kind("votes.csv", VOTES.encode(), (_voted,), beside=(("items.csv", _text),)),
-    "parquet": Kind("data.parquet", _parquet(), (_user_tags, partial(read_table, candidates="tags", features=["x"]))),
+    "parquet": Kind("data.parquet", _parquet(), (_user_tags, partial(read_dataset, candidates="tags", features=["x"]))),
     "parquet, plain": Kind(
         "data.parquet", _parquet(compression="none", use_dictionary=False), _words
     ),
@@ -229,8 +230,8 @@ KINDS: dict[str, Kind] = {
     "npz, within": Kind("data.npz", _dense, _npz_readers, within_zip),
     "npz, sparse": Kind("data.npz", _sparse, _npz_readers),
     "npz, sparse, within": Kind("data.npz", _sparse, _npz_readers, within_zip),
-    "svmlight": Kind("data.svm", SVM.encode(), (read_table, _user)),
-    "svmlight.gz": Kind("data.svm.gz", gzip.compress(SVM.encode()), (read_table, _user), within_gzip),
+    "svmlight": Kind("data.svm", SVM.encode(), (read_dataset, _user)),
+    "svmlight.gz": Kind("data.svm.gz", gzip.compress(SVM.encode()), (read_dataset, _user), within_gzip),
     "mat": Kind("data.mat", _mat(False, data=X, **_labels), (read_mat, open_source)),
     "mat, sparse": Kind("data.mat", _mat(False, data=sp.csc_array(X), **_labels), (read_mat, open_source)),
     "mat, deflated": Kind("data.mat", _mat(True, data=X, **_labels), (read_mat, open_source)),

@@ -15,8 +15,6 @@ import torch
 import propml
 from propml.audit import AuditReport
 from propml.audit.decisions import Decision, read_decisions, write_decisions
-from propml.audit.features import learn_features
-from propml.audit.files import read_table
 from propml.audit.folder import apply_review, write_audit
 from propml.audit.model_card import make_card, read_model, write_model
 from propml.benchmark.cell import Cell, CellOutcome, FoldOutcome, MethodEntry
@@ -24,6 +22,8 @@ from propml.benchmark.experiment import load_experiment
 from propml.benchmark.store import ResultStore
 from propml.methods.registry import method_class
 from propml.methods.ridge import RidgeClassifier
+from propml.tables.features import learn_features
+from propml.tables.files import read_table
 from propml.tuning.result import read_best
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network

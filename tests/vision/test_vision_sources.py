@@ -140,6 +140,16 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, text, options, told):
         read_own_images(tmp_path / "t.csv", **options)
 
 
+def test_labels_of_a_table_may_be_lists(tmp_path):
+    (tmp_path / "t.csv").write_text("path,candidates\nx.jpg,\"['sea', 'city']\"\ny.jpg,[]\nz.jpg,['sea']\n")
+    source = open_source(tmp_path / "t.csv")
+    assert source.label_names == ("city", "sea")
+    assert source.candidates.to_lists() == [["city", "sea"], [], ["sea"]]
+    (tmp_path / "t.csv").write_text("path,candidates\nx.jpg,['sea']\ny.jpg,\nz.jpg,['sea']\n")
+    with pytest.raises(ValueError, match=r"row 1 \(line 3\), column 'candidates' is empty"):
+        open_source(tmp_path / "t.csv")
+
+
 def test_an_empty_cell_is_unknown_and_a_dash_is_no_label(tmp_path):
     (tmp_path / "t.csv").write_text(
         "path,candidates,split,truth\na.jpg,sea;city,train,\nb.jpg,-,train, \nc.jpg,,test,sea\nd.jpg,,test,'-\n"
@@ -166,7 +176,9 @@ def test_an_image_outside_the_folder_of_the_table_needs_a_word(tmp_path, name):
     name = name.format(root=tmp_path)
     table = tmp_path / "set" / "photos.csv"
     table.write_text(f"path,candidates\nin/a.png,x\n{name},y\n")
-    with pytest.raises(ValueError, match=r"photos\.csv: row 1 .* lies outside the folder .*--allow-outside") as error:
+    with pytest.raises(
+        ValueError, match=r"photos\.csv: row 1 .* lies outside the folder .*allow_outside=True"
+    ) as error:
         open_source(table)
     assert name in str(error.value)
     assert [path.is_file() for path in open_source(table, allow_outside=True).items] == [True, True]

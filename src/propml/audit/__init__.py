@@ -36,7 +36,7 @@ def audit(
     Parameters
     ----------
     X : array-like, sparse matrix or DataFrame of numbers, shape (n_samples, n_features)
-        For columns of text and categories see ``propml audit`` and :mod:`propml.audit.features`.
+        For columns of text and categories see ``propml audit`` and :mod:`propml.tables.features`.
     candidates : candidate labels
         Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
         (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).

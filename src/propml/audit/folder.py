@@ -14,12 +14,6 @@ import numpy as np
 from propml import file_errors
 from propml.audit.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
 from propml.audit.destinations import check_not_link, check_not_read
-from propml.audit.features import Features
-from propml.audit.files import UserTable, read_table, write_cleaned
-from propml.audit.formats.arrays import ArrayFile
-from propml.audit.formats.sources import FORMATS
-from propml.audit.formats.tables import Table
-from propml.audit.formats.text import write_csv
 from propml.audit.model_card import file_digest, versions, write_json
 from propml.audit.report_files import REPORT_FILE
 from propml.audit.review import write_review
@@ -27,6 +21,12 @@ from propml.durable import replacing_files
 from propml.file_errors import FileError
 from propml.plain_values import plain
 from propml.schema import Schema, check_schema
+from propml.tables.arrays import ArrayFile
+from propml.tables.features import Features
+from propml.tables.files import UserTable, read_table, write_cleaned
+from propml.tables.sources import FORMATS
+from propml.tables.table import Table
+from propml.tables.text import write_csv
 
 if TYPE_CHECKING:
     from propml.audit.report import AuditReport
@@ -74,7 +74,7 @@ def write_audit(
         What was audited.
     features : Features
     reading : mapping
-        The arguments of :func:`propml.audit.files.read_table`, to read the file again when decisions are applied.
+        The arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are applied.
     settings : mapping
         What else was asked for.
 

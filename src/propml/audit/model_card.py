@@ -14,9 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml import __version__
-from propml.audit.columns.treatments import Matrix
-from propml.audit.features import Features
-from propml.audit.files import UserTable
 from propml.durable import fill, replacing, write_whole
 from propml.file_errors import reading
 from propml.methods.base import CandidateClassifier
@@ -24,6 +21,9 @@ from propml.methods.registry import METHODS, method_from_state
 from propml.persistence import from_json_array, json_array, read_state, state_bytes
 from propml.plain_values import plain
 from propml.schema import Array, Schema, check_schema
+from propml.tables.features import Features
+from propml.tables.files import UserTable
+from propml.tables.treatments import Matrix
 
 __all__ = [
     "SavedModel",
@@ -38,7 +38,17 @@ __all__ = [
 MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
 CARD_READ: Schema = {
-    "settings": {"reading?": {"id_column": (None, str), "sep": (None, str), str: object}, str: object},
+    "settings": {
+        "reading?": {
+            "id_column": (None, str),
+            "sep": (None, str),
+            "decimal?": (None, str),
+            "missing?": [str],
+            "merge_labels?": bool,
+            str: object,
+        },
+        str: object,
+    },
     str: object,
 }
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")

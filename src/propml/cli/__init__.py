@@ -4,7 +4,9 @@ import io
 import os
 import sys
 
+from propml.argument_names import called_as_options
 from propml.cli.app import app
+from propml.cli.file_options import OTHER_NAMES
 from propml.cli.stopping import exit_code, hears_sigterm
 
 __all__ = ["app", "main"]
@@ -18,7 +20,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every encoding has a λ
     try:
-        with hears_sigterm():
+        with hears_sigterm(), called_as_options(OTHER_NAMES):
             app()
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("PROPML_DEBUG"):

@@ -58,6 +58,7 @@ def audit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     incomplete: Annotated[
         bool,
@@ -89,6 +90,8 @@ def audit(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
     train_rows: Annotated[
@@ -135,10 +138,10 @@ def audit(
     from propml.audit import audit as run_audit
     from propml.audit.crossfit import default_auditor
     from propml.audit.destinations import check_folder
-    from propml.audit.features import learn_features
-    from propml.audit.files import read_table
     from propml.audit.folder import check_sources, write_audit
     from propml.extras import require
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
 
     check_folder(out)
     check_sources(out, data, votes)

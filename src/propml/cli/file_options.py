@@ -38,6 +38,12 @@ VotesColumns = Annotated[
 MinVotes = Annotated[
     int, typer.Option(rich_help_panel=LABELS, min=1, help="Votes that make a label a candidate, with --votes.")
 ]
+MergeLabels = Annotated[
+    bool,
+    typer.Option(
+        "--merge-labels", rich_help_panel=LABELS, help="Labels that differ in case or blanks only (Cat, cat) are one."
+    ),
+]
 Xml = Annotated[
     Path | None,
     typer.Option(
@@ -80,6 +86,20 @@ Delimiter = Annotated[
 Encoding = Annotated[
     str | None, typer.Option(rich_help_panel=FORMAT, help="Of a text table, such as cp1252.", show_default="utf-8")
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=FORMAT,
+        metavar="CHAR",
+        help="Before the fraction of numbers that have commas: , or . (the other one groups thousands).",
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=FORMAT, metavar="A,B", help="Words for a missing value, beside NA, n/a, null, none, -, ?."
+    ),
+]
 Seed = Annotated[int, typer.Option(rich_help_panel=MODEL, min=0, help="The same seed gives the same result.")]
 Quick = Annotated[
     bool, typer.Option("--quick", rich_help_panel=MODEL, help="One small network: a first look in seconds.")
@@ -89,15 +109,17 @@ Device = Annotated[
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
+# Options that are not called as the argument of ``read_table`` is, for messages.
+OTHER_NAMES = {"id_column": "--id"}
 # What --quick makes of the classifier.
 QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
 
 # Options that say how a file is read, in every command that trains; their names are those of
-# propml.audit.files.read_table's arguments.
+# propml.tables.files.read_table's arguments.
 READING = (
-    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "xml"),
-    *("features", "ignore", "id_column", "text", "delimiter", "encoding"),
+    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "merge_labels", "xml"),
+    *("features", "ignore", "id_column", "text", "delimiter", "encoding", "decimal", "missing"),
 )
 
 
@@ -109,6 +131,7 @@ def reading(options: Mapping[str, Any]) -> dict[str, Any]:
         "votes_columns": names_of(given["votes_columns"]),
         "ignore": given["ignore"] or (),
         "delimiter": delimiter_of(given["delimiter"]),
+        "missing": words_of(given["missing"]),
     }
 
 
@@ -120,6 +143,11 @@ def separator(sep: str) -> str:
 def delimiter_of(text: str | None) -> str | None:
     """The delimiter that was asked for."""
     return None if text is None else text.replace("\\t", "\t")
+
+
+def words_of(given: list[str] | None) -> list[str]:
+    """Words, each given by itself or several separated by commas."""
+    return [word for words in given or () for word in names_of(words)]
 
 
 def names_of(columns: str) -> list[str]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from propml.audit.model_card import SavedModel
     from propml.methods.base import CandidateClassifier
-    from propml.targets import Candidates
 
 __all__ = ["evaluate", "fit", "predict"]
 
@@ -37,6 +36,7 @@ def fit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     features: opt.Features = None,
     ignore: opt.Ignore = None,
@@ -45,6 +45,8 @@ def fit(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     method: Annotated[
         str, typer.Option(rich_help_panel=opt.MODEL, help="propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")
     ] = "propml",
@@ -75,9 +77,9 @@ def fit(
     [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
     from propml.audit.destinations import check_folder
-    from propml.audit.features import learn_features
-    from propml.audit.files import read_table
     from propml.audit.model_card import make_card, write_model
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
 
     check_folder(out)
     model = _model(method, seed, quick, device)
@@ -112,6 +114,8 @@ def predict(
     id_column: opt.Id = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     device: opt.Device = "auto",
 ) -> None:
     """Predict the labels of new rows.
@@ -125,10 +129,10 @@ def predict(
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
     from propml.audit.destinations import check_folder, check_not_read
-    from propml.audit.formats.sources import open_source
-    from propml.audit.formats.text import write_csv
     from propml.audit.model_card import read_model
     from propml.progress import progress_bar
+    from propml.tables.sources import open_source
+    from propml.tables.text import write_csv
 
     if out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
@@ -138,7 +142,7 @@ def predict(
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
-    X, notes = saved.features.apply(source, show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     told = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, told.get("id_column"))
@@ -179,6 +183,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, values as fractions.")] = False,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     device: opt.Device = "auto",
 ) -> None:
     """Judge a model by true labels, with all metrics.
@@ -191,14 +197,24 @@ def evaluate(
     """
     import numpy as np
 
-    from propml.audit.formats.sources import open_source
     from propml.audit.model_card import read_model
     from propml.metrics import evaluate as all_metrics
+    from propml.tables.sources import open_source
+    from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
-    true = _truth(source, saved, truth, opt.separator(sep), label_columns, xml, ignore_unseen)
-    X, notes = saved.features.apply(source, show=True)
+    true = true_labels(
+        source,
+        saved.model.labels_,
+        truth,
+        sep=opt.separator(sep),
+        label_columns=label_columns,
+        xml=xml,
+        merge_labels=saved.card["settings"].get("reading", {}).get("merge_labels", False),
+        ignore_unseen=ignore_unseen,
+    )
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
@@ -272,9 +288,18 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
     return saved
 
 
+def _manner(saved: SavedModel, decimal: str | None, missing: list[str] | None) -> dict[str, Any]:
+    """How numbers and missing values are written: as somebody says now, or as in training."""
+    told = saved.card["settings"].get("reading", {})
+    return {
+        "decimal": decimal or told.get("decimal"),
+        "missing": told.get("missing", ()) if missing is None else opt.words_of(missing),
+    }
+
+
 def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str, list[str]]:
     """The column of identifiers that was asked for, or the one of training if it is here, or row numbers."""
-    from propml.audit.votes import identifier
+    from propml.tables.votes import identifier
 
     name = asked or (known if known in getattr(source, "names", ()) else None)
     if name is None:
@@ -294,36 +319,3 @@ def _predicted(saved: SavedModel, X: Any, top: int | None) -> tuple[np.ndarray, 
         return proba, list(order[:, :top])
     above = saved.model.predict(X).astype(bool)
     return proba, [own[above[row, own]] for row, own in enumerate(order)]
-
-
-def _truth(
-    source: Any,
-    saved: SavedModel,
-    truth: str | None,
-    sep: str,
-    label_columns: list[str] | None,
-    xml: Path | None,
-    ignore_unseen: bool,
-) -> Candidates:
-    from propml.audit.files import labels_in, true_labels
-
-    if hasattr(source, "cells"):
-        where = labels_in(source, truth, sep, label_columns, xml, what="true")
-        assert where is not None
-        return _certain(source, where.read(source, saved.model.labels_, ignore_unseen=ignore_unseen))
-    if truth is not None or label_columns is not None or xml is not None:
-        raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
-    return _certain(source, true_labels(source, saved.model.labels_, ignore_unseen=ignore_unseen))
-
-
-def _certain(source: Any, true: Candidates) -> Candidates:
-    """The true labels, if none of them is unknown."""
-    if true.has_unknown:
-        at = true.states.tocoo()
-        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
-        name = str(true.labels[label])
-        raise ValueError(
-            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
-            f"or not; write 1 or 0, or leave the row out"
-        )
-    return true

@@ -105,6 +105,7 @@ def table(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     truth: Annotated[
         str | None,
@@ -117,6 +118,8 @@ def table(
     categorical: opt.Categorical = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    decimal: opt.Decimal = None,
+    missing: opt.Missing = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
 ) -> None:
@@ -269,17 +272,17 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
 
 
 def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
-    from propml.audit.features import learn_features
-    from propml.audit.files import labels_in, read_table
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
+    from propml.tables.truth import true_labels
 
     read = read_table(path, **reading)
     learned = learn_features(read, categorical=categorical, show=True)
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
-    where = labels_in(read.source, truth, reading["sep"], None, what="true")  # type: ignore[arg-type]
-    assert where is not None
-    true = where.read(read.source, read.candidates.labels, ignore_unseen=True)  # type: ignore[arg-type]
+    how = {"sep": reading["sep"], "merge_labels": reading["merge_labels"]}
+    true = true_labels(read.source, read.candidates.labels, truth, **how, ignore_unseen=True)
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 

@@ -259,7 +259,7 @@ def _loaded(folder: Path) -> TrainedNetwork:
 
 
 def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float]]]) -> None:
-    from propml.audit.formats.text import write_csv
+    from propml.tables.text import write_csv
 
     header = ["image", "predicted", *(f"p({label})" for label in found.label_names)]
     rows = (

@@ -1,4 +1,4 @@
-"""Datasets: a registry of those in the paper, readers for their formats and for one's own files, and downloads."""
+"""Datasets: a registry of those in the paper, readers for their formats, and downloads."""
 
 from propml.datasets.catalogue import load, lookup, names
 from propml.datasets.dataset import Dataset, ImageDataset, Statistics
@@ -8,7 +8,6 @@ from propml.datasets.mat import read_mat
 from propml.datasets.mosaic import digits_mosaic, digits_mosaic_images
 from propml.datasets.mulan import read_mulan
 from propml.datasets.registry import REGISTRY
-from propml.datasets.tables import read_table
 from propml.datasets.verify import verify
 
 __all__ = [
@@ -25,6 +24,5 @@ __all__ = [
     "names",
     "read_mat",
     "read_mulan",
-    "read_table",
     "verify",
 ]

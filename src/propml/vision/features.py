@@ -59,7 +59,7 @@ def pooled_features(
 
 
 def write_features(path: str | Path, features: np.ndarray, source: ImageSource, cached: CachedImages) -> None:
-    """Write features with the labels of their images, as ``propml fit`` and ``read_table`` read them.
+    """Write features with the labels of their images, as ``propml fit`` and ``propml.tables.read_dataset`` read them.
 
     Parameters
     ----------

@@ -6,18 +6,22 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from propml.argument_names import argument
 from propml.datasets.catalogue import find, lookup, names
 from propml.datasets.coco import read_coco
-from propml.datasets.columns import Columns, read_csv
 from propml.datasets.dataset import ImageDataset
 from propml.datasets.locations import leads_out
 from propml.datasets.mosaic import digits_mosaic_images
 from propml.datasets.voc import read_voc
-from propml.file_errors import FileError, reading
+from propml.file_errors import FileError
+from propml.tables.cell_lists import holds_lists
+from propml.tables.labels import TextLabels
+from propml.tables.table import found, listed
+from propml.tables.text import TextTable
 from propml.targets import Candidates
 
 __all__ = ["ImageSource", "open_source", "read_own_images"]
@@ -27,6 +31,8 @@ _VOC_SPLITS = {"train": "trainval"}
 _COCO_SPLITS = {"test": "val"}
 # A cell of one's own table that says: somebody looked, and there is no label.
 NO_LABEL = "-"
+# The labels of each row of a table; None where nobody said anything.
+Names: TypeAlias = "list[list[str] | None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,35 +188,33 @@ def read_own_images(
     allow_outside : bool
         Whether a path may lead out of that folder: through ``..``, from the root, or through a link.
     """
-    with reading(Path(table), "csv file"):
-        columns = read_csv(Path(table), ",")
-    files = columns.as_list(path)
-    known = [column for column in (candidates, truth) if column in columns.cells]
+    columns = TextTable(Path(table))
+    files = columns.cells(found(columns, path))
+    known = [column for column in (candidates, truth) if column in columns.names]
     if not known:
-        there = ", ".join(map(repr, columns.cells))
-        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {there}")
+        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {listed(columns.names)}")
+    sets = {column: _names_in(columns, column, sep) for column in known}
     if labels is None:
-        labels = sorted({name for column in known for cell in columns.as_list(column) for name in _names_in(cell, sep)})
+        labels = sorted({name for column in known for names in sets[column] for name in names or ()})
     rows = _rows_of(_parts(columns, split_column), split, split_column, columns)
     bare = next((row for row in rows if not files[row].strip()), None)
     if bare is not None:
         raise ValueError(f"{columns.where(bare, path)} is empty; every row names an image")
     for column in known:
-        _check_cells(columns, rows, column, sep, labels, split)
+        _check_cells(columns, rows, column, sets[column], labels, split)
     start = columns.path.parent if folder is None else Path(folder)
     for row in () if allow_outside else rows:
         if leads_out(start, files[row].strip()):
             raise FileError(
                 f"{columns.where(row, path)} is {files[row]!r}, which lies outside the folder {start}; allow that with "
-                f"--allow-outside (allow_outside=True), or move the image"
+                f"{argument('allow_outside', True)}, or move the image"
             )
-    sets = {column: _sets([columns.cells[column][row] for row in rows], sep, labels) for column in known}
-    true = sets.get(truth)
+    true = _candidates_of(rows, sets.get(truth), labels)
     return ImageSource(
         name=columns.path.stem,
         items=tuple(start / files[row].strip() for row in rows),
         truth=None if true is None else true.to_matrix(np.uint8),
-        candidates=sets.get(candidates),
+        candidates=_candidates_of(rows, sets.get(candidates), labels),
         label_names=tuple(labels),
         split=split,
     )
@@ -268,21 +272,21 @@ def _mosaics(split: str, size: int | None, n_samples: int, random_state: int) ->
     return ImageSource("digits-mosaic", pixels, data.truth, data.candidates, data.label_names, split)
 
 
-def _parts(columns: Columns, split_column: str) -> dict[str, list[int]]:
+def _parts(columns: TextTable, split_column: str) -> dict[str, list[int]]:
     """The rows of each part."""
-    if split_column not in columns.cells:
-        return {"train": list(range(len(columns.lines)))}
+    if split_column not in columns.names:
+        return {"train": list(range(columns.n_rows))}
     parts: dict[str, list[int]] = {}
-    for row, cell in enumerate(columns.as_list(split_column)):
+    for row, cell in enumerate(columns.cells(split_column)):
         if part := cell.strip():
             parts.setdefault(part, []).append(row)
     return parts
 
 
-def _rows_of(parts: dict[str, list[int]], split: str, split_column: str, columns: Columns) -> list[int]:
+def _rows_of(parts: dict[str, list[int]], split: str, split_column: str, columns: TextTable) -> list[int]:
     if split in parts:
         return parts[split]
-    if split_column not in columns.cells:
+    if split_column not in columns.names:
         raise ValueError(
             f"{columns.path} has no column {split_column!r} that says which images are {split!r}; "
             f"add one, or give another table"
@@ -290,14 +294,15 @@ def _rows_of(parts: dict[str, list[int]], split: str, split_column: str, columns
     raise ValueError(f"{columns.path} has no image of split {split!r}; it has {', '.join(sorted(parts)) or 'none'}")
 
 
-def _check_cells(columns: Columns, rows: list[int], column: str, sep: str, labels: Sequence[str], part: str) -> None:
+def _check_cells(
+    columns: TextTable, rows: list[int], column: str, names: Names, labels: Sequence[str], part: str
+) -> None:
     """Refuse labels that are not known, and cells that are empty where others are not."""
-    cells = columns.as_list(column)
     known = set(labels)
     for row in rows:
-        if strange := [name for name in _names_in(cells[row], sep) if name not in known]:
+        if strange := [name for name in names[row] or () if name not in known]:
             raise ValueError(f"{columns.where(row, column)}: {strange[0]!r} is not among the labels")
-    empty = [row for row in rows if _is_empty(cells[row], sep)]
+    empty = [row for row in rows if names[row] is None]
     if empty and len(empty) < len(rows):
         raise ValueError(
             f"{columns.where(empty[0], column)} is empty, and other images of split {part!r} have labels there; "
@@ -305,17 +310,19 @@ def _check_cells(columns: Columns, rows: list[int], column: str, sep: str, label
         )
 
 
-def _sets(cells: list[str], sep: str, labels: Sequence[str]) -> Candidates | None:
-    """The labels of each cell; ``None`` where no cell says anything."""
-    if all(_is_empty(cell, sep) for cell in cells):
+def _candidates_of(rows: list[int], names: Names | None, labels: Sequence[str]) -> Candidates | None:
+    """The labels of these rows; ``None`` where no cell says anything."""
+    if names is None or all(names[row] is None for row in rows):
         return None
-    return Candidates.from_lists([_names_in(cell, sep) for cell in cells], labels, empty="ignore")
+    return Candidates.from_lists([names[row] or () for row in rows], labels, empty="ignore")
 
 
-def _is_empty(cell: str, sep: str) -> bool:
-    return not cell.replace(sep, "").strip()
-
-
-def _names_in(cell: str, sep: str) -> list[str]:
-    names = [name for part in cell.split(sep) if (name := part.strip())]
-    return [] if names == [NO_LABEL] else names
+def _names_in(columns: TextTable, column: str, sep: str) -> Names:
+    """The labels of each cell; ``None`` where it is empty."""
+    cells = columns.cells(column)
+    labels = TextLabels(column, sep, holds_lists(cells))
+    names: Names = []
+    for row, cell in enumerate(cells):
+        own = labels.names(cell, columns, row)
+        names.append([] if own == [NO_LABEL] else own if own or (labels.spelled and cell.strip()) else None)
+    return names

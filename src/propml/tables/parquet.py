@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from propml.audit.formats.tables import Cells, Edit, check_names, found
-from propml.datasets.columns import check_parquet
 from propml.durable import replacing
 from propml.extras import require
 from propml.file_errors import reading
+from propml.tables.table import Cells, Edit, check_names, found
 from propml.unpacking import check_unpacked
 
 __all__ = ["ParquetTable"]
@@ -30,7 +29,7 @@ class ParquetTable:
         parquet = require("pyarrow.parquet", "data")
         # Our own handle, here and below: pyarrow keeps a file open that it could not make sense of.
         with self._reading(), path.open("rb") as handle, parquet.ParquetFile(handle) as file:
-            check_parquet(path, file.metadata)
+            _check_size(path, file.metadata)
             self._schema = file.schema_arrow
             self.n_rows = file.metadata.num_rows
         self.names = tuple(self._schema.names)
@@ -87,6 +86,13 @@ class ParquetTable:
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(self.path, "Parquet file", "it may be truncated: copy it again, or make it again")
+
+
+def _check_size(path: Path, metadata: Any) -> None:
+    """Refuse a file that would become too large, by what it declares: a run of one value is a few bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    encoded = sum(group.total_byte_size for group in groups)
+    check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
 
 
 def _added(texts: Sequence[str | None], kind: Any) -> Any:

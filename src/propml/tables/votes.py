@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.audit.formats.tables import Table, found
-from propml.audit.labels import Changes
+from propml.argument_names import argument
+from propml.tables.cell_lists import holds_lists, shown
+from propml.tables.labels import Changes
+from propml.tables.table import Table, found
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VoteFile", "Voted", "identifier"]
@@ -43,12 +45,18 @@ class VoteFile:
     def read(self, ids: Sequence[str], min_votes: int = 1) -> Voted:
         """The candidates of those items that have an identifier among ``ids``, and the votes with them."""
         items, annotators, proposed = (self._texts(name) for name in (self.item, self.annotator, self.label))
+        if holds_lists(proposed):
+            row = next(row for row, cell in enumerate(proposed) if cell)
+            raise ValueError(
+                f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
+                f"each label that somebody proposed, so give every label of the list a row of its own"
+            )
         row_of = {item: row for row, item in enumerate(ids)}
         known = [item in row_of for item in items]
         if not any(known):
             raise ValueError(
                 f"no item of {self.table.path} is an identifier of the data: it names {items[0]!r}, the data "
-                f"{ids[0]!r}; choose the column of identifiers that both files share"
+                f"{ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
             )
         kept = [
             (item, who, label or None)
@@ -59,7 +67,10 @@ class VoteFile:
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
         made = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
         if not made.sizes().any():
-            raise ValueError(f"no label has {min_votes} votes on any item, so no candidate is left; ask for fewer")
+            raise ValueError(
+                f"no label has {min_votes} votes on any item, so no candidate is left; "
+                f"ask for a smaller {argument('min_votes')}"
+            )
         rows = np.array([row_of[str(item)] for item in made.index])
         order = np.argsort(rows)
         notes = []

@@ -14,10 +14,11 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from propml.audit.formats.tables import Edit, check_names, found
+from propml.argument_names import argument
 from propml.durable import replacing
 from propml.file_errors import reading
 from propml.spreadsheet import LEADS, neutralised, original
+from propml.tables.table import Edit, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
@@ -164,7 +165,7 @@ def _check_header(header: Sequence[str], path: Path, delimiter: str) -> None:
         if other is not None:
             raise ValueError(
                 f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {other!r} does; "
-                f"choose {other!r} as the delimiter"
+                f"choose {argument('delimiter', other)}"
             )
 
 
@@ -207,7 +208,8 @@ def _encoding_sentence(path: Path, form: _Format) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         place = f"byte 0x{content[error.start]:02X} at position {error.start} (line {line})"
     guess, name = _guessed_encoding(content)
-    advice = "leave out the encoding" if name == "utf-8" else f"save it as UTF-8, or give the encoding {name}"
+    other = f"save it as UTF-8, or give {argument('encoding', name)}"
+    advice = f"leave out {argument('encoding')}" if name == "utf-8" else other
     return f"{path} is not {called} text: {place}; it looks like {guess}: {advice}"
 
 

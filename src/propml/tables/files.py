@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.formats.arff import ArffTable
-from propml.audit.formats.arrays import ArrayFile
-from propml.audit.formats.sources import Source, open_source
-from propml.audit.formats.tables import Table, choose_columns, found, listed
-from propml.audit.labels import Changes, FlagLabels, TextLabels, never_seen
-from propml.audit.votes import Voted, VoteFile, identifier
+from propml.argument_names import argument
 from propml.datasets.locations import leads_out
-from propml.datasets.mulan import read_label_header
 from propml.file_errors import reading
-from propml.targets import CANDIDATE, Candidates
+from propml.tables.arff import ArffTable
+from propml.tables.arrays import ArrayFile
+from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
+from propml.tables.sources import Source, open_source
+from propml.tables.spellings import Merged, alike, same_spelling, told_alike
+from propml.tables.table import Table, choose_columns, found
+from propml.tables.votes import Voted, VoteFile, identifier
+from propml.targets import Candidates
 
-__all__ = ["VOTES_COLUMNS", "UserTable", "labels_in", "read_table", "true_labels", "write_cleaned"]
+__all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
 
 # What the columns of an annotator table are called, unless somebody says otherwise.
 VOTES_COLUMNS = ("item", "annotator", "label")
@@ -50,6 +51,10 @@ class UserTable:
         Columns that somebody called text.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
+    merged : Merged or None
+        The spellings of the labels in the file, where they were merged.
+    decimal, missing
+        How numbers and missing values are written, see :func:`read_table`.
     notes : list of str
         Sentences on what was left out.
     """
@@ -64,6 +69,9 @@ class UserTable:
     images: list[str] | None = None
     text_columns: tuple[str, ...] = ()
     labels: TextLabels | FlagLabels | VoteFile | None = None
+    merged: Merged | None = None
+    decimal: str | None = None
+    missing: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -86,6 +94,7 @@ def read_table(
     votes: str | Path | None = None,
     votes_columns: Sequence[str] = VOTES_COLUMNS,
     min_votes: int = 1,
+    merge_labels: bool = False,
     features: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
     id_column: str | None = None,
@@ -95,6 +104,8 @@ def read_table(
     xml: str | Path | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    decimal: str | None = None,
+    missing: str | Sequence[str] = (),
 ) -> UserTable:
     """Read features and candidate labels from a user's file.
 
@@ -117,6 +128,8 @@ def read_table(
         What these are called there.
     min_votes : int
         Votes that make a label a candidate, where ``votes`` alone tell the candidates.
+    merge_labels : bool
+        Take labels that differ in case or blanks only for one; by default a note names them.
     features : str or sequence of str, optional
         Columns, given as ``label_columns`` are; by default all that are nothing else.
     ignore : str or sequence of str
@@ -131,14 +144,18 @@ def read_table(
         For ARFF: the Mulan header that names the labels; by default the ``.xml`` beside it, where there is one.
     delimiter, encoding : str, optional
         For CSV and TSV.
+    decimal : {",", "."}, optional
+        What stands before the fraction of numbers that have commas; the other sign groups thousands.
+    missing : str or sequence of str
+        Words that mean a missing value in columns that are learned from, beside the usual ones (``NA``, ``?``, …).
     """
     source = open_source(path, delimiter=delimiter, encoding=encoding)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
         named = candidates or label_columns or votes or features or ignore or id_column or text or image or xml
-        if named:
+        if named or decimal or missing:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
-        return _from_arrays(source)
+        return _from_arrays(source, merge_labels)
     ids = _identifiers(source, id_column)
     beside = None if votes is None else _open_votes(votes, votes_columns, id_column)
     where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
@@ -148,13 +165,14 @@ def read_table(
         with reading(source.path, "table of labels"):
             given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
-            given = _with_annotations(given, beside.read(ids))
+            given = _with_annotations(given, beside.read(ids), same_spelling if merge_labels else str)
     else:
         assert beside is not None
-        given, rows, notes = beside.read(ids, min_votes)
+        given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes)
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
-    columns = _feature_columns(source, features, taken, text)
-    given, rows = _labelled(given, rows, source, notes)
+    columns = feature_columns(source, features, taken, text)
+    merged = _merged(given, merge_labels, notes, min_votes)
+    given, rows, merged = _labelled(given, rows, merged, source, notes)
     return UserTable(
         source,
         replace(given, index=tuple(ids[row] for row in rows)),
@@ -166,6 +184,9 @@ def read_table(
         _images(source, image, rows, allow_outside, notes),
         (text,) if text is not None else (),
         where or beside,
+        merged,
+        decimal,
+        (missing,) if isinstance(missing, str) else tuple(missing),
         notes,
     )
 
@@ -183,16 +204,19 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         Where to write; an annotator table is written as one, without the votes for labels that were dropped.
     """
     path = Path(path)
-    changes = Changes.between(table.candidates, cleaned, table.rows)
+    before = table.candidates
+    if table.merged is not None:
+        before, cleaned = table.merged.spelled, table.merged.split(cleaned)
+    changes = Changes.between(before, cleaned, table.rows)
     if isinstance(table.source, ArrayFile):
         assert table.source.candidates is not None
         ones = np.ones(len(table.rows), dtype=np.int8)
         at = sp.csr_array((ones, (table.rows, np.arange(len(table.rows)))), (table.source.n_rows, len(table.rows)))
-        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - table.candidates.states))
+        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - before.states))
         states.eliminate_zeros()
         table.source.write(table.path, path, states, cleaned.labels)
     elif isinstance(table.labels, VoteFile):
-        changes = Changes.between(table.candidates, cleaned, np.arange(len(cleaned)))
+        changes = Changes.between(before, cleaned, np.arange(len(cleaned)))
         table.labels.write(path, changes, table.item_ids)
     else:
         assert table.labels is not None
@@ -200,83 +224,23 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
     return path
 
 
-def labels_in(
-    table: Table,
-    candidates: str | None,
-    sep: str,
-    label_columns: str | Sequence[str] | None,
-    xml: str | Path | None = None,
-    *,
-    what: str = "candidate",
-    needed: bool = True,
-) -> TextLabels | FlagLabels | None:
-    """Where in a table the labels stand; ``what`` says what they are called in a message."""
-    if candidates is not None and label_columns is not None:
-        raise ValueError("the labels are one delimited column, or columns of 0 and 1; name one of the two")
-    if xml is not None and not isinstance(table, ArffTable):
-        raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
-    if xml is not None and (candidates is not None or label_columns is not None):
-        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
-    if candidates is not None:
-        return TextLabels(found(table, candidates), sep)
-    if label_columns is not None:
-        columns = choose_columns(table, label_columns)
-        if not columns:
-            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
-        return FlagLabels(tuple(columns))
-    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
-        names = read_label_header(header)
-        absent = [name for name in names if name not in table.names]
-        if absent:
-            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
-        return FlagLabels(names)
-    if needed:
-        raise ValueError(
-            f"{table.path}: say where the {what} labels are: one delimited column, or columns of 0 and 1 (label "
-            f"columns){', or an annotator table (votes)' if what == 'candidate' else ''}"
-            f"{', or the XML header that names them' if isinstance(table, ArffTable) else ''}; "
-            f"it has {listed(table.names)}"
-        )
-    return None
-
-
-def true_labels(source: ArrayFile, labels: Sequence[Hashable], *, ignore_unseen: bool = False) -> Candidates:
-    """The true labels that a file holds beside its matrix, over the labels of a model."""
-    if source.truth is None:
-        raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
-    place = {str(name): j for j, name in enumerate(labels)}
-    column = np.array([place.get(str(name), -1) for name in source.truth.labels])
-    marked = source.truth.states.tocoo()
-    row, label = marked.coords[0], column[marked.coords[1]]
-    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
-        name = source.truth.labels[marked.coords[1][bad[0]]]
-        raise ValueError(never_seen(source.where(int(row[bad[0]]), ""), str(name)))
-    known = label >= 0
-    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(source.n_rows, len(labels)))
-    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")
-
-
-def _label_header(path: Path, xml: str | Path | None) -> Path | None:
-    if xml is not None:
-        if not Path(xml).is_file():
-            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
-        return Path(xml)
-    beside = path.with_name(path.name.partition(".")[0] + ".xml")
-    return beside if beside.is_file() else None
-
-
 def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least: int, has_candidates: bool) -> None:
     """Refuse what is said of votes where that would change nothing."""
     if votes is None and tuple(columns) != VOTES_COLUMNS:
-        raise ValueError(f"{', '.join(columns)} are columns of an annotator table, and none was given; give the votes")
+        raise ValueError(
+            f"{', '.join(columns)} are columns of an annotator table, and none was given; "
+            f"give it with {argument('votes')}"
+        )
     if least != 1 and (votes is None or has_candidates):
         why = "no votes were given" if votes is None else "here the data names its candidates"
-        raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out the number of votes")
+        raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out {argument('min_votes')}")
 
 
 def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None) -> VoteFile:
     if id_column is None:
-        raise ValueError(f"{path} names items; say which column of the data identifies them")
+        raise ValueError(
+            f"{path} names items; say with {argument('id_column')} which column of the data identifies them"
+        )
     if len(columns) != 3:
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
     table = open_source(path)
@@ -285,12 +249,12 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None)
     return VoteFile(table, *columns)
 
 
-def _with_annotations(given: Candidates, voted: Voted) -> Candidates:
+def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Hashable], str]) -> Candidates:
     """The votes on labels of the data, attached to the candidates of the data."""
     votes = voted.candidates.annotations
     assert votes is not None
-    column = {str(name): j for j, name in enumerate(given.labels)}
-    label = np.array([column.get(str(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
+    column = {matched_by(name): j for j, name in enumerate(given.labels)}
+    label = np.array([column.get(matched_by(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
     known = label > -2  # -1 stays: an annotator who looked and saw nothing
     kept = replace(votes, row=voted.rows[votes.row[known]], annotator=votes.annotator[known], label=label[known])
     return replace(given, annotations=kept)
@@ -307,14 +271,15 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
         if seen.setdefault(item, row) != row:
             raise ValueError(
                 f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; give every row an identifier of "
-                f"its own, or name no column: then rows are numbered"
+                f"its own, or leave out {argument('id_column')}: then rows are numbered"
             )
     return ids
 
 
-def _feature_columns(
-    table: Table, features: str | Sequence[str] | None, taken: set[str | None], text: str | None
+def feature_columns(
+    table: Table, features: str | Sequence[str] | None, taken: Collection[str | None], text: str | None = None
 ) -> list[str]:
+    """The columns that somebody asked for, or all that are not taken."""
     if features is None:
         columns = [name for name in table.names if name not in taken]
     else:
@@ -328,24 +293,40 @@ def _feature_columns(
     return columns
 
 
-def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
+def _merged(given: Candidates, merge: bool, notes: list[str], min_votes: int = 1) -> Merged | None:
+    """Merge labels that differ in case or blanks only, or note them."""
+    if groups := alike(given.labels):
+        told = told_alike(groups)
+        if merge:
+            notes.append(f"labels that differ only in case or blanks were merged: {told}")
+        else:
+            way = argument("merge_labels", True)
+            notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
+    return Merged.of(given, min_votes) if merge else None
+
+
+def _labelled(
+    given: Candidates, rows: np.ndarray, merged: Merged | None, source: Source, notes: list[str]
+) -> tuple[Candidates, np.ndarray, Merged | None]:
     """Without the rows that have no candidate."""
+    given = given if merged is None else merged.candidates
     has = given.sizes() > 0
     if not has.any():
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
         notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
-    return (given, rows) if has.all() else (given[has], rows[has])
+    return (given, rows, merged) if has.all() else (given[has], rows[has], merged and merged[has])
 
 
-def _from_arrays(source: ArrayFile) -> UserTable:
+def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
     if source.candidates is None:
         raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
     notes: list[str] = []
-    given, rows = _labelled(source.candidates, np.arange(source.n_rows), source, notes)
+    merged = _merged(source.candidates, merge_labels, notes)
+    given, rows, merged = _labelled(source.candidates, np.arange(source.n_rows), merged, source, notes)
     ids = tuple(str(row) for row in rows)
-    return UserTable(source, replace(given, index=ids), rows, ids, notes=notes)
+    return UserTable(source, replace(given, index=ids), rows, ids, merged=merged, notes=notes)
 
 
 def _images(
@@ -361,7 +342,7 @@ def _images(
         pictures = "picture lies" if len(outside) == 1 else "pictures lie"
         notes.append(
             f"{len(outside)} {pictures} outside the folder of {table.path.name} and will not be shown, first "
-            f"{outside[0]!r}; show them with --allow-outside (allow_outside=True)"
+            f"{outside[0]!r}; show them with {argument('allow_outside', True)}"
         )
     hidden = set(outside)
     return ["" if path in hidden else path for path in paths]

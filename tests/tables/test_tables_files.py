@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from propml.audit.files import read_table, true_labels, write_cleaned
-from propml.audit.formats.sources import open_source
 from propml.spreadsheet import neutralised, original
+from propml.tables.files import read_table, write_cleaned
+from propml.tables.sources import open_source
+from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
 PHOTOS = """id,brightness,tags,note
@@ -144,7 +145,7 @@ def test_a_byte_order_mark_survives_and_is_no_part_of_a_name(tmp_path):
 
 
 def test_cells_with_any_character_and_many_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("propml.audit.formats.text.BLOCK_ROWS", 3)
+    monkeypatch.setattr("propml.tables.text.BLOCK_ROWS", 3)
     rows = [[f"line\n{i}\x1fx" if i % 4 == 0 else f'"{i}"', "a;b" if i % 2 else "b"] for i in range(10)]
     with (tmp_path / "d.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["text", "tags"], *rows])
@@ -274,7 +275,7 @@ def test_what_is_said_of_votes_that_do_not_count_is_refused(photos, votes):
 
 
 def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
-    with pytest.raises(ValueError, match="say which column of the data identifies them"):
+    with pytest.raises(ValueError, match="say with id_column which column of the data identifies them"):
         read_table(photos, votes=votes)
     with pytest.raises(ValueError, match="has no column 'who'"):
         read_table(photos, votes=votes, votes_columns=("item", "who", "label"), id_column="id")
@@ -286,6 +287,9 @@ def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
     votes.write_text("item,annotator,label\np1,ann,\n")
     with pytest.raises(ValueError, match="names no label for any item"):
         read_table(photos, votes=votes, id_column="id")
+    votes.write_text("item,annotator,label\np1,ann,\"['sea', 'sky']\"\n")
+    with pytest.raises(ValueError, match=r"row 0 \(line 2\), column 'label' is .* give every label of the list a row"):
+        read_table(photos, votes=votes, id_column="id")
     np.savez(tmp_path / "v.npz", X=np.eye(2))
     with pytest.raises(ValueError, match="is no annotator table"):
         read_table(photos, votes=tmp_path / "v.npz", id_column="id")
@@ -296,7 +300,7 @@ def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
 
 @pytest.mark.parametrize("kind", ["text", "lists", "numbers"])
 def test_parquet_labels_keep_their_type_and_metadata(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("propml.audit.formats.parquet.BATCH_ROWS", 2)
+    monkeypatch.setattr("propml.tables.parquet.BATCH_ROWS", 2)
     stored = {
         "text": (["b;a", None, "b", "a;b"], pa.string(), ["a", None, "b", "a;b"]),
         "lists": ([["b", "a"], None, ["b"], ["a", "b"]], pa.list_(pa.string()), [["a"], None, ["b"], ["a", "b"]]),
@@ -365,7 +369,7 @@ def test_whole_numbers_are_labels_where_a_cell_is_one(tmp_path):
 @pytest.mark.parametrize("cell", [1.5, float("inf"), True])
 def test_what_is_no_whole_number_is_no_label(tmp_path, cell):
     pq.write_table(pa.table({"x": [1.0], "y": [cell]}), tmp_path / "d.parquet")
-    with pytest.raises(ValueError, match="whole numbers are labels where sep is none"):
+    with pytest.raises(ValueError, match="for whole numbers give sep=''"):
         read_table(tmp_path / "d.parquet", candidates="y", sep="")
 
 
@@ -612,13 +616,13 @@ def test_bytes_that_are_no_text_are_told(tmp_path, content, told):
 
 
 def test_an_encoding_that_is_not_the_files_is_told(photos, monkeypatch):
-    with pytest.raises(ValueError, match=r"is not utf-16 text: .* it looks like UTF-8: leave out the encoding"):
+    with pytest.raises(ValueError, match=r"is not utf-16 text: .* it looks like UTF-8: leave out encoding"):
         read_table(photos, candidates="tags", encoding="utf-16")
     with pytest.raises(ValueError, match="the encoding 'base64' is not known"):
         read_table(photos, candidates="tags", encoding="base64")
     photos.write_bytes(PHOTOS.encode("utf-16"))
     assert len(read_table(photos, candidates="tags", encoding="utf-16").candidates) == 3
-    monkeypatch.setattr("propml.audit.formats.text.LOOKED_AT", 20)
+    monkeypatch.setattr("propml.tables.text.LOOKED_AT", 20)
     photos.write_bytes(b"x,tags\n" + b"1,a\n" * 9 + b"1,\xe9\n")
     with pytest.raises(ValueError, match="is not UTF-8 text: beyond its beginning"):
         read_table(photos, candidates="tags")
@@ -629,7 +633,7 @@ def test_options_that_do_not_fit_are_told(photos, tmp_path):
         read_table(photos, candidates="tags", encoding="utf-99")
     with pytest.raises(ValueError, match="the one character"):
         read_table(photos, candidates="tags", delimiter="||")
-    with pytest.raises(ValueError, match="one of the two"):
+    with pytest.raises(ValueError, match="name one of candidates and label_columns"):
         read_table(photos, candidates="tags", label_columns="id")
     with pytest.raises(ValueError, match="'tags' is named as a feature and as something else"):
         read_table(photos, candidates="tags", features="brightness,tags")
@@ -702,7 +706,7 @@ def test_a_picture_outside_the_folder_of_the_table_is_not_shown(tmp_path):
     assert table.images == ["a.png", "", "", "", f"{folder}/b.png", "in/../c.png"]
     assert table.notes == [
         "3 pictures lie outside the folder of d.csv and will not be shown, first '../a.png'; show them with "
-        "--allow-outside (allow_outside=True)"
+        "allow_outside=True"
     ]
     allowed = read_table(folder / "d.csv", candidates="tags", features="x", image="file", allow_outside=True)
     assert (allowed.images, allowed.notes) == (names, [])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from propml.audit.formats.arff import ArffTable
-from propml.audit.formats.arrays import ArrayFile, read_array_file
-from propml.audit.formats.parquet import ParquetTable
-from propml.audit.formats.tables import Table
-from propml.audit.formats.text import TextTable
+from propml.argument_names import argument
 from propml.file_errors import reading
+from propml.tables.arff import ArffTable
+from propml.tables.arrays import ArrayFile, read_array_file
+from propml.tables.parquet import ParquetTable
+from propml.tables.table import Table
+from propml.tables.text import TextTable
 
 __all__ = ["FORMATS", "Source", "format_of", "open_source"]
 
@@ -32,7 +33,13 @@ def format_of(path: Path) -> str:
     return FORMATS[suffixes[-1]]
 
 
-def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str | None = None) -> Source:
+def open_source(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    file_format: str | None = None,
+) -> Source:
     """A file as columns or as a matrix, by its format.
 
     Parameters
@@ -41,13 +48,17 @@ def open_source(path: str | Path, *, delimiter: str | None = None, encoding: str
         CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``.
     delimiter, encoding : str, optional
         For text tables; by default ``,`` (``.tsv``: a tab) and UTF-8.
+    file_format : str, optional
+        ``"csv"``, ``"parquet"``, …, where the name of the file does not tell.
     """
     path = Path(path)
-    kind = format_of(path)
+    kind = file_format or format_of(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
     if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
-        raise ValueError(f"{path}: a delimiter and an encoding belong to CSV and TSV files; leave them out")
+        raise ValueError(
+            f"{path}: {argument('delimiter')} and {argument('encoding')} belong to CSV and TSV files; leave them out"
+        )
     with reading(path, f"{kind} file"):
         if kind in ("csv", "tsv"):
             return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)

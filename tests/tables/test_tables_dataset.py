@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from propml.corruption import independent_flips
 from propml.corruption.files import write_candidates
-from propml.datasets import read_table
 from propml.file_errors import FileError
+from propml.tables import read_dataset
 
 X = np.array([[1.5, 2.0], [0.0, 4.0], [5.0, 0.0]])
 GIVEN = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1]])
@@ -48,7 +48,7 @@ def check(data, truth=True):
 
 
 def test_csv_with_a_text_column(tmp_path):
-    data = read_table(write(tmp_path, TEXT), candidates="candidates", truth="truth", ignore=["id"])
+    data = read_dataset(write(tmp_path, TEXT), candidates="candidates", truth="truth", ignore=["id"])
     check(data)
     assert data.name == "mine"
     assert data.label_names == ("beach", "sea", "sun")
@@ -57,10 +57,10 @@ def test_csv_with_a_text_column(tmp_path):
 
 def test_csv_with_label_columns(tmp_path):
     path = write(tmp_path, COLUMNS)
-    check(read_table(path, candidates=["beach", "sea", "sun"], features=["size", "weight"]), truth=False)
-    turned = read_table(path, candidates=["sun", "beach", "sea"], ignore=["id"])
+    check(read_dataset(path, candidates=["beach", "sea", "sun"], features=["size", "weight"]), truth=False)
+    turned = read_dataset(path, candidates=["sun", "beach", "sea"], ignore=["id"])
     np.testing.assert_array_equal(turned.candidates.to_matrix(), GIVEN[:, [2, 0, 1]])
-    named = read_table(path, candidates=["beach", "sea", "sun"], ignore=["id"], labels=["a", "b", "c"])
+    named = read_dataset(path, candidates=["beach", "sea", "sun"], ignore=["id"], labels=["a", "b", "c"])
     assert named.label_names == ("a", "b", "c")
 
 
@@ -70,17 +70,17 @@ def test_true_labels_as_columns_and_words_for_numbers(tmp_path):
         for x, g, t in zip(X, GIVEN, TRUE, strict=True)
     ]
     path = write(tmp_path, "x,y,a,b,c,ta,tb,tc\n" + "\n".join(rows))
-    check(read_table(path, candidates=["a", "b", "c"], truth=["ta", "tb", "tc"]))
+    check(read_dataset(path, candidates=["a", "b", "c"], truth=["ta", "tb", "tc"]))
 
 
 def test_tsv_gzip_bom_other_delimiters_and_blank_lines(tmp_path):
     tabs = TEXT.replace('"', "").replace(",", "\t")
     path = tmp_path / "mine.tsv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + tabs.replace("\n", "\r\n\r\n").encode()))
-    check(read_table(path, candidates="candidates", truth="truth", ignore=["id"]))
+    check(read_dataset(path, candidates="candidates", truth="truth", ignore=["id"]))
     bars = TEXT.replace('"', "").replace(";", "+").replace(",", "|")
     path = write(tmp_path, bars, "mine.data")
-    data = read_table(
+    data = read_dataset(
         path, candidates="candidates", truth="truth", ignore=["id"], sep="+", delimiter="|", file_format="csv"
     )
     check(data)
@@ -89,18 +89,18 @@ def test_tsv_gzip_bom_other_delimiters_and_blank_lines(tmp_path):
 def test_unknown_entries_and_empty_rows(tmp_path):
     path = write(tmp_path, "x,a,b\n1,1,-1\n2,0,0\n3,0,-1\n")
     with pytest.raises(ValueError, match='row 1 has no candidate label; pass empty="drop"'):
-        read_table(path, candidates=["a", "b"])
-    dropped = read_table(path, candidates=["a", "b"], empty="drop")
+        read_dataset(path, candidates=["a", "b"])
+    dropped = read_dataset(path, candidates=["a", "b"], empty="drop")
     np.testing.assert_array_equal(dropped.X, [[1], [3]])
     np.testing.assert_array_equal(dropped.candidates.states.toarray(), [[1, -1], [0, -1]])
-    assert read_table(path, candidates=["a", "b"], empty="ignore").X.shape == (3, 1)
+    assert read_dataset(path, candidates=["a", "b"], empty="ignore").X.shape == (3, 1)
     with pytest.raises(ValueError, match="empty is 'zero'"):
-        read_table(path, candidates=["a", "b"], empty="zero")
+        read_dataset(path, candidates=["a", "b"], empty="zero")
     none = write(tmp_path, "x,a\n1,0\n2,0\n")
     with pytest.raises(ValueError, match=r"row 0 \(and 1 more\) has no candidate"):
-        read_table(none, candidates=["a"])
+        read_dataset(none, candidates=["a"])
     with pytest.raises(ValueError, match="no row has a candidate label"):
-        read_table(none, candidates=["a"], empty="drop")
+        read_dataset(none, candidates=["a"], empty="drop")
 
 
 @pytest.mark.parametrize(
@@ -132,23 +132,23 @@ def test_unknown_entries_and_empty_rows(tmp_path):
 )  # fmt: skip
 def test_broken_tables_give_one_clear_error(tmp_path, text, options, message):
     with pytest.raises(ValueError, match=message):
-        read_table(write(tmp_path, text), **options)
+        read_dataset(write(tmp_path, text), **options)
 
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.csv does not exist"):
-        read_table(tmp_path / "absent.csv", candidates="a")
+        read_dataset(tmp_path / "absent.csv", candidates="a")
     with pytest.raises(ValueError, match="the format is not clear from the name"):
-        read_table(write(tmp_path, TEXT, "mine.doc"), candidates="a")
+        read_dataset(write(tmp_path, TEXT, "mine.doc"), candidates="a")
     with pytest.raises(ValueError, match="format 'xlsx' is not known"):
-        read_table(write(tmp_path, TEXT), candidates="a", file_format="xlsx")
+        read_dataset(write(tmp_path, TEXT), candidates="a", file_format="xlsx")
     path = tmp_path / "latin.csv"
     path.write_bytes("größe,a\n1,x\n".encode("latin-1"))
     with pytest.raises(ValueError, match="is not UTF-8 text"):
-        read_table(path, candidates="a")
+        read_dataset(path, candidates="a")
     path.write_bytes(gzip.compress(TEXT.encode())[:-9])
     with pytest.raises(ValueError, match="is not a readable"):
-        read_table(path, candidates="a")
+        read_dataset(path, candidates="a")
 
 
 def test_parquet_with_text_lists_and_columns(tmp_path):
@@ -163,13 +163,13 @@ def test_parquet_with_text_lists_and_columns(tmp_path):
     }  # fmt: skip
     parquet.write_table(pa.table(columns), path)
     truth = ["t0", "t1", "t2"]
-    check(read_table(path, candidates="lists", truth=truth, ignore=["text"]))
-    check(read_table(path, candidates="text", truth=truth, ignore=["lists"], sep="|"))
-    turned = read_table(path, candidates=truth, truth="lists", features=["x", "y"], labels=names)
+    check(read_dataset(path, candidates="lists", truth=truth, ignore=["text"]))
+    check(read_dataset(path, candidates="text", truth=truth, ignore=["lists"], sep="|"))
+    turned = read_dataset(path, candidates=truth, truth="lists", features=["x", "y"], labels=names)
     np.testing.assert_array_equal(turned.candidates.to_matrix(), TRUE)
     np.testing.assert_array_equal(turned.truth, GIVEN)
-    with pytest.raises(ValueError, match=r"row 0, column 'x' is 1.5, expected label names .* pass a list: \['x'\]"):
-        read_table(path, candidates="x")
+    with pytest.raises(ValueError, match=r"row 0, column 'x' is 1.5, expected label names; for columns of 0 and 1"):
+        read_dataset(path, candidates="x")
 
 
 def test_parquet_that_is_broken(tmp_path):
@@ -178,29 +178,29 @@ def test_parquet_that_is_broken(tmp_path):
     path = tmp_path / "mine.parquet"
     parquet.write_table(pa.table({"x": [1.0, None], "a": ["b", None]}), path)
     with pytest.raises(ValueError, match="row 1, column 'x' is empty"):
-        read_table(path, candidates="a", empty="ignore")
+        read_dataset(path, candidates="a", empty="ignore")
     whole = path.read_bytes()
     path.write_bytes(whole[:-50])
-    with pytest.raises(ValueError, match="is not a readable parquet file"):
-        read_table(path, candidates="a")
+    with pytest.raises(ValueError, match="is not a readable Parquet file"):
+        read_dataset(path, candidates="a")
     parquet.write_table(pa.table({"x": pa.array([], pa.float64())}), path)
     with pytest.raises(ValueError, match="has no rows"):
-        read_table(path, candidates="a")
+        read_dataset(path, candidates="a")
 
 
 def test_svmlight_stays_sparse(tmp_path):
     path = tmp_path / "mine.svm"
     dump_svmlight_file(X, GIVEN, str(path), multilabel=True, zero_based=True)
-    data = read_table(path)
+    data = read_dataset(path)
     assert isinstance(data.X, sp.csr_array)
     check(data, truth=False)
     assert data.label_names == ("0", "1", "2")
     dump_svmlight_file(X, GIVEN, str(path), multilabel=True, zero_based=False)
-    counted_from_1 = read_table(path).X.toarray()
+    counted_from_1 = read_dataset(path).X.toarray()
     np.testing.assert_array_equal(counted_from_1, np.column_stack([np.zeros(3), X]))
     path.write_text("2,10 1:1\n10 2:3.5\n")
-    assert read_table(path).label_names == ("2", "10")  # by number, not by text
-    assert read_table(path, labels=["10", "2", "7"]).candidates.to_lists() == [["10", "2"], ["10"]]
+    assert read_dataset(path).label_names == ("2", "10")  # by number, not by text
+    assert read_dataset(path, labels=["10", "2", "7"]).candidates.to_lists() == [["10", "2"], ["10"]]
 
 
 @pytest.mark.parametrize(
@@ -215,23 +215,23 @@ def test_svmlight_stays_sparse(tmp_path):
 )
 def test_broken_svmlight(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
-        read_table(write(tmp_path, text, "mine.svmlight"))
+        read_dataset(write(tmp_path, text, "mine.svmlight"))
 
 
 def test_columns_cannot_be_named_where_there_are_none(tmp_path):
     with pytest.raises(ValueError, match="svmlight files have no columns to name"):
-        read_table(write(tmp_path, "1 1:1\n", "mine.svm"), candidates="a")
+        read_dataset(write(tmp_path, "1 1:1\n", "mine.svm"), candidates="a")
 
 
 def test_npz_dense_and_sparse(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, X=X, candidates=GIVEN, truth=TRUE, label_names=["a", "b", "c"], feature_names=["x", "y"])
-    data = read_table(path)
+    data = read_dataset(path)
     check(data)
     assert (data.label_names, data.feature_names) == (("a", "b", "c"), ("x", "y"))
     csr = sp.csr_array(X)
     np.savez(path, X_data=csr.data, X_indices=csr.indices, X_indptr=csr.indptr, X_shape=csr.shape, candidates=GIVEN)
-    data = read_table(path)
+    data = read_dataset(path)
     assert isinstance(data.X, sp.csr_array)
     check(data, truth=False)
     assert data.label_names == ("0", "1", "2")
@@ -268,7 +268,7 @@ PARTS = {"X_data": CSR.data, "X_indices": CSR.indices, "X_indptr": CSR.indptr, "
 def test_broken_npz(tmp_path, arrays, message):
     np.savez(tmp_path / "mine.npz", **arrays)
     with pytest.raises(FileError, match=message) as error:
-        read_table(tmp_path / "mine.npz")
+        read_dataset(tmp_path / "mine.npz")
     assert "mine.npz" in str(error.value)
 
 
@@ -278,7 +278,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path):
     with zipfile.ZipFile(path, "a") as zipped:
         zipped.writestr("notes.txt", "hello")
     with pytest.raises(FileError, match=r"mine\.npz .*its member 'notes\.txt' is not an array"):
-        read_table(path)
+        read_dataset(path)
 
 
 def test_npz_that_is_damaged(tmp_path):
@@ -288,19 +288,19 @@ def test_npz_that_is_damaged(tmp_path):
     for broken in (whole[:500], b"", b"hello", whole[:300] + bytes(100) + whole[400:]):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="is not a readable npz file"):
-            read_table(path)
+            read_dataset(path)
 
 
 def test_a_cell_may_be_a_whole_document(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("x,tags\n1,{0}\n2,{0}\n".format("a" * 200_000))
-    assert read_table(path, candidates="tags").candidates.labels == ("a" * 200_000,)
+    assert read_dataset(path, candidates="tags").candidates.labels == ("a" * 200_000,)
 
 
 def test_labels_that_look_like_formulas_come_back_from_a_file_of_ours(tmp_path):
     made = independent_flips(np.eye(3, dtype=int)[[0, 1, 2, 0]], 0.5, labels=["=a", "-b", "c"], random_state=0)
     write_candidates(tmp_path / "made.csv", made, np.arange(4), {})
-    read = read_table(tmp_path / "made.csv", candidates="candidates")
+    read = read_dataset(tmp_path / "made.csv", candidates="candidates")
     assert set(read.candidates.labels) == {"=a", "-b", "c"}
 
 
@@ -312,8 +312,8 @@ def test_parquet_text_that_is_no_text_is_told(tmp_path):
     content = path.read_bytes()
     assert content.count(b"beach") == 1
     path.write_bytes(content.replace(b"beach", b"\xffeach"))
-    with pytest.raises(FileError, match=r"mine\.parquet is not a readable parquet file"):
-        read_table(path, candidates="tags")
+    with pytest.raises(FileError, match=r"mine\.parquet is not a readable Parquet file"):
+        read_dataset(path, candidates="tags")
 
 
 def test_sparse_features_have_indices_that_trees_take(tmp_path):
@@ -321,6 +321,6 @@ def test_sparse_features_have_indices_that_trees_take(tmp_path):
     np.savez(tmp_path / "a.npz", **PARTS | {"X_indices": CSR.indices.astype(np.int64)}, candidates=GIVEN)
     (tmp_path / "a.svm").write_text("0 0:1.5 1:2\n1 1:4\n0,2 0:5\n")
     for name in ("a.npz", "a.svm"):
-        made = read_table(tmp_path / name).X
+        made = read_dataset(tmp_path / name).X
         assert made.indices.dtype == made.indptr.dtype == np.int32
         DecisionTreeClassifier().fit(made, [0, 1, 1])

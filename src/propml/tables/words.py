@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.columns.values import as_texts
-from propml.audit.formats.tables import Cells
+from propml.tables.table import Cells
+from propml.tables.values import as_texts
 
 __all__ = ["Text"]
 

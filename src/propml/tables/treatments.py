@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts
-from propml.audit.formats.tables import Cells
+from propml.argument_names import argument
 from propml.schema import check_schema, schema_of
 from propml.sparse_checks import checked_csr
+from propml.tables.cell_lists import shown
+from propml.tables.table import Cells
+from propml.tables.values import CellError, as_days, as_flags, as_numbers, as_texts, as_vectors
 
 __all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
 
@@ -89,9 +92,10 @@ class Number:
         values = as_unit(cells, self.unit)
         if values is None:
             bad = next(row for row in range(len(cells)) if as_unit(cells[row : row + 1], self.unit) is None)
-            raise ValueError(
-                f"column {self.name!r} held {_plural(self.unit)} in training, and row {bad} is {cells[bad]!r}; "
-                f"correct it, or leave the cell empty"
+            raise CellError(
+                bad,
+                f"is {shown(cells[bad])}, and the column held {_plural(self.unit)} in training; correct it, leave the "
+                f"cell empty, or give {argument('missing', [str(cells[bad]).strip()])}",
             )
         missing = np.isnan(values)
         values[missing] = self.fill
@@ -166,29 +170,33 @@ class Vector:
     name: str
     center: list[float]
     scale: list[float]
+    n_missing: int = 0
 
     @classmethod
     def learn(cls, name: str, values: np.ndarray) -> Vector:
-        """From an array ``(n_rows, length)``."""
-        deviation = values.std(axis=0, dtype=np.float64)
-        center = values.mean(axis=0, dtype=np.float64)
-        return cls(name, center.tolist(), np.where(deviation > 0, deviation, 1.0).tolist())
+        """From an array ``(n_rows, length)``, NaN where missing."""
+        known = np.isfinite(values).all(axis=1)
+        deviation = values[known].std(axis=0, dtype=np.float64)
+        center = values[known].mean(axis=0, dtype=np.float64)
+        return cls(name, center.tolist(), np.where(deviation > 0, deviation, 1.0).tolist(), int((~known).sum()))
 
     @property
     def features(self) -> list[str]:
-        return [f"{self.name}[{j}]" for j in range(len(self.center))]
+        gaps = [f"{self.name} {MISSING}"] if self.n_missing else []
+        return [f"{self.name}[{j}]" for j in range(len(self.center))] + gaps
 
     def apply(self, cells: Cells, notes: list[str]) -> np.ndarray:
-        values = np.asarray(cells) if isinstance(cells, np.ndarray) else None
-        if values is None or values.ndim != 2 or values.shape[1] != len(self.center):
-            raise ValueError(
-                f"column {self.name!r} held {len(self.center)} numbers in every row in training, and does not here"
-            )
-        scaled = (values - np.asarray(self.center)) / np.asarray(self.scale)
-        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+        values = as_vectors(cells, len(self.center))
+        if values is None:
+            raise CellError(0, f"is {shown(cells[0])}, expected a list of {len(self.center)} numbers, as in training")
+        scaled = np.clip((values - np.asarray(self.center)) / np.asarray(self.scale), -CLIP, CLIP).astype(np.float32)
+        missing = ~np.isfinite(values).all(axis=1)
+        scaled[missing] = 0.0
+        return np.column_stack([scaled, missing]).astype(np.float32) if self.n_missing else scaled
 
     def sentence(self) -> str:
-        return f"vector of {len(self.center)} numbers, standardised"
+        gaps = f"; {self.n_missing} missing became the mean, marked in a feature of their own"
+        return f"vector of {len(self.center)} numbers, standardised{gaps if self.n_missing else ''}"
 
 
 @dataclass
@@ -249,7 +257,7 @@ def treatment_json(treatment: Treatment) -> dict[str, Any]:
 
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     """What :func:`treatment_json` was given."""
-    from propml.audit.columns.words import Text
+    from propml.tables.words import Text
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Matrix, LeftOut)}
     values = dict(stored)
@@ -263,7 +271,9 @@ def treatment_from_json(stored: dict[str, Any]) -> Treatment:
 def _check(kind: Any, values: dict[str, Any]) -> None:
     """The fields of a treatment, by its annotations; what it divides by and what it looks up must make sense."""
     types = get_type_hints(kind)
-    check_schema(values, {field.name: schema_of(types[field.name]) for field in fields(kind)}, "a column")
+    # What has a default may be missing: a model that was saved before the field was there.
+    optional = {field.name: "?" if field.default is not REQUIRED else "" for field in fields(kind)}
+    check_schema(values, {name + optional[name]: schema_of(types[name]) for name in optional}, "a column")
     terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
     if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
         raise ValueError(f"column {values['name']!r} has lists of different lengths")

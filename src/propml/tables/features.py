@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.columns.treatments import (
+from propml.argument_names import argument
+from propml.progress import track
+from propml.schema import check_schema
+from propml.tables.arrays import ArrayFile
+from propml.tables.cell_lists import shown
+from propml.tables.leaks import leaks
+from propml.tables.sources import Source
+from propml.tables.table import Cells, Table, as_table, choose_columns, listed
+from propml.tables.treatments import (
     Category,
     LeftOut,
     Matrix,
@@ -20,23 +29,29 @@ from propml.audit.columns.treatments import (
     treatment_from_json,
     treatment_json,
 )
-from propml.audit.columns.values import as_days, as_flags, as_numbers, as_texts, holds_codes
-from propml.audit.columns.words import Text, writes_without_blanks
-from propml.audit.formats.arrays import ArrayFile
-from propml.audit.formats.sources import Source
-from propml.audit.formats.tables import Cells, as_table, choose_columns, found, listed
-from propml.progress import track
-from propml.schema import check_schema
+from propml.tables.values import (
+    CellError,
+    as_days,
+    as_flags,
+    as_numbers,
+    as_texts,
+    as_vectors,
+    holds_codes,
+    odd_among_numbers,
+    plain_cells,
+)
+from propml.tables.words import Text, writes_without_blanks
 
 if TYPE_CHECKING:
-    from propml.audit.files import UserTable
+    from propml.tables.files import UserTable
 
 __all__ = ["Features", "Learned", "learn_features", "treatment_of"]
 
 MOST_CATEGORIES = 50
 # Text rather than categories: so many words in a cell on average, and so many different cells for each row.
 WORDS_OF_TEXT, DIFFERENT_TEXTS = 3, 0.2
-# From this share of different cells on, a column is text or an identifier.
+# From this share of different cells on, a column is text or an identifier; from this share of numbers on, what is none
+# is a slip or a missing value.
 NEARLY_ALL = 0.9
 # Text that shares words with other rows in fewer rows than this is an identifier.
 FEWEST_COVERED = 0.1
@@ -53,6 +68,8 @@ class Learned:
 
     features: Features
     X: np.ndarray | sp.csr_array
+    #: Sentences on what is worth a look.
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,8 @@ class Features:
         text: Collection[str] = (),
         categorical: Collection[str] = (),
         explicit: bool = False,
+        decimal: str | None = None,
+        missing: Collection[str] = (),
         most_categories: int = MOST_CATEGORIES,
         show: bool = False,
     ) -> Learned:
@@ -102,6 +121,10 @@ class Features:
             Columns that somebody knows to be text or categories, whatever they look like.
         explicit : bool
             Somebody named these columns: one that merely counts its rows is kept.
+        decimal : {",", "."}, optional
+            What stands before the fraction of numbers that have commas; the other sign groups thousands.
+        missing : collection of str
+            Words that mean a missing value, beside the usual ones.
         most_categories : int
             Values of a category with a feature of their own.
         show : bool
@@ -114,20 +137,32 @@ class Features:
         names = list(table.names if columns is None else columns)
         treatments: list[Treatment] = []
         parts = []
+        notes: list[str] = []
         for name in track(names, "reading columns", len(names), show=show):
-            cells = _taken(table.cells(name), rows)
             asked = "text" if name in text else "category" if name in categorical else None
-            treatment = treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
-            treatments.append(treatment)
-            parts.append(treatment.apply(cells, []))
+            with _naming_cells(table, name, rows):
+                cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
+                treatment = treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
+                if asked is None and isinstance(treatment, Category | Text | LeftOut) and not holds_codes(cells):
+                    notes += _notes_on_numbers(table, cells, treatment, rows)
+                treatments.append(treatment)
+                parts.append(treatment.apply(cells, []))
         made = cls(treatments)
         if not made.names:
             told = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
             raise ValueError(f"{table.path}: no column is left that a model could learn from ({told})")
-        return Learned(made, _joined(parts))
+        return Learned(made, _joined(parts), notes)
 
-    def apply(self, source: Source | Any, *, rows: np.ndarray | None = None, show: bool = False) -> Any:
-        """The features of another table, and notes on what was strange in it.
+    def apply(
+        self,
+        source: Source | Any,
+        *,
+        rows: np.ndarray | None = None,
+        decimal: str | None = None,
+        missing: Collection[str] = (),
+        show: bool = False,
+    ) -> Any:
+        """The features of another table, and notes on what was strange in it; the arguments are those of ``learn``.
 
         Returns
         -------
@@ -152,10 +187,11 @@ class Features:
                     f"{table.path} has no column {treatment.name!r}, from which the model learned; "
                     f"it has {listed(table.names)}"
                 )
-        parts = [
-            treatment.apply(_taken(table.cells(found(table, treatment.name)), rows), notes)
-            for treatment in track(used, "reading columns", len(used), show=show)
-        ]
+        parts = []
+        for treatment in track(used, "reading columns", len(used), show=show):
+            with _naming_cells(table, treatment.name, rows):
+                cells = plain_cells(_taken(table.cells(treatment.name), rows), decimal, missing)
+                parts.append(treatment.apply(cells, notes))
         return _joined(parts), notes
 
     @property
@@ -186,7 +222,9 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
     names: Sequence[str] = ()
     if categorical:
         if isinstance(table.source, ArrayFile):
-            raise ValueError(f"{table.path} has no columns to name as categorical: it holds a matrix of features")
+            raise ValueError(
+                f"{table.path} has no columns to name with {argument('categorical')}: it holds a matrix of features"
+            )
         names = choose_columns(table.source, categorical)
     learned = Features.learn(
         table.source,
@@ -195,14 +233,12 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
         text=table.text_columns,
         categorical=names,
         explicit=table.explicit_features,
+        decimal=table.decimal,
+        missing=table.missing,
         show=show,
     )
-    labels = {str(name) for name in table.candidates.labels}
-    for treatment in learned.features.treatments:
-        if isinstance(treatment, Category) and _names_labels(treatment, labels):
-            table.notes.append(
-                f"column {treatment.name!r} names labels and is learned from; if it holds the answers, ignore it"
-            )
+    table.notes.extend(learned.notes)
+    table.notes.extend(leaks(table, learned.features.treatments, learned.X))
     return learned
 
 
@@ -215,9 +251,11 @@ def treatment_of(
     most_categories: int = MOST_CATEGORIES,
 ) -> Treatment:
     """What becomes of a column, from its cells and from what somebody asked for (``"text"``, ``"category"``)."""
-    if isinstance(cells, np.ndarray) and cells.ndim == 2:
-        return Vector.learn(name, cells)
-    if asked is None:
+    if asked is None or (isinstance(cells, np.ndarray) and cells.ndim == 2):
+        if (vectors := as_vectors(cells)) is not None:
+            if not vectors.shape[1]:
+                return LeftOut(name, "its cells are lists of different lengths")
+            return Vector.learn(name, vectors) if np.isfinite(vectors).all(axis=1).any() else _constant(name, 0)
         if any(isinstance(cell, list | dict | bytes | np.ndarray) for cell in cells[:100]):
             return LeftOut(name, "its cells are neither numbers nor text")
         ways = ({} if holds_codes(cells) else {"number": as_numbers}) | {"boolean": as_flags, "date": as_days}
@@ -246,10 +284,40 @@ def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Tre
     return Number.learn(name, values, unit)
 
 
-def _names_labels(category: Category, labels: Collection[str]) -> bool:
-    """Whether most values of a column are made of label names."""
-    parts = [re.split(r"\s*[;,|/]\s*", value) for value in [*category.values, *category.rest]]
-    return sum(all(part in labels for part in own) for own in parts) > len(parts) / 2
+@contextmanager
+def _naming_cells(table: Table, name: str, rows: np.ndarray | None) -> Iterator[None]:
+    """Name the place of a cell that does not fit, as the file counts it."""
+    try:
+        yield
+    except CellError as error:
+        raise ValueError(f"{table.where(_row_in_file(error.row, rows), name)} {error}") from None
+
+
+def _row_in_file(row: int, rows: np.ndarray | None) -> int:
+    return row if rows is None else int(rows[row])
+
+
+def _notes_on_numbers(table: Table, cells: Cells, treatment: Treatment, rows: np.ndarray | None) -> list[str]:
+    """Refuse a column that is nearly all numbers and was not read as such; tell of one that mostly is."""
+    odd = odd_among_numbers(cells)
+    if odd is None:
+        return []
+    name, first = treatment.name, cells[odd.rows[0]]
+    told = f"{table.where(_row_in_file(odd.rows[0], rows), name)} is {shown(first)}, "
+    if odd.with_commas:
+        told += "a number with a comma"
+        ways = (
+            f"{argument('decimal', ',')} if a fraction begins there, {argument('decimal', '.')} if it groups thousands"
+        )
+    else:
+        words = list(dict.fromkeys(str(cells[row]).strip() for row in odd.rows))[:3]
+        told += f"and {odd.share:.0%} of its cells are numbers"
+        ways = f"{argument('missing', words)} if that is a missing value"
+    if odd.share >= NEARLY_ALL:
+        others = f"{argument('categorical', [name])} if the cells are names, or {argument('ignore', [name])}"
+        raise ValueError(f"{told}; give {ways}, {others}")
+    became = "left out" if isinstance(treatment, LeftOut) else f"read as {treatment.kind}"
+    return [f"{told}: the column is {became}; give {ways}"]
 
 
 def _constant(name: str, different: int) -> LeftOut:

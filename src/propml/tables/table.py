@@ -99,8 +99,8 @@ def as_table(source: Any) -> Table:
     for name in names:
         column = source[name]
         values = column.to_numpy() if hasattr(column, "to_numpy") else column
-        is_object = isinstance(values, np.ndarray) and values.dtype.kind == "O"
-        columns[str(name)] = values.tolist() if is_object else values
+        is_text = isinstance(values, np.ndarray) and values.dtype.kind in "OU"
+        columns[str(name)] = values.tolist() if is_text else values
     return MemoryTable(columns)
 
 

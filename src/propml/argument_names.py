@@ -1,0 +1,48 @@
+"""What a message calls an argument: ``sep=','`` in Python, ``--sep ,`` on the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["argument", "called_as_options"]
+
+# On the command line: the options that are not called as their argument is. In Python: None.
+_OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
+
+
+def argument(name: str, *value: Any) -> str:
+    """An argument, with the value to give it where there is one, as the reader of the message writes it.
+
+    >>> argument("sep", ","), argument("ignore", ["id"]), argument("min_votes")
+    ("sep=','", "ignore=['id']", 'min_votes')
+    >>> with called_as_options({"id_column": "--id"}):
+    ...     print(argument("sep", ";"), argument("ignore", ["a", "b"]), argument("merge_labels", True))
+    ...     print(argument("id_column"))
+    --sep ';' --ignore a,b --merge-labels
+    --id
+    """
+    options = _OPTIONS.get()
+    if options is None:
+        return f"{name}={value[0]!r}" if value else name
+    option = options.get(name, f"--{name.replace('_', '-')}")
+    return option if not value or value[0] is True else f"{option} {_typed(value[0])}"
+
+
+@contextmanager
+def called_as_options(others: Mapping[str, str]) -> Iterator[None]:
+    """Inside the block messages name options; ``others`` are those that are not called as their argument is."""
+    before = _OPTIONS.set(others)
+    try:
+        yield
+    finally:
+        _OPTIONS.reset(before)
+
+
+def _typed(value: Any) -> str:
+    """A value as one types it in a shell, where options know ``none`` for nothing and ``\\t`` for a tab."""
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return shlex.quote(text.replace("\t", "\\t") or "none")

@@ -1,1 +1,0 @@
-"""Columns: what their cells are, and what becomes of them as features."""

@@ -1,0 +1,14 @@
+"""Tables: a user's own file goes in; features, candidate labels, votes, identifiers, texts and image paths come out.
+
+:func:`read_table` reads a file and says where its labels stand, :func:`learn_features` makes numbers of its other
+columns, :func:`write_cleaned` writes the file again with other labels; :func:`read_dataset` takes a table of numbers
+as it is. ``fit``, ``predict``, ``evaluate``, ``tune`` and
+``audit`` all come in here.
+"""
+
+from propml.tables.dataset import read_dataset
+from propml.tables.features import Features, learn_features
+from propml.tables.files import UserTable, read_table, write_cleaned
+from propml.tables.sources import open_source
+
+__all__ = ["Features", "UserTable", "learn_features", "open_source", "read_dataset", "read_table", "write_cleaned"]

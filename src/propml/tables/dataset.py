@@ -1,0 +1,198 @@
+"""A user's own table of numbers as a :class:`~propml.datasets.Dataset`: nothing is filled in, scaled or left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from propml.argument_names import argument
+from propml.datasets.array_files import read_npz, read_svmlight
+from propml.datasets.dataset import Dataset
+from propml.file_errors import reading
+from propml.tables.cell_lists import shown
+from propml.tables.files import feature_columns
+from propml.tables.labels import FlagLabels, TextLabels
+from propml.tables.sources import format_of, open_source
+from propml.tables.spellings import Merged, alike, same_spelling, told_alike
+from propml.tables.table import Table, found
+from propml.tables.truth import certain, over_labels
+from propml.tables.values import as_numbers, as_texts
+from propml.targets import Candidates
+
+__all__ = ["read_dataset"]
+
+
+def read_dataset(
+    path: str | Path,
+    *,
+    candidates: str | Sequence[str] | None = None,
+    sep: str = ";",
+    features: Sequence[str] | None = None,
+    truth: str | Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+    merge_labels: bool = False,
+    empty: Literal["error", "ignore", "drop"] = "error",
+    delimiter: str | None = None,
+    file_format: str | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """Read a table of numbers with candidate labels, and true labels where there are some.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv`` (both also ``.gz``), ``.parquet``, ``.svm``, ``.svmlight`` or ``.npz``.
+    candidates : str or sequence of str
+        CSV and Parquet: the column of delimited text or of lists, or the columns of 0 and 1, one per label (-1:
+        unknown). The other formats carry their labels themselves.
+    sep : str
+        What stands between two labels in a text column.
+    features : sequence of str, optional
+        The feature columns; by default all that are not named otherwise.
+    truth : str or sequence of str, optional
+        The true labels, in the same two ways; 0/1 columns stand in the order of the labels.
+    ignore : sequence of str
+        Columns that are no features, such as an identifier.
+    labels : sequence of str, optional
+        The labels and their order; by default the names of the 0/1 columns, or all names that occur, sorted.
+    merge_labels : bool
+        Take labels that differ in case or blanks only for one; by default a warning names them.
+    empty : {"error", "ignore", "drop"}
+        What to do with a row that has no candidate label.
+    delimiter : str, optional
+        Between the cells of a text table; by default ``,`` and, for ``.tsv``, a tab.
+    file_format : {"csv", "tsv", "parquet", "svmlight", "npz"}, optional
+        Where the name of the file does not tell.
+    name : str, optional
+        By default the name of the file.
+    """
+    path = Path(path)
+    kind = file_format or format_of(path)
+    name = name or path.name.partition(".")[0]
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file")
+    if empty not in ("error", "ignore", "drop"):
+        raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
+    if kind in ("svmlight", "npz"):
+        if candidates is not None or truth is not None or features is not None or ignore:
+            raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
+        with reading(path, f"{kind} file"):
+            made = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
+            return _without_empty(made, empty, path)
+    if kind not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"format {kind!r} is not known; choose csv, tsv, parquet, svmlight or npz")
+    if candidates is None:
+        raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
+    table: Any = open_source(path, delimiter=delimiter, file_format=kind)
+    with reading(path, f"{kind} file"):
+        named = {found(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
+        chosen = feature_columns(table, features, named)
+        given, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
+        made = Dataset(
+            name=name,
+            X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
+            truth=None if true is None else true.to_matrix(np.uint8),
+            candidates=given,
+            label_names=tuple(map(str, given.labels)),
+            feature_names=tuple(chosen),
+        )
+        return _without_empty(made, empty, path)
+
+
+def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
+    """Rows without a candidate: refused, kept, or left out of every part alike."""
+    assert dataset.candidates is not None
+    bare = np.diff(dataset.candidates.states.indptr) == 0
+    if empty == "ignore" or not bare.any():
+        return dataset
+    if empty == "error":
+        row, more = np.flatnonzero(bare)[0], bare.sum() - 1
+        raise ValueError(
+            f"{path}: row {row}{f' (and {more} more)' if more else ''} has no candidate label; "
+            f'pass empty="drop" to leave such rows out, or empty="ignore" to keep them'
+        )
+    if bare.all():
+        raise ValueError(f"{path}: no row has a candidate label")
+    return dataset.take(~bare)
+
+
+def _label_sets(
+    table: Table,
+    candidates: str | Sequence[str],
+    truth: str | Sequence[str] | None,
+    labels: Sequence[str] | None,
+    sep: str,
+    merge: bool,
+) -> tuple[Candidates, Candidates | None]:
+    """Candidates and true labels, over the same labels."""
+    sets = [(columns, _label_set(table, columns, sep)) for columns in (candidates, truth) if columns is not None]
+    if merge:
+        sets = [(columns, Merged.of(given).candidates) for columns, given in sets]
+    matched_by = same_spelling if merge else str
+    if labels is None:
+        by_name = [name for columns, given in sets if isinstance(columns, str) for name in given.labels]
+        first = {matched_by(name): str(name) for name in reversed(by_name)}
+        labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
+    if groups := alike(labels):
+        told = f"{table.path}: labels differ only in case or blanks: {told_alike(groups)}"
+        warnings.warn(f"{told}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
+    given, *true = [_over(given, labels, table, columns, matched_by) for columns, given in sets]
+    return given, certain(table, true[0]) if true else None
+
+
+def _label_set(table: Table, columns: str | Sequence[str], sep: str) -> Candidates:
+    if isinstance(columns, str):
+        return TextLabels.of(table, columns, sep).read(table)
+    return FlagLabels(tuple(columns)).read(table)
+
+
+def _over(
+    given: Candidates,
+    labels: Sequence[str],
+    table: Table,
+    columns: str | Sequence[str],
+    matched_by: Callable[[Hashable], str],
+) -> Candidates:
+    """The same entries over these labels: by name from text, one after the other from columns of 0 and 1."""
+    if isinstance(columns, str):
+
+        def told(row: int, label: str) -> str:
+            return f"{table.where(row, columns)} has label {label!r}, which is not one of the labels"
+
+        return over_labels(given, labels, told, matched_by=matched_by)
+    if given.shape[1] != len(labels):
+        raise ValueError(
+            f"{table.path}: {given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels; "
+            f"name one for each label"
+        )
+    return Candidates.from_matrix(given.states, labels, empty="ignore")
+
+
+def _finite_numbers(table: Table, column: str) -> np.ndarray:
+    """A column as numbers, or an error that names the first cell that is none."""
+    cells = table.cells(column)
+    values = as_numbers(cells)
+    if values is not None and _is_finite(values):
+        return values
+    row = next(row for row in range(table.n_rows) if not _is_finite(as_numbers(cells[row : row + 1])))
+    if as_texts(cells[row : row + 1]) == [None]:
+        raise ValueError(f"{table.where(row, column)} is empty; fill it in, or leave the row out")
+    raise ValueError(
+        f"{table.where(row, column)} is {shown(cells[row])}, expected a finite number; encode the column as numbers, "
+        f"or leave it out with {argument('ignore', [column])}"
+    )
+
+
+def _is_finite(values: np.ndarray | None) -> bool:
+    return values is not None and bool(np.isfinite(values).all())
+
+
+def _as_list(columns: str | Sequence[str] | None) -> list[str]:
+    if columns is None:
+        return []
+    return [columns] if isinstance(columns, str) else list(columns)

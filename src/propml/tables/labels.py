@@ -1,0 +1,331 @@
+"""Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.argument_names import argument
+from propml.datasets.mulan import read_label_header
+from propml.sparse_checks import checked_csr
+from propml.tables.arff import ArffTable
+from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
+from propml.tables.table import Edit, Table, choose_columns, found, listed
+from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
+
+__all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
+
+OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
+# From this share of the cells on, another separator is what was meant.
+OFTEN = 0.2
+STATES = (EXCLUDED, CANDIDATE, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The entries in which cleaned labels differ from those of the file, by rows of the file, sorted.
+
+    Attributes
+    ----------
+    row, label, state : ndarray, shape (n_changes,)
+        ``state`` is what is to be written: 1 candidate, 0 excluded, -1 unknown.
+    names : tuple
+        The label names.
+    """
+
+    row: np.ndarray
+    label: np.ndarray
+    state: np.ndarray
+    names: tuple[Hashable, ...]
+
+    @classmethod
+    def between(cls, before: Candidates, after: Candidates, rows: np.ndarray) -> Changes:
+        """From two sets of labels of the same rows; ``rows`` are their ascending positions in the file."""
+        if before.shape != after.shape or before.labels != after.labels:
+            raise ValueError(
+                f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
+                f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
+            )
+        was, now = before.states.astype(np.int16), after.states.astype(np.int16)
+        # Difference and new state in one number, because an excluded state is not stored.
+        packed = sp.csr_array((now - was) * 4 + now)
+        packed.sort_indices()
+        state = (packed.data + 1) % 4 - 1
+        changed = packed.data != state
+        at = np.repeat(np.arange(len(before)), np.diff(packed.indptr))
+        return cls(rows[at[changed]], packed.indices[changed], state[changed], after.labels)
+
+    def within(self, start: int, n_rows: int) -> Changes:
+        """Those of some rows of the file, counted from the first of them."""
+        part = slice(*np.searchsorted(self.row, [start, start + n_rows]))
+        return Changes(self.row[part] - start, self.label[part], self.state[part], self.names)
+
+    def of_label(self, label: int) -> Changes:
+        """Those of one label."""
+        own = self.label == label
+        return Changes(self.row[own], self.label[own], self.state[own], self.names)
+
+    def by_row(self) -> Iterable[tuple[int, dict[str, int]]]:
+        """Row by row the new states by name."""
+        rows, first = np.unique(self.row, return_index=True)
+        ends = [*first[1:].tolist(), len(self.row)]
+        for row, own in zip(rows.tolist(), map(range, first.tolist(), ends), strict=False):
+            yield row, {str(self.names[self.label[i]]): int(self.state[i]) for i in own}
+
+
+@dataclass(frozen=True)
+class TextLabels:
+    """One column of delimited text (``"beach;sunset"``), of lists (Parquet), or of text that spells lists.
+
+    An empty ``sep`` means that every cell is one label, a text or a whole number.
+    """
+
+    column: str
+    sep: str = ";"
+    spelled: bool = False
+
+    @classmethod
+    def of(cls, table: Table, column: str, sep: str) -> TextLabels:
+        """Look at the column: do its cells spell lists, and does the separator occur in them?"""
+        if not sep:
+            return cls(column, sep)
+        texts = {row: cell for row, cell in enumerate(table.cells(column)) if isinstance(cell, str) and cell.strip()}
+        if holds_lists(texts.values()):
+            return cls(column, sep, spelled=True)
+        for row, cell in texts.items():
+            if is_quoted_list(cell):
+                raise ValueError(
+                    f"{table.where(row, column)} is {shown(cell)}, a list where most cells are none; write all alike"
+                )
+        _check_separator(table, column, sep, list(texts.values()))
+        return cls(column, sep)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def read(self, table: Table) -> Candidates:
+        """The candidates of every row, over the names that occur, sorted."""
+        cells = table.cells(self.column)
+        known: dict[str, int] = {}
+        codes, ends = array("i"), array("q", [0])
+        for row, cell in enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells):
+            codes.extend(known.setdefault(name, len(known)) for name in self.names(cell, table, row))
+            ends.append(len(codes))
+        if not known:
+            raise ValueError(f"{table.path}: column {self.column!r} names no label; is it the right column?")
+        place = np.argsort(np.argsort(list(known)))[np.asarray(codes)]
+        states = checked_csr(np.ones(len(codes), dtype=np.int8), place, np.asarray(ends), (table.n_rows, len(known)))
+        states.sum_duplicates()
+        states.data[:] = CANDIDATE  # a name given twice in a cell is one candidate
+        return Candidates.from_matrix(states, sorted(known), empty="ignore")
+
+    def names(self, cell: Any, table: Table, row: int) -> list[str]:
+        """The labels of a cell."""
+        if isinstance(cell, str):
+            return self._in_text(cell, table, row)
+        if cell is None or (isinstance(cell, float) and cell != cell):
+            return []
+        if isinstance(cell, Iterable):
+            return [name for value in cell if (name := _name_of(value))]
+        if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
+            return [_name_of(cell)]
+        raise ValueError(
+            f"{table.where(row, self.column)} is {cell!r}, expected label names; for columns of 0 and 1 name "
+            f"all of them ({argument('label_columns')}), for whole numbers give {argument('sep', '')}"
+        )
+
+    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+        """What to write instead; a cell whose labels stay is left as it is, to the character."""
+
+        def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
+            made = list(cells)
+            for row, states in changes.within(start, len(cells)).by_row():
+                cell = made[row]
+                if self.spelled:
+                    values = list_in(cell) or []
+                    made[row] = list_like(cell, _edited_list(values, states, [values]))
+                elif isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
+                    made[row] = self._edited_text(cell or "", states)
+                elif isinstance(cell, int | float):
+                    name = self._edited_text(_name_of(cell), states)
+                    made[row] = type(cell)(name) if name else None
+                else:
+                    made[row] = _edited_list(cell, states, cells)
+            return made
+
+        return {self.column: edit}
+
+    def _edited_text(self, cell: str, states: Mapping[str, int]) -> str:
+        added = [name for name, state in states.items() if state == CANDIDATE]
+        if clash := next((name for name in added if self.sep and self.sep in name), None):
+            raise ValueError(f"label {clash!r} contains the separator; choose another than {argument('sep', self.sep)}")
+        between = self.sep + " " if self.sep.strip() and self.sep + " " in cell else self.sep
+        names = [name for name in self._split(cell) if states.get(name, CANDIDATE) == CANDIDATE] + added
+        if not self.sep and len(names) > 1:
+            raise ValueError(
+                f"column {self.column!r} holds one label in a cell, and {names} are two; choose a {argument('sep')}"
+            )
+        return between.join(names)
+
+    def _in_text(self, cell: str, table: Table, row: int) -> list[str]:
+        if not self.spelled or not cell.strip():
+            return self._split(cell)
+        if (values := list_in(cell)) is None:
+            raise ValueError(
+                f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of the "
+                f"column are; correct it"
+            )
+        return [name for value in values if (name := _name_of(value))]
+
+    def _split(self, cell: str) -> list[str]:
+        return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
+
+
+@dataclass(frozen=True)
+class FlagLabels:
+    """One column of 0 and 1 per label (-1: unknown), whose name is the name of the label."""
+
+    columns: tuple[str, ...]
+
+    def read(self, table: Table) -> Candidates:
+        """The candidates of every row, over the columns."""
+        flags = [sp.csc_array(_states(table, column).reshape(-1, 1)) for column in self.columns]
+        return Candidates.from_matrix(sp.csr_array(sp.hstack(flags, format="csr")), self.columns, empty="ignore")
+
+    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+        """What to write instead, in the words of the column: 0 and 1, 0.0 and 1.0, or true and false."""
+
+        def edit_of(mine: Changes) -> Edit:
+            def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
+                part, made = mine.within(start, len(cells)), list(cells)
+                for row, state in zip(part.row.tolist(), part.state.tolist(), strict=True):
+                    made[row] = _flag_like(made[row], state)
+                return made
+
+            return edit
+
+        return {str(changes.names[j]): edit_of(changes.of_label(j)) for j in np.unique(changes.label)}
+
+
+def labels_in(
+    table: Table,
+    candidates: str | None,
+    sep: str,
+    label_columns: str | Sequence[str] | None,
+    xml: str | Path | None = None,
+    *,
+    what: str = "candidate",
+    needed: bool = True,
+) -> TextLabels | FlagLabels | None:
+    """Where in a table the labels stand; ``what`` says what they are called in a message."""
+    in_one = argument("candidates" if what == "candidate" else "truth")
+    if candidates is not None and label_columns is not None:
+        raise ValueError(
+            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
+            f"{argument('label_columns')}"
+        )
+    if xml is not None and not isinstance(table, ArffTable):
+        raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
+    if xml is not None and (candidates is not None or label_columns is not None):
+        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
+    if candidates is not None:
+        return TextLabels.of(table, found(table, candidates), sep)
+    if label_columns is not None:
+        columns = choose_columns(table, label_columns)
+        if not columns:
+            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
+        return FlagLabels(tuple(columns))
+    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
+        names = read_label_header(header)
+        absent = [name for name in names if name not in table.names]
+        if absent:
+            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
+        return FlagLabels(names)
+    if needed:
+        ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
+        ways += [f"an annotator table ({argument('votes')})"] if what == "candidate" else []
+        ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
+        raise ValueError(
+            f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
+            f"it has {listed(table.names)}"
+        )
+    return None
+
+
+def _check_separator(table: Table, column: str, sep: str, texts: Sequence[str]) -> None:
+    """Refuse a separator that occurs nowhere, where another one does."""
+    if not texts or any(sep in cell for cell in texts):
+        return
+    if sum(cell.strip()[0] in "[{" for cell in texts) > len(texts) / 2 and any("," in cell for cell in texts):
+        raise ValueError(
+            f"{table.path}: column {column!r} holds lists that cannot be read, such as {shown(texts[0])}; write "
+            f"['a', 'b'] or a{sep}b"
+        )
+    for sign in OTHER_SEPARATORS:
+        share = sum(sign in cell.strip() for cell in texts) / len(texts)
+        if share >= OFTEN:
+            raise ValueError(
+                f"{table.path}: the separator {sep!r} occurs in no cell of column {column!r}, and {sign!r} in "
+                f"{share:.0%} of them; choose {argument('sep', sign)} "
+                f"(or {argument('sep', '')}, if every cell is one label)"
+            )
+
+
+def _label_header(path: Path, xml: str | Path | None) -> Path | None:
+    if xml is not None:
+        if not Path(xml).is_file():
+            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
+        return Path(xml)
+    beside = path.with_name(path.name.partition(".")[0] + ".xml")
+    return beside if beside.is_file() else None
+
+
+def _name_of(value: Any) -> str:
+    """An entry of a list as a name; nothing where it is missing."""
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return "" if value is None else str(int(value)) if is_whole else str(value).strip()
+
+
+def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: Sequence[Any]) -> list[Any]:
+    # Numbers stay numbers: an added label takes the type that the column's labels have.
+    kind = next((type(value) for other in cells for value in other or ()), str)
+    kept = [value for value in cell or () if states.get(_name_of(value), CANDIDATE) == CANDIDATE]
+    return kept + [kind(name) for name, state in states.items() if state == CANDIDATE]
+
+
+def _states(table: Table, column: str) -> np.ndarray:
+    cells = table.cells(column)
+    are_numbers = isinstance(cells, np.ndarray) and cells.ndim == 1 and cells.dtype.kind in "biuf"
+    states = np.asarray(cells) if are_numbers else np.array([_state_in(cell) for cell in cells])
+    if (bad := np.flatnonzero(~np.isin(states, STATES))).size:
+        choices = " or ".join(map(str, STATES))
+        raise ValueError(f"{table.where(int(bad[0]), column)} is {shown(cells[bad[0]])}, expected {choices}")
+    return states.astype(np.int8)
+
+
+def _state_in(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (ValueError, TypeError):
+        return {"true": 1.0, "false": 0.0}.get(str(cell).strip().lower(), math.nan)
+
+
+def _flag_like(cell: Any, state: int) -> Any:
+    """A state written as the cell that it replaces was written."""
+    if isinstance(cell, bool):
+        return state == CANDIDATE
+    if isinstance(cell, int | float | np.number):
+        return type(cell)(state)
+    text = str(cell).strip()
+    for words in (("false", "true"), ("False", "True"), ("FALSE", "TRUE")):
+        if text in words:
+            return words[state == CANDIDATE]
+    return f"{state}.0" if text.endswith(".0") else str(state)
