@@ -314,7 +314,7 @@ def test_input_that_cannot_be_audited_is_refused_in_a_sentence(X, marked, words)
 def test_labels_that_were_left_out_are_proposed_where_candidates_may_be_incomplete():
     X, truth, candidates = planted(600, noise=0.7)
     marked = candidates.to_matrix()
-    lost = (truth == 1) & (np.random.default_rng(0).random(truth.shape) < 0.15)
+    lost = (truth == 1) & (np.random.default_rng(0).random(truth.shape) < 0.3)
     lost[(marked & ~lost).sum(axis=1) == 0] = False
     report = propml.audit(X, np.where(lost, 0, marked), incomplete=True, model=RIDGE)
     told = report.verdicts()
