@@ -1,6 +1,6 @@
-"""The vision trainer as a task: with a trainer whose curves are known, and once with the real one."""
+"""The vision trainer as a task: with a trainer whose records are known, and once with the real one."""
 
-import csv
+import json
 from dataclasses import replace
 from typing import get_args, get_type_hints
 
@@ -9,7 +9,7 @@ import pytest
 
 from propml.tuning.result import read_best
 from propml.tuning.search import Pruned, run_search
-from propml.tuning.vision_trials import VisionTask, _failure, _train_one
+from propml.tuning.vision_trials import VisionTask
 from propml.vision.recipe import METHODS, Recipe
 from propml.vision.sources import open_source
 
@@ -28,6 +28,10 @@ def task(source, recipe, **arguments):
     return VisionTask(source, recipe, train=fake_trainer.train, device="cpu", **arguments)
 
 
+def history(folder):
+    return json.loads((folder / "run" / "history.json").read_text())
+
+
 def told(own, configuration, folder, stop_after=99):
     reports = []
 
@@ -43,7 +47,7 @@ def told(own, configuration, folder, stop_after=99):
     return reports
 
 
-def test_oracle_looks_at_the_validation_images(source, recipe, tmp_path):
+def test_oracle_looks_at_the_validation_images(source, recipe):
     oracle = replace(recipe, select="oracle")
     with pytest.raises(ValueError, match="no validation images with true labels"):
         task(source, oracle)
@@ -51,9 +55,7 @@ def test_oracle_looks_at_the_validation_images(source, recipe, tmp_path):
         task(source, replace(recipe, select="last"))
     own = task(source, oracle, validation=source)
     assert own.facts()["objective"] == "oracle"
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "curves.csv").write_text("epoch,held-out mAP raw,mAP raw,mAP ema\n1,0.9,0.3,0.4\n")
-    assert own._curve(tmp_path / "run") == [(1, 0.4)]
+    assert own.value({"epoch": 1, "held-out mAP raw": 0.9, "mAP raw": 0.3, "mAP ema": 0.4}) == 0.4
 
 
 @pytest.mark.parametrize("loss", get_args(get_type_hints(Recipe)["loss"]))
@@ -67,8 +69,7 @@ def test_a_pruned_run_is_ended_at_once_and_leaves_no_weights(source, recipe, tmp
     slow = replace(recipe, batch_size=7, epochs=50)  # half a second an epoch
     with pytest.raises(Pruned):
         told(task(source, slow), {"lr": 1e-4}, tmp_path, stop_after=1)
-    with (tmp_path / "run" / "curves.csv").open() as file:
-        assert len(list(csv.DictReader(file))) <= 2
+    assert len(history(tmp_path)) <= 2
     assert not (tmp_path / "run" / "last.safetensors").exists()
 
 
@@ -79,8 +80,7 @@ def test_a_run_whose_process_is_killed_fails_for_memory_and_goes_on_when_tried_a
     # Every epoch is reported, with the better of both kinds of weights; epoch 1 was not done again.
     assert [epoch for epoch, _ in reports] == [1, 2, 3]
     assert [value for _, value in reports] == pytest.approx([fake_trainer.worth(1e-4, e, 3) for e in (1, 2, 3)])
-    with (tmp_path / "run" / "curves.csv").open() as file:
-        assert [row["began"] for row in csv.DictReader(file)] == ["1", "2", "2"]
+    assert [record["began"] for record in history(tmp_path)] == [1, 2, 2]
 
 
 def test_what_the_trainer_says_is_why_a_trial_failed(source, recipe, tmp_path):
@@ -88,19 +88,17 @@ def test_what_the_trainer_says_is_why_a_trial_failed(source, recipe, tmp_path):
         told(task(source, recipe), {"weight_decay": 5e-4}, tmp_path)
 
 
-def test_how_the_process_of_a_run_ends(source, recipe, tmp_path):
-    seen = []
-    _train_one(lambda *a, **k: seen.append(k), source, None, recipe, tmp_path, "cpu", None)
-    assert seen == [{"resume": False, "device": "cpu", "cache": None, "show": False}]
-
-    def fails(*_, **__):
-        raise KeyError("what")
-
-    with pytest.raises(SystemExit):
-        _train_one(fails, source, None, recipe, tmp_path, "cpu", None)
-    assert str(_failure(tmp_path, 1)) == "KeyError: 'what'"
-    assert str(_failure(tmp_path / "nowhere", 3)) == "its process ended with exit code 3"
-    assert str(_failure(tmp_path, -15)) == "its process ended with signal 15"
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        (fake_trainer.raises, "KeyError: 'what'"),
+        (fake_trainer.exits, "its process failed: it ended with exit code 3"),
+        (fake_trainer.is_ended, "its process failed: it was ended by SIGTERM"),
+    ],
+)
+def test_how_the_process_of_a_run_ends(source, recipe, tmp_path, train, words):
+    with pytest.raises((ValueError, RuntimeError), match=words):
+        told(VisionTask(source, recipe, train=train, device="cpu"), {}, tmp_path)
 
 
 def test_spaces_of_images(source, recipe):

@@ -1,25 +1,27 @@
 """The vision trainer as something to search: every trial is a run of :func:`propml.vision.training.train`.
 
-A trial trains in a process of its own, which writes its curves after every epoch; here they are watched, and a trial
-that is to stop is ended at once. What is out of memory takes its own process with it and nothing else.
+A trial trains in a process of its own, which sends the record of every epoch. A process that runs out of memory takes
+no other trial with it, and one whose trial is to stop is ended at once.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
+import multiprocessing
+import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from propml.benchmark.worker_processes import start_worker
-from propml.durable import write_whole
+from propml.benchmark.worker_processes import end_of, start_worker
 from propml.tuning.reasons import reason
 from propml.tuning.search import Pruned
 from propml.tuning.spaces import VISION, altered
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VisionTask"]
 
-# Seconds between two looks at the curves.
-LOOK = 0.2
 # What the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
 LARGE = ("last.safetensors", "best.safetensors")
@@ -110,42 +110,24 @@ class VisionTask:
                 return self.run(configuration, report, Path(scratch))
         out = folder / "run"
         recipe = replace(self.recipe, **configuration)
-        process = start_worker(
-            _train_one, (self.train, self.source, self.validation, recipe, out, self.device, self.cache)
-        )
-        told, best = 0, -math.inf
+        options = {"resume": (out / "recipe.json").exists(), "device": self.device, "cache": self.cache, "show": False}
+        best = -math.inf
         try:
-            over = False
-            while not over:
-                process.join(LOOK)
-                over = not process.is_alive()  # and then the curves are read once more
-                for epoch, value in self._curve(out):
-                    if epoch > told:
-                        told, best = epoch, value if math.isnan(value) else max(best, value)
-                        report(epoch, best)
+            with _training(self.train, (self.source, self.validation, recipe, out), options) as records:
+                for record in records:
+                    value = self.value(record)
+                    best = value if math.isnan(value) else max(best, value)
+                    report(record["epoch"], best)
         except Pruned:
-            _end(process)
             for name in LARGE:  # nobody needs these weights, and they are large
                 (out / name).unlink(missing_ok=True)
             raise
-        finally:
-            _end(process)
-        if process.exitcode:
-            raise _failure(out, process.exitcode)
         return {"run": str(out)}
 
-    def _curve(self, out: Path) -> list[tuple[int, float]]:
-        """What the weights, raw or averaged, were worth after each epoch."""
-        try:
-            text = (out / "curves.csv").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return []
+    def value(self, record: Mapping[str, Any]) -> float:
+        """What the better of both kinds of weights, raw and averaged, were worth after an epoch."""
         column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
-        columns = [f"{column} raw", f"{column} ema"]
-        return [
-            (int(row["epoch"]), max(float(row[name]) for name in columns if row.get(name)))
-            for row in csv.DictReader(text.splitlines())
-        ]
+        return max(record[name] for name in (f"{column} raw", f"{column} ema") if name in record)
 
 
 def _loss_title(loss: str) -> str:
@@ -155,29 +137,44 @@ def _loss_title(loss: str) -> str:
     return next(name for name, changes in METHODS.items() if changes == {"loss": loss})
 
 
-def _train_one(
-    train: Callable[..., Any], source: Any, validation: Any, recipe: Any, out: Path, device: str, cache: Any
+@contextmanager
+def _training(
+    train: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
+) -> Iterator[Iterator[Mapping[str, Any]]]:
+    """The records of a training in another process, which does not outlive the block."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = start_worker(_train, (sender, train, arguments, options))
+    sender.close()  # so that the other process holds the only one, and its death ends the records
+    try:
+        yield _records(receiver, process)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _records(receiver: Connection, process: Any) -> Iterator[Mapping[str, Any]]:
+    while receiver in wait([receiver, process.sentinel]):
+        try:
+            message = receiver.recv()
+        except (EOFError, OSError):
+            break
+        if isinstance(message, str):  # the reason of a failure
+            raise ValueError(message)
+        yield message
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        raise MemoryError
+    if process.exitcode:
+        raise RuntimeError(f"its process failed: {end_of(process.exitcode)}")
+
+
+def _train(
+    sender: Connection, train: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> None:
     try:
-        resume = (out / "recipe.json").exists()
-        train(source, validation, recipe, out, resume=resume, device=device, cache=cache, show=False)
+        train(*arguments, **options, on_epoch=sender.send)
     except BaseException as error:
-        write_whole(out / "error.txt", reason(error).encode())
+        sender.send(reason(error))
         if not isinstance(error, ValueError):
             traceback.print_exc()
         sys.exit(1)
-
-
-def _failure(out: Path, code: int) -> Exception:
-    if code < 0:
-        return MemoryError() if code == -9 else RuntimeError(f"its process ended with signal {-code}")
-    try:
-        return ValueError((out / "error.txt").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return RuntimeError(f"its process ended with exit code {code}")
-
-
-def _end(process: Any) -> None:
-    if process.is_alive():
-        process.terminate()
-    process.join()
