@@ -315,7 +315,7 @@ def _run(
 
 
 def _command(storage: str | None) -> str:
-    from propml.tuning.database_url import without_secrets
+    from propml.tuning.studies import without_secrets
 
     words = ["propml", *sys.argv[1:]]
     return shlex.join(words if storage is None else [without_secrets(word, storage) for word in words])

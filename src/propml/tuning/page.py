@@ -14,7 +14,7 @@ from propml import __version__
 from propml.extras import require
 from propml.tuning.result import SearchResult
 from propml.tuning.spaces import searched
-from propml.tuning.storage import quiet
+from propml.tuning.studies import quiet
 
 if TYPE_CHECKING:
     import optuna

@@ -16,8 +16,8 @@ from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised
-from propml.tuning.lost_trials import counted
 from propml.tuning.spaces import Choice, Space, stored
+from propml.tuning.trials import DIED, finished
 
 if TYPE_CHECKING:
     import optuna
@@ -89,8 +89,7 @@ class SearchResult:
     @classmethod
     def of(cls, study: optuna.Study, task: Task) -> SearchResult:
         """The state of a study."""
-        ended = [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
-        records = [_record(trial, task.space) for trial in ended]
+        records = [_record(trial, task.space) for trial in finished(study)]
         judged = [each for each in records if each.state != "failed" and math.isfinite(each.value)]
         if not judged:
             failed = [each for each in records if each.why]
@@ -174,7 +173,7 @@ def _record(trial: Any, space: Space) -> TrialRecord:
         max(curve, default=0),
         seconds,
         configuration_of(trial.params, space),
-        trial.user_attrs.get("why", ""),
+        trial.user_attrs.get("why", DIED if state == "failed" else ""),
         curve,
     )
 

@@ -4,48 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.progress import progress_bar
 from propml.tuning.brackets import best_places, bracket_at, levels
-from propml.tuning.lost_trials import counted, heartbeat, reclaim
 from propml.tuning.objective import TableData
 from propml.tuning.reasons import reason
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import PER_MEMBER
-from propml.tuning.spaces import kinds
-from propml.tuning.storage import open_study, replace_unusable
-from propml.tuning.tasks import NetworkTask, Task, make_task
-from propml.tuning.trials import Asked, Desk
+from propml.tuning.tasks import NetworkTask, Pruned, Task, make_task
+from propml.tuning.trials import Desk, RunningTrial, finished
+from propml.tuning.workers import LOOK, work_in_processes
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Limits", "Pruned", "run_search", "search"]
+__all__ = ["run_search", "search", "work"]
 
 # Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
 # the smaller ones are one.
 PER_STRUCTURE = 9
-# Seconds between two looks at trials that others work on.
-LOOK = 0.3
-
-
-class Pruned(Exception):
-    """A trial is to stop now."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a search ends: so many trials in the study, or so late (seconds of :func:`time.monotonic`)."""
-
-    trials: int
-    until: float = math.inf
-
-    def over(self) -> bool:
-        return time.monotonic() >= self.until
 
 
 def search(
@@ -157,155 +137,127 @@ def run_search(
         raise ValueError(f"workers is {workers}; give a whole number of at least 1")
     if workers > 1 and storage is None and ray_address is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
-    limits = Limits(trials, math.inf if timeout is None else time.monotonic() + timeout)
+    until = math.inf if timeout is None else time.monotonic() + timeout
     home = None if folder is None else Path(folder)
-    replace_unusable(storage, name, _facts(task))
-    study = study_of(task, storage, name, seed)
-    reclaim(study)
-    done = 0
+    desk = Desk(task, trials, storage, name, seed, until=until)
+    ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=show, long_steps=True) as bar:
 
-        def tick() -> None:
-            nonlocal done
-            before, done = done, min(len(finished(study)), trials)
-            bar.advance(done - before, note=best_note(study))
+        def progress() -> None:
+            nonlocal ended
+            before, ended = ended, min(len(finished(desk.study)), trials)
+            bar.advance(ended - before, note=best_note(desk.study))
 
-        tick()
+        desk.progress = progress
+        progress()
         if ray_address is not None:
             from propml.tuning.ray_search import search_on_ray
 
-            search_on_ray(study, task, limits, ray_address, home, tick, workers)
+            search_on_ray(desk, ray_address, home, workers)
         elif workers > 1:
-            from propml.tuning.workers import work_in_processes
-
-            assert storage is not None
-            work_in_processes(study, task, limits, str(storage), workers, home, seed, tick)
+            work_in_processes(desk, str(storage), workers, home, seed)
         else:
-            work(study, task, limits, home, tick)
-        tick()
-    if done < trials and not limits.over():
+            work(desk, home)
+        progress()
+    if ended < trials and not desk.is_over():
         raise ValueError(
-            f"the study has {done} of {trials} trials, since workers died too often; what was tried is kept: run the "
+            f"the study has {ended} of {trials} trials, since workers died too often; what was tried is kept: run the "
             f"same search again, with fewer workers or smaller networks if memory ran out"
         )
-    return SearchResult.of(study, task)
-
-
-def study_of(task: Task, storage: str | Path | None, name: str, seed: int) -> optuna.Study:
-    """The study of a task; trials that do not train together are pruned by Optuna's Hyperband."""
-    single = None if isinstance(task, NetworkTask) or task.epochs == 1 else task.epochs
-    return open_study(storage, name, _facts(task), seed=seed, epochs=single)
-
-
-def _facts(task: Task) -> dict[str, Any]:
-    """What a study and a task must agree on."""
-    return {**task.facts(), **kinds(task.space)}
-
-
-def finished(study: optuna.Study) -> list[Any]:
-    """The trials that count and have ended."""
-    return [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
+    return SearchResult.of(desk.study, task)
 
 
 def best_note(study: optuna.Study) -> str:
     """The best so far, for the progress bar; as in the result, one that trained longer comes first."""
-    judged = [t for t in finished(study) if t.value is not None and math.isfinite(t.value)]
+    judged = [trial for trial in finished(study) if trial.value is not None and math.isfinite(trial.value)]
     if not judged:
         return ""
     best = max(judged, key=lambda trial: (trial.last_step or 0, trial.value))
     return f"best {best.value:.4f} (trial {best.number})"
 
 
-def work(
-    study: optuna.Study, task: Task, limits: Limits, folder: Path | None = None, tick: Callable[[], None] = lambda: None
-) -> None:
+def work(desk: Desk, folder: Path | None = None) -> None:
     """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
 
     Trials that others have under way are waited for: should their workers die, they are done here.
     """
-    desk = Desk(study, task.space, limits.trials)
-    with heartbeat(study, desk.alive):
-        try:
-            while not limits.over():
-                reclaim(study)
-                more = (
-                    _bracket(desk, task, limits, tick)
-                    if isinstance(task, NetworkTask)
-                    else _single(desk, task, limits, folder, tick)
-                )
-                if not more:
-                    tick()
-                    if len(finished(study)) >= limits.trials:
-                        break
-                    time.sleep(LOOK)
-        finally:
-            desk.give_all_back()
+    with desk.at_work():
+        while not desk.is_over():
+            desk.reclaim()
+            if not (_bracket(desk, desk.task) if isinstance(desk.task, NetworkTask) else _single(desk, folder)):
+                desk.progress()
+                if len(finished(desk.study)) >= desk.trials:
+                    break
+                time.sleep(LOOK)
 
 
-def _bracket(desk: Desk, task: NetworkTask, limits: Limits, tick: Callable[[], None]) -> bool:
+def _bracket(desk: Desk, task: NetworkTask) -> bool:
     """One bracket of Hyperband; whether there was one to do."""
-    bracket = bracket_at(task.epochs, desk.position())
-    asked = _starters(desk, bracket.size)
-    if not asked:
+    bracket = bracket_at(task.epochs, len(desk.counted()))
+    trials = _starters(desk, bracket.size)
+    if not trials:
         return False
-    rung = task.rung([each.configuration for each in asked])
-    running = list(range(len(asked)))
+    rung = task.rung([trial.configuration for trial in trials])
+    running = list(range(len(trials)))
     for epoch in levels(task.epochs):
-        values = rung.train_to(epoch, limits.over)
+        values = rung.train_to(epoch, desk.is_over)
         best_epochs = rung.best_epochs()
-        for place in list(running):
-            if place in rung.why:
-                desk.fail(asked[place], rung.why[place])
-                running.remove(place)
-                tick()
+        for place in rung.why:
+            desk.fail(trials[place], rung.why[place])
+        running = [place for place in running if place not in rung.why]
         if not running:
             return True
         if rung.epoch < epoch:  # out of time
             break
-        others = desk.values_at(epoch)
+        others = _values_at(desk.study, epoch)
         for place in running:
-            desk.report(asked[place], epoch, float(values[place]))
+            desk.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
             for place in running:
-                desk.complete(asked[place], float(values[place]), best_epoch=int(best_epochs[place]))
-                tick()
+                desk.complete(trials[place], float(values[place]), best_epoch=int(best_epochs[place]))
             return True
-        if epoch not in bracket.rungs:
-            continue
-        stay = {running[i] for i in best_places([float(values[place]) for place in running], others)}
-        for place in set(running) - stay:
-            desk.prune(asked[place], best_epoch=int(best_epochs[place]))
-            tick()
-        running = [place for place in running if place in stay]
-        rung.keep(running)
+        if epoch in bracket.rungs:
+            staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
+            for place in running:
+                if place not in staying:
+                    desk.prune(trials[place], best_epoch=int(best_epochs[place]))
+            running = staying
+            rung.keep(running)
     for place in running:  # what was compared at least once is kept; the others go back
-        if asked[place].epoch:
-            desk.prune(asked[place])
-            tick()
+        if trials[place].epoch:
+            desk.prune(trials[place])
     return False
 
 
-def _starters(desk: Desk, size: int) -> list[Asked]:
+def _values_at(study: optuna.Study, epoch: int) -> list[float]:
+    """What trials were worth after an epoch."""
+    trials = study.get_trials(deepcopy=False)
+    return [trial.intermediate_values[epoch] for trial in trials if epoch in trial.intermediate_values]
+
+
+def _starters(desk: Desk, size: int) -> list[RunningTrial]:
     """The trials of a bracket: leaders choose what cannot differ within a stack, and their followers share it."""
-    asked, desk.later = desk.later, []
+    trials: list[RunningTrial] = []
     shared: dict[str, Any] = {}
-    while len(asked) < size:
-        each = desk.ask(shared if len(asked) % PER_STRUCTURE else None)
-        if each is None:
+    while len(trials) < size:
+        trial = desk.ask(shared if len(trials) % PER_STRUCTURE else None)
+        if trial is None:
             break
-        if each.must_be_alone:
-            desk.later = asked
-            return [each]
-        asked.append(each)
-        if len(asked) % PER_STRUCTURE == 1:
-            shared = {name: value for name, value in each.trial.params.items() if name not in PER_MEMBER}
-    return asked
+        if trial.is_risky and trials:  # it is asked for again, before any other
+            desk.give_back(trial)
+            break
+        trials.append(trial)
+        if trial.is_risky:
+            break
+        if len(trials) % PER_STRUCTURE == 1:
+            shared = {name: value for name, value in trial.handle.params.items() if name not in PER_MEMBER}
+    return trials
 
 
-def _single(desk: Desk, task: Task, limits: Limits, folder: Path | None, tick: Callable[[], None]) -> bool:
+def _single(desk: Desk, folder: Path | None) -> bool:
     """One trial by itself; whether there was one to do."""
-    asked = desk.ask()
-    if asked is None:
+    trial = desk.ask()
+    if trial is None:
         return False
     last = math.nan
 
@@ -314,19 +266,18 @@ def _single(desk: Desk, task: Task, limits: Limits, folder: Path | None, tick: C
         last = value
         if not math.isfinite(value):
             raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        if (desk.report(asked, epoch, value) or limits.over()) and epoch < task.epochs:
+        if (desk.report(trial, epoch, value) or desk.is_over()) and epoch < desk.task.epochs:
             raise Pruned
 
-    home = None if folder is None else folder / "trials" / str(asked.folder_number)
+    home = None if folder is None else folder / "trials" / str(trial.first)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
     try:
-        facts = task.run(asked.configuration, report, home)
+        facts = desk.task.run(trial.configuration, report, home)
     except Pruned:
-        desk.prune(asked)
+        desk.prune(trial)
     except Exception as error:  # one bad trial must not end the search
-        desk.fail(asked, reason(error))
+        desk.fail(trial, reason(error))
     else:
-        desk.complete(asked, last, **facts)
-    tick()
+        desk.complete(trial, last, **facts)
     return True

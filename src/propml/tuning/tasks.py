@@ -18,10 +18,14 @@ from propml.range_scaler import RangeScaler
 from propml.tuning.objective import TableData
 from propml.tuning.spaces import Space, altered, space_of
 
-__all__ = ["MethodTask", "NetworkTask", "Report", "Task", "make_task"]
+__all__ = ["MethodTask", "NetworkTask", "Pruned", "Report", "Task", "make_task"]
 
 # report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
 Report = Callable[[int, float], None]
+
+
+class Pruned(Exception):
+    """A trial is to stop now."""
 
 
 class Task(Protocol):

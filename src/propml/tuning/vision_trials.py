@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from propml.benchmark.worker_processes import end_of, start_worker
 from propml.tuning.reasons import reason
-from propml.tuning.search import Pruned
 from propml.tuning.spaces import VISION, altered
-from propml.tuning.tasks import Report
+from propml.tuning.tasks import Pruned, Report
 
 if TYPE_CHECKING:
     from propml.vision.recipe import Recipe
