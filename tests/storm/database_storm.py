@@ -49,7 +49,7 @@ def start(url: str, name: str, seed: int, log: Path) -> int:
     try:
         from fake_tasks import Hill
 
-        from propml.tuning.search import run_search
+        from propml.tuning.searching import run_search
 
         # Its log is written before a trial is told: what is finished was computed, and by whom.
         run_search(Hill(epochs=2, log=log), trials=TRIALS, storage=url, name=name, seed=seed)
@@ -123,7 +123,7 @@ def main(seconds: float, seed: int) -> None:
     from fake_tasks import Hill
     from postgres_server import postgres
 
-    from propml.tuning.search import work
+    from propml.tuning.searching import work
     from propml.tuning.trials import Desk
 
     end = time.monotonic() + seconds

@@ -3,8 +3,8 @@
 import json
 import os
 import signal
-import time
 
+from propml.tuning.vision_trials import VisionTask
 from propml.vision.recipe import write_recipe
 
 
@@ -18,11 +18,12 @@ def train(source, validation, recipe, out, *, resume, device, cache, show, on_ep
     if recipe.weight_decay > 4e-4:
         raise ValueError(f"weight_decay is {recipe.weight_decay}; that is too much")
     history = json.loads((out / "history.json").read_text()) if resume else []
-    for record in history:
-        on_epoch(record)
+    if any(on_epoch(record) for record in history):
+        return
     first = len(history) + 1
     write_recipe(out / "recipe.json", recipe)
-    (out / "last.safetensors").write_text("large")
+    for name in ("last.safetensors", "best.safetensors"):
+        (out / name).write_text("large")
     for epoch in range(first, recipe.epochs + 1):
         if recipe.batch_size == 13 and epoch == 2:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -30,17 +31,9 @@ def train(source, validation, recipe, out, *, resume, device, cache, show, on_ep
         record = {"epoch": epoch, "held-out mAP raw": value, "held-out mAP ema": value - 0.01, "mAP raw": value / 2}
         history.append({**record, "began": first})
         (out / "history.json").write_text(json.dumps(history))
-        on_epoch(history[-1])
-        time.sleep(0.5 if recipe.batch_size == 7 else 0)
+        if on_epoch(history[-1]):
+            return
 
 
-def raises(*_, **__):
-    raise KeyError("what")
-
-
-def exits(*_, **__):
-    os._exit(3)
-
-
-def is_ended(*_, **__):
-    signal.raise_signal(signal.SIGTERM)
+class FakeVisionTask(VisionTask):
+    train = staticmethod(train)

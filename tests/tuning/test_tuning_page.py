@@ -14,7 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 
 from propml.tuning.page import compared_trials, pictures, render_page
 from propml.tuning.result import SearchResult
-from propml.tuning.search import run_search
+from propml.tuning.searching import run_search
 from propml.tuning.spaces import Choice, Number, When
 
 SPACE = {

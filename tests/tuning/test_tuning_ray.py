@@ -11,7 +11,7 @@ from fake_tasks import Cliff, Hill, KilledOnce, Thirsty
 from propml.datasets import digits_mosaic
 from propml.tuning import ray_search
 from propml.tuning.result import _record
-from propml.tuning.search import run_search, search
+from propml.tuning.searching import run_search, search
 from propml.tuning.trials import Desk
 
 # Clusters on one machine disturb each other: one worker runs all of these.
@@ -95,7 +95,7 @@ def test_a_trial_that_fails_says_why_instead_of_being_tried_again(monkeypatch):
 
 def test_a_task_that_keeps_its_files_has_a_folder_that_all_machines_see(monkeypatch, tmp_path):
     fake, task = FakeRay(monkeypatch), Hill()
-    task.keeps_files = True
+    task.is_large = True
     ray_search._train({"configuration": {"x": 0.2}, "number": 7}, task, tmp_path)
     assert (tmp_path / "trials" / "7" / "epoch.json").exists()
     assert fake.kept == [None]

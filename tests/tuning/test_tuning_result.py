@@ -12,7 +12,7 @@ from propml.benchmark.runner import run_experiment
 from propml.datasets import digits_mosaic
 from propml.tuning import TableData, read_best, search
 from propml.tuning.result import configuration_of
-from propml.tuning.search import run_search
+from propml.tuning.searching import run_search
 from propml.tuning.spaces import space_of
 
 

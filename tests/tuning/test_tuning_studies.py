@@ -10,7 +10,7 @@ from fake_tasks import Hill
 from postgres_server import postgres
 from test_tuning_trials import start, wait_for
 
-from propml.tuning.search import run_search
+from propml.tuning.searching import run_search
 from propml.tuning.studies import masked, open_storage, without_secrets
 
 STATE = optuna.trial.TrialState

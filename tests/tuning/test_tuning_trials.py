@@ -15,7 +15,7 @@ from fake_tasks import Deadly, Hill
 from sqlalchemy.orm import Session
 
 from propml.tuning import studies, trials
-from propml.tuning.search import run_search
+from propml.tuning.searching import run_search
 from propml.tuning.studies import quiet
 from propml.tuning.trials import Desk, sort_out
 from propml.tuning.workers import this_worker
@@ -26,7 +26,7 @@ WORK = """
 import sys
 sys.path.insert(0, {here!r})
 from fake_tasks import Hill
-from propml.tuning.search import run_search
+from propml.tuning.searching import run_search
 run_search(Hill(epochs=3, log={log!r}, seconds={seconds}), trials={trials}, storage={storage!r}, seed={seed})
 """
 
@@ -166,7 +166,7 @@ def test_a_search_waits_for_what_others_have_under_way(tmp_path):
 
 
 def test_too_few_trials_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["propml.tuning.search"], "work", lambda *_: None)
+    monkeypatch.setattr("propml.tuning.searching.work", lambda *_: None)
     with pytest.raises(ValueError, match="the study has 0 of 3 trials, since workers died too often"):
         run_search(Hill(), trials=3, storage=tmp_path / "s.db")
 

@@ -295,7 +295,7 @@ def _run(
     seed: int,
     experiment: dict[str, Any] | None,
 ) -> None:
-    from propml.tuning.search import run_search
+    from propml.tuning.searching import run_search
 
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
         result = run_search(

@@ -6,7 +6,7 @@ vision trainer's.
 
 from propml.tuning.objective import OBJECTIVES, TableData
 from propml.tuning.result import SearchResult, TrialRecord, read_best
-from propml.tuning.search import run_search, search
+from propml.tuning.searching import run_search, search
 from propml.tuning.spaces import SPACES, Choice, Number, When, space_of
 from propml.tuning.tasks import Task, make_task
 

@@ -157,7 +157,7 @@ def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
-        if task.keeps_files and folder is not None:  # which all machines see
+        if task.is_large and folder is not None:  # which all machines see
             home = folder.absolute() / "trials" / str(config["number"])
             home.mkdir(parents=True, exist_ok=True)
         if (kept := tune.get_checkpoint()) is not None:
@@ -168,7 +168,7 @@ def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
             if not math.isfinite(value):
                 raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
             told.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
-            files = not task.keeps_files and any(home.iterdir())
+            files = not task.is_large and any(home.iterdir())
             tune.report(dict(told), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
 
         try:

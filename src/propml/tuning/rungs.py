@@ -2,7 +2,7 @@
 
 λ, order, learning rate and weight decay differ between members of a stack. What cannot differ (layers, dropout, loss,
 batch) parts the trials into stacks; the search proposes trials so that few stacks suffice, see
-:data:`propml.tuning.search.PER_STRUCTURE`.
+:data:`propml.tuning.searching.PER_STRUCTURE`.
 
 A trial learns the same whether it trains alone or among others, and whether others leave or not: every fold has its own
 streams of random numbers, and what a member has learned moves to the smaller stack with its optimiser.

@@ -41,8 +41,9 @@ class Task(Protocol):
         The whole budget of a trial; 1 for methods that have no epochs.
     fixed : dict
         Arguments that a configuration does not hold and the result needs.
-    keeps_files : bool
-        Whether a trial keeps its own checkpoints in its folder, too large to be sent around.
+    is_large : bool
+        Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's; and
+        keeps its own checkpoints in its folder, too large to be sent around.
     """
 
     method: str
@@ -50,7 +51,7 @@ class Task(Protocol):
     space: Space
     epochs: int
     fixed: dict[str, Any]
-    keeps_files: bool
+    is_large: bool
 
     def facts(self) -> dict[str, Any]:
         """What searches on one study must agree on, as plain values."""
@@ -78,7 +79,7 @@ class MethodTask:
     """
 
     epochs = 1
-    keeps_files = False
+    is_large = False
 
     def __init__(self, method: str, data: TableData, changes: Mapping[str, Any] | None = None) -> None:
         self.method, self.title, self.data = method, METHODS[method].title, data

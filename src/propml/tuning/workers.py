@@ -105,7 +105,7 @@ def _work(
 ) -> None:
     import torch
 
-    from propml.tuning.search import work
+    from propml.tuning.searching import work
     from propml.tuning.trials import Desk
 
     torch.set_num_threads(threads)

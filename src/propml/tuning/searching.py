@@ -154,7 +154,7 @@ def run_search(
             from propml.tuning.ray_search import search_on_ray
 
             search_on_ray(desk, ray_address, home, workers)
-        elif workers > 1:
+        elif storage is not None and (workers > 1 or task.is_large):
             work_in_processes(desk, str(storage), workers, home, seed)
         else:
             work(desk, home)
