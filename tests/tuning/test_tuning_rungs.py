@@ -11,9 +11,8 @@ from propml.losses import power_loss
 from propml.neural.recipe import Recipe
 from propml.neural.training import StackTrainer
 from propml.tuning import rungs
-from propml.tuning.member_rates import MemberRatesTrainer
 from propml.tuning.objective import TableData
-from propml.tuning.rungs import Networks, Rung, Stack, structure
+from propml.tuning.rungs import MemberRatesTrainer, Networks, Rung, Stack, structure
 
 EPOCHS = 9
 
@@ -191,7 +190,8 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(networks, tmp_pat
     resumed = Rung(networks, one, EPOCHS)
     assert resumed.load(tmp_path / "here.pt") == 4
     resumed.train_to(EPOCHS)
-    for a, b in zip(straight.stacks[0].state()["parameters"], resumed.stacks[0].state()["parameters"], strict=True):
+    (one,), (other,) = straight.stacks.values(), resumed.stacks.values()
+    for a, b in zip(one.state()["parameters"], other.state()["parameters"], strict=True):
         assert torch.equal(a, b)
     assert straight.best_epochs() == resumed.best_epochs()
 
