@@ -17,8 +17,8 @@ import torch
 
 from propml.losses import power_loss
 from propml.neural.criteria import average_precision_loss
-from propml.tuning.objective import TableData
 from propml.tuning.rungs import Networks, Rung
+from propml.tuning.tasks import TableData
 
 SHAPES = {"birds": (351, 260, 19), "scene": (2407, 294, 6), "MIRFlickr": (5000, 100, 7)}
 EPOCHS = 3

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import label_ranking_average_precision_score
 
-from propml.tuning.objective import TableData
+from propml.tuning.tasks import TableData
 
 
 @pytest.fixture

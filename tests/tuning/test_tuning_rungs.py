@@ -11,8 +11,8 @@ from propml.losses import power_loss
 from propml.neural.recipe import Recipe
 from propml.neural.training import StackTrainer
 from propml.tuning import rungs
-from propml.tuning.objective import TableData
 from propml.tuning.rungs import MemberRatesTrainer, Networks, Rung, Stack, structure
+from propml.tuning.tasks import TableData
 
 EPOCHS = 9
 

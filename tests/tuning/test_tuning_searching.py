@@ -10,11 +10,10 @@ import pytest
 from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 
 from propml.datasets import digits_mosaic
-from propml.tuning.objective import TableData
 from propml.tuning.result import SearchResult
 from propml.tuning.searching import best_note, run_search, search, work
 from propml.tuning.spaces import Number
-from propml.tuning.tasks import Pruned, make_task
+from propml.tuning.tasks import Pruned, TableData, make_task
 from propml.tuning.trials import Desk, sort_out
 
 SMALL = {"hidden": [(16,), (8,)], "dropout": 0.5, "input_dropout": 0.0}

@@ -143,9 +143,8 @@ def table(
     """
     from propml.audit.destinations import check_not_read
     from propml.datasets.registry import REGISTRY
-    from propml.tuning.objective import TableData
     from propml.tuning.result import BEST, PAGE, TRIALS
-    from propml.tuning.tasks import make_task
+    from propml.tuning.tasks import TableData, make_task
 
     experiment = None
     if Path(data).is_file():

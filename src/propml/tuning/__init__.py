@@ -4,11 +4,10 @@
 vision trainer's.
 """
 
-from propml.tuning.objective import OBJECTIVES, TableData
 from propml.tuning.result import SearchResult, TrialRecord, read_best
 from propml.tuning.searching import run_search, search
 from propml.tuning.spaces import SPACES, Choice, Number, When, space_of
-from propml.tuning.tasks import Task, make_task
+from propml.tuning.tasks import OBJECTIVES, TableData, Task, make_task
 
 __all__ = [
     "OBJECTIVES",

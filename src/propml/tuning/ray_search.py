@@ -18,8 +18,7 @@ from propml.benchmark.ray_executor import connect
 from propml.extras import require
 from propml.this_machine import runs_on_gpu
 from propml.tuning.brackets import ETA, levels
-from propml.tuning.reasons import reason
-from propml.tuning.tasks import Task
+from propml.tuning.tasks import Task, reason
 from propml.tuning.trials import Desk, RunningTrial, finished
 from propml.tuning.workers import LOOK
 

@@ -16,7 +16,7 @@ from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised
-from propml.tuning.spaces import Choice, Space, stored
+from propml.tuning.spaces import Space, restored
 from propml.tuning.trials import DIED, finished
 
 if TYPE_CHECKING:
@@ -32,57 +32,32 @@ EXPECTED = "give the best.toml that `propml tune` wrote"
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial.
-
-    Attributes
-    ----------
-    state : {"complete", "pruned", "failed"}
-    value : float
-        At its last epoch that was compared; NaN where it failed.
-    epochs : int
-        How long it trained.
-    seconds : float
-        From its beginning to its end, which trials of a stack share.
-    why : str
-        The reason where it failed.
-    curve : dict
-        Value by epoch, where it was compared.
-    """
+    """One trial."""
 
     number: int
-    state: str
-    value: float
-    epochs: int
-    seconds: float
+    state: str  # "complete", "pruned" or "failed"
+    value: float  # at its last epoch that was compared; NaN where it failed
+    epochs: int  # how long it trained
+    seconds: float  # from its beginning to its end, which trials of a stack share
     params: Mapping[str, Any]
-    why: str = ""
-    curve: Mapping[int, float] = field(default_factory=dict)
+    why: str = ""  # the reason where it failed
+    curve: Mapping[int, float] = field(default_factory=dict)  # value by epoch, where it was compared
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The outcome.
+    """What a search found.
 
-    Attributes
-    ----------
-    params : dict
-        The best configuration, as arguments of the method.
-    value : float
-        What it was worth on held-out rows.
-    trials : list of TrialRecord
-        In the order of their numbers; those that a dead worker left behind and that were tried again are not here.
-    facts : dict
-        What was searched: method, objective, criterion, folds, data.
-    study : optuna.Study
+    Trials that a dead worker left behind, and that were tried again, are not in it.
     """
 
     method: str
     title: str
-    params: dict[str, Any]
-    value: float
+    params: dict[str, Any]  # the best configuration, as arguments of the method
+    value: float  # what it was worth on held-out rows
     best: TrialRecord
-    trials: list[TrialRecord]
-    facts: dict[str, Any]
+    trials: list[TrialRecord]  # in the order of their numbers
+    facts: dict[str, Any]  # what was searched: method, objective, criterion, folds, data
     space: Space
     study: optuna.Study = field(repr=False)
 
@@ -172,25 +147,10 @@ def _record(trial: Any, space: Space) -> TrialRecord:
         math.nan if state == "failed" else float(value),
         max(curve, default=0),
         seconds,
-        configuration_of(trial.params, space),
+        restored(trial.params, space),
         trial.user_attrs.get("why", DIED if state == "failed" else ""),
         curve,
     )
-
-
-def configuration_of(kept: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """A configuration from what a study keeps of it; dimensions of one value are not there."""
-    found: dict[str, Any] = {}
-    for name, dimension in space.items():
-        if isinstance(dimension, Choice) and len(dimension.values) == 1:
-            if dimension.when is None or dimension.when.holds(found):
-                found[name] = dimension.values[0]
-        elif name in kept:
-            value = kept[name]
-            if isinstance(dimension, Choice):
-                value = next((each for each in dimension.values if stored(each) == value), value)
-            found[name] = value
-    return found
 
 
 def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:

@@ -29,8 +29,7 @@ from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
 from propml.this_machine import choose_device
-from propml.tuning.objective import TableData
-from propml.tuning.reasons import reason
+from propml.tuning.tasks import TableData, reason
 
 __all__ = ["PER_MEMBER", "MemberRatesTrainer", "Networks", "Rung", "Stack", "structure"]
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from propml.progress import progress_bar
 from propml.tuning.brackets import best_places, bracket_at, levels
-from propml.tuning.objective import TableData
-from propml.tuning.reasons import reason
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import PER_MEMBER
-from propml.tuning.tasks import NetworkTask, Pruned, Task, make_task
+from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
 from propml.tuning.trials import Desk, RunningTrial, finished
 from propml.tuning.workers import LOOK, work_in_processes
 
