@@ -172,7 +172,6 @@ def test_images(tmp_path, monkeypatch):
     def run(self, configuration, report, folder):
         seen.update(configuration, noise=self.recipe.noise, images=len(self.source.items))
         report(self.epochs, 0.5)
-        return {}
 
     monkeypatch.setattr(vision_trials.VisionTask, "run", run)
     monkeypatch.setattr(

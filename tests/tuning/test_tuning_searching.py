@@ -171,7 +171,7 @@ def test_the_bar_shows_what_will_be_the_result():
     desk.prune(short)
     assert best_note(desk.study) == "best 0.9000 (trial 0)"
     desk.report(whole, 3, 0.5)
-    desk.complete(whole, 0.5)
+    desk.complete(whole)
     assert best_note(desk.study) == "best 0.5000 (trial 1)"
     assert SearchResult.of(desk.study, task).value == 0.5
 
@@ -308,9 +308,8 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
     configuration.pop("epochs")
     straight, resumed = [], []
-    facts = task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
+    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
     assert [epoch for epoch, _ in straight] == [1, 2, 3, 4]
-    assert facts["best_epoch"] in (1, 2, 3, 4)
 
     def until_two(epoch, value):
         resumed.append((epoch, value))

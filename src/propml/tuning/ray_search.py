@@ -59,8 +59,9 @@ def search_on_ray(desk: Desk, address: str, folder: Path | None, workers: int = 
 def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -> None:
     """Let Ray Tune do so many trials; what it does not get to goes back."""
     tune, task = require("ray.tune", "cluster"), desk.task
+    gpus = 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
     tuner = tune.Tuner(
-        tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": _gpus(task)}),
+        tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": gpus}),
         tune_config=tune.TuneConfig(
             metric=METRIC,
             mode="max",
@@ -68,7 +69,7 @@ def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -
             scheduler=_scheduler(task.epochs),
             num_samples=trials,
             reuse_actors=True,  # a new process would import torch for every trial
-            max_concurrent_trials=_slots(ray),
+            max_concurrent_trials=max(1, int(ray.cluster_resources().get("CPU", 1))),
             time_budget_s=None if math.isinf(desk.until) else max(1.0, desk.until - time.monotonic()),
         ),
         run_config=tune.RunConfig(
@@ -81,14 +82,6 @@ def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -
     )
     tuner.fit()
     desk.give_all_back()
-
-
-def _gpus(task: Task) -> float:
-    return 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
-
-
-def _slots(ray: Any) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def _scheduler(epochs: int) -> Any:
@@ -143,7 +136,7 @@ def end(desk: Desk, trial: RunningTrial, result: Mapping[str, Any], error: bool)
     elif METRIC in result:  # otherwise it never began, and goes back when the search ends
         desk.report(trial, int(result["epoch"]), float(result[METRIC]))  # the last result comes with the end only
         if result.get("over"):
-            desk.complete(trial, float(result[METRIC]))
+            desk.complete(trial)
         else:
             desk.prune(trial)
 
@@ -161,17 +154,17 @@ def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
             home.mkdir(parents=True, exist_ok=True)
         if (kept := tune.get_checkpoint()) is not None:
             kept.to_directory(scratch)
-        told: dict[str, Any] = {"epoch": 0, METRIC: float("nan")}
+        result: dict[str, Any] = {"epoch": 0, METRIC: float("nan"), "over": False}
 
         def report(epoch: int, value: float) -> None:
             if not math.isfinite(value):
                 raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-            told.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
+            result.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
             files = not task.is_large and any(home.iterdir())
-            tune.report(dict(told), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
+            tune.report(dict(result), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
 
         try:
             task.run(config["configuration"], report, home)
         except Exception as error:
             # Told as a result: Ray would try a trial that raises again, and it would fail again.
-            tune.report({**told, "over": False, "why": reason(error)})
+            tune.report({**result, "over": False, "why": reason(error)})

@@ -90,7 +90,6 @@ class Stack:
         self.networks, self.configurations, self.epochs = networks, list(configurations), epochs
         self.epoch = 0
         self.best = np.full(len(configurations), np.nan)
-        self.best_epoch = np.zeros(len(configurations), dtype=np.int64)
         self.broken = np.zeros(len(configurations), dtype=bool)  # whose training loss is no number
         name = configurations[0].get("loss", "power")
         loss, order = get_loss(name)
@@ -131,7 +130,6 @@ class Stack:
         values = here.data.value(losses.double().cpu().numpy())
         self.broken |= np.isnan(values)
         better = ~self.broken & (np.isnan(self.best) | (values > self.best))
-        self.best_epoch[better] = self.epoch
         self.best = np.where(better, values, self.best)
         self.best[self.broken] = np.nan
 
@@ -148,8 +146,7 @@ class Stack:
         names = [name for name, _ in self.trainer.stack.named_parameters()]
         for kind in ("parameters", "mean", "exp_avg", "exp_avg_sq"):
             state[kind] = [members(*pair) for pair in zip(names, state[kind], strict=bool(state[kind]))]
-        for kind in ("best", "best_epoch"):
-            state[kind] = state[kind][chosen]
+        state["best"] = state["best"][chosen]
         small = Stack(self.networks, [self.configurations[place] for place in places], self.epochs)
         small.load_state(state)
         return small
@@ -165,7 +162,6 @@ class Stack:
             "epoch": self.epoch,
             "steps_done": trainer.steps_done,
             "best": torch.from_numpy(self.best.copy()),
-            "best_epoch": torch.from_numpy(self.best_epoch.copy()),
             "parameters": [parameter.detach().cpu().clone() for parameter in parameters],
             "mean": [value.cpu().clone() for value in trainer.mean],
             **moments,
@@ -177,7 +173,7 @@ class Stack:
         """Go on from what :meth:`state` told; in place, since a CUDA graph reads these very tensors."""
         trainer, parameters = self.trainer, list(self.trainer.stack.parameters())
         self.epoch, trainer.steps_done = int(state["epoch"]), int(state["steps_done"])
-        self.best, self.best_epoch = state["best"].numpy().copy(), state["best_epoch"].numpy().copy()
+        self.best = state["best"].numpy().copy()
         for tensor, value in zip([*parameters, *trainer.mean], [*state["parameters"], *state["mean"]], strict=True):
             tensor.copy_(value)
         for name in ("step", "exp_avg", "exp_avg_sq"):
@@ -250,13 +246,6 @@ class Rung:
     def epoch(self) -> int:
         """How far all of them have trained."""
         return min((stack.epoch for stack in self.stacks.values()), default=0)
-
-    def best_epochs(self) -> np.ndarray:
-        """When every trial was best, ``(n_trials,)``."""
-        epochs = np.zeros(len(self.configurations), dtype=np.int64)
-        for places, stack in self.stacks.items():
-            epochs[list(places)] = stack.best_epoch
-        return epochs
 
     def keep(self, places: Sequence[int]) -> None:
         """Only these trials go on; the others stop here and now."""

@@ -191,15 +191,14 @@ def work(desk: Desk, folder: Path | None = None) -> None:
 
 def _bracket(desk: Desk, task: NetworkTask) -> bool:
     """One bracket of Hyperband; whether there was one to do."""
-    bracket = bracket_at(task.epochs, len(desk.counted()))
-    trials = _starters(desk, bracket.size)
+    size, rungs = bracket_at(task.epochs, len(desk.counted()))
+    trials = _starters(desk, size)
     if not trials:
         return False
     rung = task.rung([trial.configuration for trial in trials])
     running = list(range(len(trials)))
     for epoch in levels(task.epochs):
         values = rung.train_to(epoch, desk.is_over)
-        best_epochs = rung.best_epochs()
         for place in rung.why:
             desk.fail(trials[place], rung.why[place])
         running = [place for place in running if place not in rung.why]
@@ -212,13 +211,12 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
             desk.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
             for place in running:
-                desk.complete(trials[place], float(values[place]), best_epoch=int(best_epochs[place]))
+                desk.complete(trials[place])
             return True
-        if epoch in bracket.rungs:
+        if epoch in rungs:
             staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
-            for place in running:
-                if place not in staying:
-                    desk.prune(trials[place], best_epoch=int(best_epochs[place]))
+            for place in set(running) - set(staying):
+                desk.prune(trials[place])
             running = staying
             rung.keep(running)
     for place in running:  # what was compared at least once is kept; the others go back
@@ -257,11 +255,8 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     trial = desk.ask()
     if trial is None:
         return False
-    last = math.nan
 
     def report(epoch: int, value: float) -> None:
-        nonlocal last
-        last = value
         if not math.isfinite(value):
             raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
         if (desk.report(trial, epoch, value) or desk.is_over()) and epoch < desk.task.epochs:
@@ -271,11 +266,10 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
     try:
-        facts = desk.task.run(trial.configuration, report, home)
+        desk.task.run(trial.configuration, report, home)
+        desk.complete(trial)
     except Pruned:
         desk.prune(trial)
     except Exception as error:  # one bad trial must not end the search
         desk.fail(trial, reason(error))
-    else:
-        desk.complete(trial, last, **facts)
     return True

@@ -61,8 +61,8 @@ class Task(Protocol):
         """What searches on one study must agree on, as plain values."""
         ...
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
-        """Train one trial and report after every epoch; returns further facts of it.
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
+        """Train one trial and report after every epoch.
 
         ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
         """
@@ -181,7 +181,6 @@ class MethodTask:
     >>> task = MethodTask("ridge", TableData.of(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
     >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), None)
     1 True
-    {}
     """
 
     epochs = 1
@@ -201,14 +200,13 @@ class MethodTask:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
         return RangeScaler().fit_transform(self.data.X)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         values = []
         for fold in self.data.folds:
             model = method_class(self.method)(**{**self.fixed, **configuration})
             model.fit(self._features[fold.train], self.data.candidates[fold.train])
             values.append(self.data.judged(model.predict_proba(self._features[fold.held]), fold))
         report(1, float(np.mean(values)))
-        return {}
 
 
 class NetworkTask(MethodTask):
@@ -246,7 +244,7 @@ class NetworkTask(MethodTask):
 
         return Rung(self.networks, configurations, self.epochs)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         """One trial alone, with a checkpoint after every epoch."""
         rung, epoch = self.rung([configuration]), 0
         kept = None if folder is None else folder / "checkpoint.pt"
@@ -261,7 +259,6 @@ class NetworkTask(MethodTask):
                 with replacing(kept) as beside:
                     rung.save(beside)
             report(epoch, value)
-        return {"best_epoch": int(rung.best_epochs()[0])}
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""

@@ -2,9 +2,10 @@
 
 A trial is signed in the moment in which it is made, so that there is none of which nobody knows whose it is. One that
 is given up stays in the study as it is; the trial that takes its place names the ``first`` of its line. What is left
-to begin again is therefore read off the study itself, and no kill between two writes can lose or double it. Optuna's
-``RetryFailedTrialCallback`` does less: a trial is lost where its worker dies before the first heartbeat, or whoever
-finds it between giving it up and queueing it again; and nobody begins it again before a heart has long been silent.
+to begin again is therefore read off the study itself, and no kill between two writes can lose or double it.
+
+Optuna's own ``RetryFailedTrialCallback`` loses a trial whose worker dies before its first heartbeat, or whose finder
+dies between giving it up and queueing it again, and waits for silent hearts where a process is known to be gone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ STOPPED, SURPLUS = "its search was stopped", "one more than there were to be"
 
 
 def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
-    """The trials that count, under way or ended; and the tries of each that is to be begun again.
+    """The trials that count, under way or ended; and the tries of each that is to be begun again, the riskiest first.
 
     A trial that was given up does not count, unless its workers died too often: then it has failed.
     """
@@ -48,12 +49,12 @@ def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
             lines.setdefault(_first(trial), []).append(trial)
     counted, again = [], []
     for tries in lines.values():
-        lasting, dead = list(filter(_lasts, tries)), list(filter(_died, tries))
-        if lasting or len(dead) >= MOST_TRIES:
-            counted += lasting or dead[-1:]
+        lasting = [trial for trial in tries if _lasts(trial)]
+        if lasting or _deaths(tries) >= MOST_TRIES:
+            counted += lasting or [trial for trial in tries if _died(trial)][-1:]
         else:
             again.append(tries)
-    return sorted(counted, key=lambda trial: trial.number), again
+    return sorted(counted, key=lambda trial: trial.number), sorted(again, key=_deaths, reverse=True)
 
 
 def finished(study: optuna.Study) -> list[Any]:
@@ -77,30 +78,21 @@ def _died(trial: Any) -> bool:
     return trial.state.name == "FAIL" and trial.user_attrs.get("lost") != STOPPED
 
 
+def _deaths(tries: Sequence[Any]) -> int:
+    return sum(map(_died, tries))
+
+
 @dataclass
 class RunningTrial:
-    """A trial under way.
-
-    Attributes
-    ----------
-    handle : optuna.Trial
-    storage_id : int
-        What the storage calls it.
-    first : int
-        The number of its first try, which names its folder.
-    is_risky : bool
-        Whether this is its last try, since the workers of the others died.
-    configuration : dict
-    epoch : int
-        The last one that was reported.
-    """
+    """A trial under way."""
 
     handle: optuna.Trial
-    storage_id: int
-    first: int
-    is_risky: bool
+    storage_id: int  # what the storage calls it
+    first: int  # the number of its first try, which names its folder
+    is_risky: bool  # whether this is its last try, since the workers of the others died
     configuration: dict[str, Any] = field(default_factory=dict)
-    epoch: int = 0
+    epoch: int = 0  # the last one that was reported
+    value: float = math.nan  # after that epoch
 
 
 class Desk:
@@ -158,17 +150,17 @@ class Desk:
         samplers = self.optuna.samplers
         with quiet():
             self.study.sampler = samplers.PartialFixedSampler(dict(fixed), self.sampler) if fixed else self.sampler
-            trial = None
-            while trial is None and len(self.counted()) < self.trials:
-                trial = self._begin()
-            if trial is not None:
-                trial.configuration = suggest(trial.handle, self.task.space)
-        return trial
+            while True:
+                counted, again = sort_out(self.study.get_trials(deepcopy=False))
+                if len(counted) >= self.trials:
+                    return None
+                trial = self._begin(again[0] if again else [])
+                if trial is not None:
+                    trial.configuration = suggest(trial.handle, self.task.space)
+                    return trial
 
-    def _begin(self) -> RunningTrial | None:
-        """Begin a trial, a new one or one that was given up; nothing where somebody else was faster."""
-        _, again = sort_out(self.study.get_trials(deepcopy=False))
-        tries = max(again, key=lambda tries: sum(map(_died, tries)), default=[])
+    def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
+        """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
         signature: dict[str, Any] = {"owner": this_worker()}
         fixed: dict[str, Any] = {}
         if tries:
@@ -179,14 +171,15 @@ class Desk:
         )
         storage_id = self.storage.create_new_trial(self.study_id, template)
         handle = self.optuna.trial.Trial(self.study, storage_id)
-        is_risky = sum(map(_died, tries)) == MOST_TRIES - 1
-        trial = RunningTrial(handle, storage_id, signature.get("first", handle.number), is_risky)
+        first = signature.get("first", handle.number)
+        trial = RunningTrial(handle, storage_id, first, is_risky=_deaths(tries) == MOST_TRIES - 1)
         self.under_way[storage_id] = trial
         self._beat([storage_id])
-        if tries and tries[-1].state.name == "WAITING":  # queued by hand
-            self._give_up(tries[-1].number, STOPPED)
+        for queued in [each for each in tries if each.state.name == "WAITING"]:  # by hand
+            self._give_up(queued.number, STOPPED)
+        # Whoever is second gives way; and Optuna's cache has to see a trial before it gets arguments.
         earlier = [other for other in self.counted() if other.number < handle.number]
-        if len(earlier) < self.trials and trial.first not in map(_first, earlier):
+        if len(earlier) < self.trials and first not in map(_first, earlier):
             return trial
         self.give_back(trial, SURPLUS)
         return None
@@ -198,32 +191,32 @@ class Desk:
         try:
             with quiet():
                 trial.handle.report(value, epoch)
-                trial.epoch = epoch
+                trial.epoch, trial.value = epoch, value
                 return trial.handle.should_prune()
         except self.optuna.exceptions.UpdateFinishedTrialError:
             return True  # given up by others, who thought that this worker was dead
 
-    def complete(self, trial: RunningTrial, value: float, **facts: Any) -> None:
+    def complete(self, trial: RunningTrial) -> None:
         """The trial has had its whole budget; one whose value is no number has failed."""
-        if math.isfinite(value):
-            self._end(trial, "COMPLETE", facts, value)
+        if math.isfinite(trial.value):
+            self._end(trial, "COMPLETE", trial.value)
         else:
-            self.fail(trial, f"its objective is {value}, which is no number to compare")
+            self.fail(trial, f"its objective is {trial.value}, which is no number to compare")
 
-    def prune(self, trial: RunningTrial, **facts: Any) -> None:
+    def prune(self, trial: RunningTrial) -> None:
         """Others did better; it stops here."""
-        self._end(trial, "PRUNED", facts)
+        self._end(trial, "PRUNED")
 
     def fail(self, trial: RunningTrial, why: str) -> None:
         """It cannot be judged, and ``why`` says so."""
-        self._end(trial, "FAIL", {"why": why})
+        self._end(trial, "FAIL", why=why)
 
-    def _end(self, trial: RunningTrial, state: str, facts: Mapping[str, Any], value: float | None = None) -> None:
+    def _end(self, trial: RunningTrial, state: str, value: float | None = None, why: str | None = None) -> None:
         if trial.storage_id not in self.under_way:
             return
-        with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):
-            for name, fact in facts.items():
-                trial.handle.set_user_attr(name, fact)
+        with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
+            if why is not None:
+                trial.handle.set_user_attr("why", why)
             self.study.tell(trial.handle, value, state=self.optuna.trial.TrialState[state], skip_if_finished=True)
         del self.under_way[trial.storage_id]
         self.progress()

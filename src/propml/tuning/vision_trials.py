@@ -79,11 +79,12 @@ class VisionTask:
             "recipe": hashlib.sha256(settings.encode()).hexdigest()[:16],
         }
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         """Train one network; it goes on from its checkpoint where its folder has one."""
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
-                return self.run(configuration, report, Path(scratch))
+                self.run(configuration, report, Path(scratch))
+            return
         best, pruned, out = -math.inf, False, folder / "run"
 
         def on_epoch(record: Mapping[str, Any]) -> bool:
@@ -103,7 +104,6 @@ class VisionTask:
             for name in ("last.safetensors", "best.safetensors"):  # nobody needs these weights, and they are large
                 (out / name).unlink()
             raise Pruned
-        return {"run": str(out)}
 
     @staticmethod
     def train(*arguments: Any, **options: Any) -> None:
