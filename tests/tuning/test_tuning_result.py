@@ -10,8 +10,9 @@ from fake_tasks import Hill, Thirsty
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.runner import run_experiment
 from propml.datasets import digits_mosaic
-from propml.tuning import TableData, read_best, search
+from propml.tuning import read_best, search
 from propml.tuning.searching import run_search
+from propml.tuning.tasks import TableData
 
 
 @pytest.fixture(scope="module")

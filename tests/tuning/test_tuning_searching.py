@@ -3,6 +3,8 @@
 import math
 import subprocess
 import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -11,10 +13,10 @@ from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 
 from propml.datasets import digits_mosaic
 from propml.tuning.result import SearchResult
-from propml.tuning.searching import best_note, run_search, search, work
+from propml.tuning.searching import run_search, search, work
 from propml.tuning.spaces import Number
 from propml.tuning.tasks import Pruned, TableData, make_task
-from propml.tuning.trials import Desk, sort_out
+from propml.tuning.trials import Desk, best_trial, sort_out
 
 SMALL = {"hidden": [(16,), (8,)], "dropout": 0.5, "input_dropout": 0.0}
 
@@ -162,18 +164,32 @@ def test_the_folds_of_a_study_are_those_of_one_seed(tmp_path, made):
         search(made.X, made.candidates, "ridge", trials=4, storage=tmp_path / "s.db", cv=4)
 
 
-def test_the_bar_shows_what_will_be_the_result():
+def test_a_trial_that_trained_longer_comes_first():
     task = Hill(epochs=3)
     desk = Desk(task, 3)
     short, whole = desk.ask(), desk.ask()
-    assert best_note(desk.study) == ""
+    assert best_trial(desk.study) is None
     desk.report(short, 1, 0.9)
     desk.prune(short)
-    assert best_note(desk.study) == "best 0.9000 (trial 0)"
+    assert best_trial(desk.study).number == 0
     desk.report(whole, 3, 0.5)
     desk.complete(whole)
-    assert best_note(desk.study) == "best 0.5000 (trial 1)"
+    assert best_trial(desk.study).number == 1
     assert SearchResult.of(desk.study, task).value == 0.5
+
+
+def test_the_bar_shows_the_best_so_far(monkeypatch):
+    notes = []
+
+    @contextmanager
+    def bar(*_, **__):
+        yield SimpleNamespace(advance=lambda steps, note: notes.append((steps, note)))
+
+    monkeypatch.setattr("propml.tuning.searching.progress_bar", bar)
+    found = run_search(Hill(), trials=3)
+    assert sum(steps for steps, _ in notes) == 3
+    assert notes[0] == (0, "")
+    assert notes[-1][1] == f"best {found.value:.4f} (trial {found.best.number})"
 
 
 def test_time_ends_a_search_of_single_trials():

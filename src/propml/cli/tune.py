@@ -161,7 +161,8 @@ def table(
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
     checked = TableData.of(X, target, true, objective=objective, cv=cv, seed=seed)
     task = make_task(method, checked, _changes(param), epochs=epochs, device=opt.checked_device(device))
-    _run(task, out, trials, timeout, storage, study, workers, ray_address, seed, experiment)
+    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    _run(task, out, storage, experiment, name=study, seed=seed, **limits)
 
 
 @app.command()
@@ -237,7 +238,8 @@ def vision(
     learned = open_source(data, "train", **where).take(part)
     judged = open_source(data, "test", **where).take(part) if objective == "oracle" else None
     task = VisionTask(learned, recipe, _changes(param), validation=judged, device=opt.checked_device(device))
-    _run(task, out, trials, timeout, storage, study, workers, ray_address, seed, None)
+    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    _run(task, out, storage, None, name=study, seed=seed, **limits)
 
 
 def _changes(params: list[str] | None) -> dict[str, Any]:
@@ -282,33 +284,11 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(
-    task: Task,
-    out: Path,
-    trials: int,
-    timeout: float | None,
-    storage: str | None,
-    study: str,
-    workers: int,
-    ray_address: str | None,
-    seed: int,
-    experiment: dict[str, Any] | None,
-) -> None:
+def _run(task: Task, out: Path, storage: str | None, experiment: dict[str, Any] | None, **options: Any) -> None:
     from propml.tuning.searching import run_search
 
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(
-            task,
-            trials=trials,
-            timeout=timeout,
-            storage=storage or out / "study.db",
-            name=study,
-            workers=workers,
-            ray_address=ray_address,
-            folder=out,
-            seed=seed,
-            show=True,
-        )
+        result = run_search(task, storage=storage or out / "study.db", folder=out, show=True, **options)
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 pre { background: #f4f4f4; padding: 1rem; overflow-x: auto; }
 img { max-width: 100%; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 0 1rem 0 0; white-space: nowrap; }
+td { padding-right: 1rem; white-space: nowrap; }
+tr:first-child { font-weight: bold; }
 </style>
 </head>
 <body>
@@ -47,7 +49,6 @@ $pictures
 <table>
 $rows
 </table>
-$failures
 <p>Made by propml $version: <code>$command</code></p>
 <p>$facts</p>
 </body>
@@ -62,7 +63,7 @@ def render_page(result: SearchResult, command: str = "") -> str:
     parts = ", ".join(f"{counts[state]} {words[state]}" for state in words if counts[state])
     by_truth = "the TRUE labels of held-out rows, which a search in earnest does not have"
     by_candidates = "the candidate labels of held-out rows; no true label was looked at"
-    failures = [f"<li>Trial {each.number}: {escape(each.why)}</li>" for each in result.failures()]
+    rows = [map(escape, row) for row in csv.reader(io.StringIO(result.to_csv()))]
     return PAGE.substitute(
         title=escape(result.title),
         summary=f"Trial {result.best.number} is the best, with {result.value:.4f} after epoch {result.best.epochs}. "
@@ -70,8 +71,7 @@ def render_page(result: SearchResult, command: str = "") -> str:
         toml=escape(result.to_toml()),
         judged_by=f"Judged by {by_truth if result.facts.get('objective') == 'oracle' else by_candidates}.",
         pictures="\n".join(_figure(*picture) for picture in pictures(result)),
-        rows="\n".join(_rows(result)),
-        failures="\n".join(["<h2>What failed</h2>", "<ul>", *failures, "</ul>"] if failures else []),
+        rows="\n".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows),
         version=__version__,
         command=escape(command),
         facts=escape(", ".join(f"{name}: {value}" for name, value in result.facts.items())),
@@ -137,17 +137,3 @@ def _drawn(plot: Any, study: optuna.Study) -> bytes:
 def _figure(title: str, caption: str, svg: bytes) -> str:
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
     return f'<h2>{title}</h2>\n<img alt="{title}" src="{source}">\n<p>{caption}</p>'
-
-
-def _rows(result: SearchResult) -> Iterator[str]:
-    names = [name for name in searched(result.space) if any(name in each.params for each in result.trials)]
-    yield _row(["Trial", "State", "Value", "Epochs", "Seconds", *names], "th")
-    for each in result.trials:
-        params = [each.params.get(name, "") for name in names]
-        value = "" if each.state == "failed" else each.value
-        yield _row([each.number, each.state, value, each.epochs, f"{each.seconds:.1f}", *params])
-
-
-def _row(cells: Sequence[Any], tag: str = "td") -> str:
-    texts = [f"{cell:.4g}" if isinstance(cell, float) else escape(str(cell)) for cell in cells]
-    return "<tr>" + "".join(f"<{tag}>{text}</{tag}>" for text in texts) + "</tr>"

@@ -16,8 +16,8 @@ from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised
-from propml.tuning.spaces import Space, restored
-from propml.tuning.trials import DIED, finished
+from propml.tuning.spaces import Space, restored, stored
+from propml.tuning.trials import DIED, best_trial, finished
 
 if TYPE_CHECKING:
     import optuna
@@ -64,18 +64,17 @@ class SearchResult:
     @classmethod
     def of(cls, study: optuna.Study, task: Task) -> SearchResult:
         """The state of a study."""
-        records = [_record(trial, task.space) for trial in finished(study)]
-        judged = [each for each in records if each.state != "failed" and math.isfinite(each.value)]
-        if not judged:
-            failed = [each for each in records if each.why]
+        records = {trial.number: _record(trial, task.space) for trial in finished(study)}
+        winner = best_trial(study)
+        if winner is None:
+            failed = [record for record in records.values() if record.why]
             if failed:
                 first = f"trial {failed[0].number}: {failed[0].why}"
                 raise ValueError(f"all {len(failed)} trials failed, so there is no best one; {first}")
             raise ValueError("no trial came far enough to be compared; give the search more time")
-        # A trial that was stopped early is no rival of one that had the whole budget.
-        best = max(judged, key=lambda each: (each.epochs, each.value))
+        best, trials = records[winner.number], list(records.values())
         params = {**task.fixed, **{name: value for name, value in best.params.items() if value is not None}}
-        return cls(task.method, task.title, params, best.value, best, records, task.facts(), task.space, study)
+        return cls(task.method, task.title, params, best.value, best, trials, task.facts(), task.space, study)
 
     def estimator(self, **further: Any) -> Any:
         """The method with the best configuration, not fitted.
@@ -116,10 +115,10 @@ class SearchResult:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["trial", "state", "value", "epochs", "seconds", *names, "why"])
         for each in self.trials:
-            told = [json.dumps(v) if isinstance(v := each.params.get(n, ""), tuple) else v for n in names]
-            told = [neutralised(v) if isinstance(v, str) else v for v in (*told, each.why)]
+            cells = [*(stored(each.params.get(name, "")) for name in names), each.why]
+            cells = [neutralised(cell) if isinstance(cell, str) else cell for cell in cells]
             value = "" if math.isnan(each.value) else f"{each.value:.6f}"
-            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *told])
+            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *cells])
         return text.getvalue()
 
     def write(self, folder: str | Path, experiment: Mapping[str, Any] | None = None, command: str = "") -> Path:
@@ -138,13 +137,12 @@ class SearchResult:
 
 def _record(trial: Any, space: Space) -> TrialRecord:
     curve = dict(sorted(trial.intermediate_values.items()))
-    value = trial.value if trial.value is not None else next(reversed(curve.values()), math.nan)
     seconds = (trial.datetime_complete - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0
     state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
     return TrialRecord(
         trial.number,
         state,
-        math.nan if state == "failed" else float(value),
+        math.nan if trial.value is None else trial.value,
         max(curve, default=0),
         seconds,
         restored(trial.params, space),
@@ -167,10 +165,10 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there; {EXPECTED}")
     with reading(path, "TOML file with the best arguments", EXPECTED):
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        methods = found.get("methods", {})
-        if "recipe" in found:
-            methods = {"recipe": {"method": "vision", "params": found["recipe"]}}
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        methods = content.get("methods", {})
+        if "recipe" in content:
+            methods = {"recipe": {"method": "vision", "params": content["recipe"]}}
         check_schema(methods, {str: {"method": str, "params?": {str: object}, str: object}}, "methods")
         if len(methods) != 1:
             raise ValueError(f"it holds {len(methods)} methods, and one was expected")
@@ -180,10 +178,5 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+    """Every value of JSON but null is one of TOML."""
     return json.dumps(value, ensure_ascii=False)

@@ -13,7 +13,7 @@ from propml.tuning.brackets import best_places, bracket_at, levels
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import PER_MEMBER
 from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
-from propml.tuning.trials import Desk, RunningTrial, finished
+from propml.tuning.trials import Desk, RunningTrial, best_trial, finished
 from propml.tuning.workers import LOOK, work_in_processes
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def run_search(
         def progress() -> None:
             nonlocal ended
             before, ended = ended, min(len(finished(desk.study)), trials)
-            bar.advance(ended - before, note=best_note(desk.study))
+            best = best_trial(desk.study)
+            bar.advance(ended - before, note="" if best is None else f"best {best.value:.4f} (trial {best.number})")
 
         desk.progress = progress
         progress()
@@ -163,15 +164,6 @@ def run_search(
             f"same search again, with fewer workers or smaller networks if memory ran out"
         )
     return SearchResult.of(desk.study, task)
-
-
-def best_note(study: optuna.Study) -> str:
-    """The best so far, for the progress bar; as in the result, one that trained longer comes first."""
-    judged = [trial for trial in finished(study) if trial.value is not None and math.isfinite(trial.value)]
-    if not judged:
-        return ""
-    best = max(judged, key=lambda trial: (trial.last_step or 0, trial.value))
-    return f"best {best.value:.4f} (trial {best.number})"
 
 
 def work(desk: Desk, folder: Path | None = None) -> None:

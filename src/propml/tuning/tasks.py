@@ -30,9 +30,8 @@ from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, as_candidates
 from propml.tuning.spaces import Space, altered, space_of
 
-__all__ = ["OBJECTIVES", "MethodTask", "NetworkTask", "Pruned", "Report", "TableData", "Task", "make_task", "reason"]
+__all__ = ["MethodTask", "NetworkTask", "Pruned", "Report", "TableData", "Task", "make_task", "reason"]
 
-OBJECTIVES = ("candidates", "oracle")
 MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
 # How Python and PyTorch say it.
 MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
@@ -114,7 +113,7 @@ class TableData:
         >>> data.n_rows, len(data.folds), data.objective
         (3, 3, 'candidates')
         """
-        if objective not in OBJECTIVES:
+        if objective not in ("candidates", "oracle"):
             raise ValueError(f'objective is {objective!r}; choose "candidates", or "oracle" to judge by true labels')
         if criterion not in CRITERIA:
             raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)}")

@@ -28,7 +28,7 @@ from propml.tuning.workers import is_gone, is_near, this_worker
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["DIED", "MOST_TRIES", "Desk", "RunningTrial", "finished", "sort_out"]
+__all__ = ["DIED", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
 
 # How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
 # kills its worker.
@@ -60,6 +60,12 @@ def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
 def finished(study: optuna.Study) -> list[Any]:
     """The trials that count and have ended."""
     return [trial for trial in sort_out(study.get_trials(deepcopy=False))[0] if trial.state.is_finished()]
+
+
+def best_trial(study: optuna.Study) -> Any:
+    """The best so far, if there is one; a trial that was stopped early is no rival of one that trained longer."""
+    judged = [trial for trial in finished(study) if trial.value is not None and math.isfinite(trial.value)]
+    return max(judged, key=lambda trial: (trial.last_step or 0, trial.value), default=None)
 
 
 def _first(trial: Any) -> int:
