@@ -47,7 +47,7 @@ def test_the_estimator_of_a_method_without_networks_scales_as_the_search_did():
     X = made.X * np.linspace(1, 100, made.X.shape[1])
     found = search(X, made.candidates, "ridge", trials=3)
     values = []
-    data = TableData.of(X, made.candidates)
+    data = TableData(X, made.candidates)
     for fold in data.folds:
         model = found.estimator().fit(X[fold.train], made.candidates[fold.train])
         values.append(data.judged(model.predict_proba(X[fold.held]), fold))

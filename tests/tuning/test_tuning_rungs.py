@@ -20,7 +20,7 @@ EPOCHS = 9
 @pytest.fixture(scope="module")
 def networks():
     made = digits_mosaic(120)
-    return Networks(TableData.of(made.X, made.candidates), "cpu")
+    return Networks(TableData(made.X, made.candidates), "cpu")
 
 
 def trials(n, seed=0, **fixed):

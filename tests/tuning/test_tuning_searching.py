@@ -320,7 +320,7 @@ def test_another_criterion_goes_into_the_result(made):
 
 def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     """What a Ray worker does with a network; in a stack it learns the same."""
-    task = make_task("propml", TableData.of(made.X, made.candidates), SMALL, epochs=4)
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=4)
     configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
     configuration.pop("epochs")
     straight, resumed = [], []
@@ -351,7 +351,7 @@ def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):
 
 def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
     """Two workers died with it; whoever trains beside it would be taken along by a third death."""
-    task = make_task("propml", TableData.of(made.X, made.candidates), SMALL, epochs=3)
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
     desk = Desk(task, 5)
     desk.study.enqueue_trial({"lam": 0.5})
     for _ in range(2):  # its worker dies
@@ -369,7 +369,7 @@ def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
 
 
 def test_a_trial_that_becomes_risky_while_a_bracket_starts_is_put_off(made, monkeypatch):
-    task = make_task("propml", TableData.of(made.X, made.candidates), SMALL, epochs=3)
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
     desk, other = Desk(task, 5), Desk(task, 5, seed=1)
     other.storage, other.study, other.study_id = desk.storage, desk.study, desk.study_id
     lost = other.ask()

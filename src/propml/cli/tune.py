@@ -159,7 +159,7 @@ def table(
         X, target, true, experiment = _dataset(data.lower(), noise, seed)
     else:
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
-    checked = TableData.of(X, target, true, objective=objective, cv=cv, seed=seed)
+    checked = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
     task = make_task(method, checked, _changes(param), epochs=epochs, device=opt.checked_device(device))
     limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
     _run(task, out, storage, experiment, name=study, seed=seed, **limits)

@@ -97,7 +97,7 @@ def search(
     >>> sorted(found.params), len(found.trials)
     (['alpha'], 4)
     """
-    data = TableData.of(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
+    data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
     task = make_task(method, data, space, epochs=epochs, device=device)
     return run_search(
         task,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,36 +67,34 @@ class Task(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
 class TableData:
     """Features, what is learned from and what is judged by; one fold per network.
 
-    Attributes
+    Parameters
     ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-    candidates : Candidates
+    X : array-like or sparse, shape (n_samples, n_features)
+    candidates : candidate labels
         What every trial learns from.
-    answers : ndarray of int8, shape (n_samples, n_labels)
-        What held-out rows are judged by: the candidates, or the truth.
-    folds : list of Fold
+    truth : ndarray, shape (n_samples, n_labels), optional
+        Looked at only by "oracle".
     objective : {"candidates", "oracle"}
+        Whether held-out rows are judged by their candidates, or by the truth; either are the ``answers``.
     criterion : str
         A name of :data:`propml.neural.criteria.CRITERIA`.
+    cv : int
+        How many folds.
     seed : int
         Of the folds.
+
+    Examples
+    --------
+    >>> data = TableData([[0.0], [1.0], [2.0]], [[1, 0], [0, 1], [1, 1]])
+    >>> data.n_rows, len(data.folds), data.objective
+    (3, 3, 'candidates')
     """
 
-    X: Any
-    candidates: Candidates
-    answers: np.ndarray
-    folds: list[Fold] = field(repr=False)
-    objective: str = "candidates"
-    criterion: str = "average_precision"
-    seed: int = 0
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         X: Any,
         candidates: Any,
         truth: Any = None,
@@ -106,29 +103,23 @@ class TableData:
         criterion: str = "average_precision",
         cv: int = 3,
         seed: int = 0,
-    ) -> TableData:
-        """Checked data; ``truth`` is looked at by the objective "oracle" only.
-
-        >>> data = TableData.of([[0.0], [1.0], [2.0]], [[1, 0], [0, 1], [1, 1]])
-        >>> data.n_rows, len(data.folds), data.objective
-        (3, 3, 'candidates')
-        """
+    ) -> None:
         if objective not in ("candidates", "oracle"):
             raise ValueError(f'objective is {objective!r}; choose "candidates", or "oracle" to judge by true labels')
         if criterion not in CRITERIA:
             raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)}")
-        target = as_candidates(candidates, empty="ignore")
-        features = sp.csr_array(X).astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        if features.ndim != 2 or features.shape[0] != len(target):
-            raise ValueError(
-                f"X has shape {features.shape} and there are {len(target)} rows of candidates; give a row each"
-            )
-        if not np.isfinite(features.data if sp.issparse(features) else features).all():
+        self.objective, self.criterion, self.seed = objective, criterion, seed
+        self.candidates = as_candidates(candidates, empty="ignore")
+        n_rows = len(self.candidates)
+        self.X: Any = sp.csr_array(X).astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        if self.X.ndim != 2 or self.X.shape[0] != n_rows:
+            raise ValueError(f"X has shape {self.X.shape} and there are {n_rows} rows of candidates; give a row each")
+        if not np.isfinite(self.X.data if sp.issparse(self.X) else self.X).all():
             raise ValueError("X has values that are not finite numbers; fill or drop them before the search")
-        if not 2 <= cv <= len(target):
-            raise ValueError(f"cv is {cv} and there are {len(target)} rows; give between 2 and {len(target)} folds")
-        answers = _true_labels(truth, target) if objective == "oracle" else target.to_matrix()
-        return cls(features, target, answers, make_folds(len(target), cv, seed), objective, criterion, seed)
+        if not 2 <= cv <= n_rows:
+            raise ValueError(f"cv is {cv} and there are {n_rows} rows; give between 2 and {n_rows} folds")
+        self.folds: list[Fold] = make_folds(n_rows, cv, seed)
+        self.answers = _true_labels(truth, self.candidates) if objective == "oracle" else self.candidates.to_matrix()
 
     @property
     def n_rows(self) -> int:
@@ -177,7 +168,7 @@ class MethodTask:
     --------
     >>> from propml.datasets import digits_mosaic
     >>> mosaic = digits_mosaic(60)
-    >>> task = MethodTask("ridge", TableData.of(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
+    >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
     >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), None)
     1 True
     """
