@@ -159,8 +159,8 @@ def table(
         X, target, true, experiment = _dataset(data.lower(), noise, seed)
     else:
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
-    checked = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
-    task = make_task(method, checked, _changes(param), epochs=epochs, device=opt.checked_device(device))
+    table_data = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
+    task = make_task(method, table_data, _changes(param), epochs=epochs, device=opt.checked_device(device))
     limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
     _run(task, out, storage, experiment, name=study, seed=seed, **limits)
 
@@ -234,10 +234,10 @@ def vision(
         seed=seed,
     )
     part = slice(limit)
-    where: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
-    learned = open_source(data, "train", **where).take(part)
-    judged = open_source(data, "test", **where).take(part) if objective == "oracle" else None
-    task = VisionTask(learned, recipe, _changes(param), validation=judged, device=opt.checked_device(device))
+    access: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
+    source = open_source(data, "train", **access).take(part)
+    validation = open_source(data, "test", **access).take(part) if objective == "oracle" else None
+    task = VisionTask(source, recipe, _changes(param), validation=validation, device=opt.checked_device(device))
     limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
     _run(task, out, storage, None, name=study, seed=seed, **limits)
 
@@ -302,11 +302,11 @@ def _command(storage: str | None) -> str:
 
 def _tell(result: SearchResult, best: Path, runs: bool) -> None:
     """The best trial, and where everything is."""
-    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    arguments = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for name, value in result.params.items():
-        shown.add_row(name, opt.printable(value))
+        arguments.add_row(name, opt.printable(value))
     console = Console(soft_wrap=True)
-    console.print(shown)
+    console.print(arguments)
     counts = [f"{sum(each.state == s for each in result.trials)} {s}" for s in ("complete", "pruned", "failed")]
     typer.echo(f"value {result.value:.4f} (trial {result.best.number}); trials: {', '.join(counts)}")
     for each in result.failures()[:3]:

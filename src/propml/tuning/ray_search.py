@@ -152,8 +152,8 @@ def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
         if task.is_large and folder is not None:  # which all machines see
             home = folder.absolute() / "trials" / str(config["number"])
             home.mkdir(parents=True, exist_ok=True)
-        if (kept := tune.get_checkpoint()) is not None:
-            kept.to_directory(scratch)
+        if (checkpoint := tune.get_checkpoint()) is not None:
+            checkpoint.to_directory(scratch)
         result: dict[str, Any] = {"epoch": 0, METRIC: float("nan"), "over": False}
 
         def report(epoch: int, value: float) -> None:

@@ -94,9 +94,9 @@ class SearchResult:
 
     def to_toml(self, experiment: Mapping[str, Any] | None = None) -> str:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
-        seen = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
+        labels = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
         lines = [
-            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {seen}, "
+            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {labels}, "
             f"{self.facts.get('criterion', '')}".rstrip(", "),
         ]
         lines += [f"{key} = {_toml(value)}" for key, value in (experiment or {}).items()]

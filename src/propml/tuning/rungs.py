@@ -70,8 +70,8 @@ class Networks:
 
     def fitting(self, recipe: Recipe) -> int:
         """How many trials, with all their folds, memory has room for."""
-        each = bytes_of_member(recipe, self.rows.n_features, self.candidates.shape[1], len(self.candidates))
-        return max(1, int(available_bytes(self.device) // (each * len(self.data.folds))))
+        of_member = bytes_of_member(recipe, self.rows.n_features, self.candidates.shape[1], len(self.candidates))
+        return max(1, int(available_bytes(self.device) // (of_member * len(self.data.folds))))
 
 
 class Stack:
@@ -290,13 +290,13 @@ class MemberRatesTrainer(StackTrainer):
     def _optimiser(self) -> torch.optim.Optimizer:
         device = self.stack.first.device
         rates = torch.tensor(self.learning_rates, device=device)
-        kept = 1 - rates * torch.tensor(self.weight_decays, device=device)
+        shrinkage = 1 - rates * torch.tensor(self.weight_decays, device=device)
         parameters: list[Tensor] = list(self.stack.parameters())
         decayed = [p is self.stack.first or p.shape[1] > 1 for p in parameters]  # biases are spared
         return _MemberAdamW(
             parameters,
             [self._for(p, rates) for p in parameters],
-            [self._for(p, kept) if own else None for p, own in zip(parameters, decayed, strict=True)],
+            [self._for(p, shrinkage) if own else None for p, own in zip(parameters, decayed, strict=True)],
             lr=1.0,
             weight_decay=0.0,
             fused=True,
@@ -311,16 +311,16 @@ class MemberRatesTrainer(StackTrainer):
 
 
 class _MemberAdamW(torch.optim.AdamW):
-    def __init__(self, parameters: list[Tensor], rates: list[Tensor], kept: list[Tensor | None], **kwargs: Any) -> None:
+    def __init__(self, parameters: list[Tensor], rates: list[Tensor], shrinkage: list[Tensor | None], **kwargs: Any):
         super().__init__(parameters, **kwargs)
-        self.parameters, self.rates, self.kept = parameters, rates, kept
+        self.parameters, self.rates, self.shrinkage = parameters, rates, shrinkage
         self.before = [torch.empty_like(parameter) for parameter in parameters]
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        for parameter, old, kept in zip(self.parameters, self.before, self.kept, strict=True):
-            if kept is not None:
-                parameter.mul_(kept)
+        for parameter, old, shrinkage in zip(self.parameters, self.before, self.shrinkage, strict=True):
+            if shrinkage is not None:
+                parameter.mul_(shrinkage)
             old.copy_(parameter)
         result = super().step(closure)
         for parameter, old, rate in zip(self.parameters, self.before, self.rates, strict=True):

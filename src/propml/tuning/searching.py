@@ -93,8 +93,8 @@ def search(
     --------
     >>> from propml.datasets import digits_mosaic
     >>> data = digits_mosaic(90)
-    >>> found = search(data.X, data.candidates, "ridge", trials=4)
-    >>> sorted(found.params), len(found.trials)
+    >>> result = search(data.X, data.candidates, "ridge", trials=4)
+    >>> sorted(result.params), len(result.trials)
     (['alpha'], 4)
     """
     data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)

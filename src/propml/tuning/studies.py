@@ -110,10 +110,10 @@ def _replace_unusable(storage: Any, name: str, facts: Mapping[str, Any]) -> None
     optuna = require("optuna", "tune")
     try:
         study_id = storage.get_study_id_from_name(name)
-    except KeyError:
+        known = storage.get_study_user_attrs(study_id).get("propml")
+        trials = storage.get_all_trials(study_id)
+    except KeyError:  # there is none
         return
-    known = storage.get_study_user_attrs(study_id).get("propml")
-    trials = storage.get_all_trials(study_id)
     if known is None or not _differing(known, facts) or not trials or any(map(_is_of_use, trials)):
         return
     with quiet():

@@ -237,16 +237,16 @@ class NetworkTask(MethodTask):
     def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         """One trial alone, with a checkpoint after every epoch."""
         rung, epoch = self.rung([configuration]), 0
-        kept = None if folder is None else folder / "checkpoint.pt"
-        if kept is not None and kept.exists():
-            epoch = rung.load(kept)
+        checkpoint = None if folder is None else folder / "checkpoint.pt"
+        if checkpoint is not None and checkpoint.exists():
+            epoch = rung.load(checkpoint)
         while epoch < self.epochs:
             epoch += 1
             value = float(rung.train_to(epoch)[0])
             if rung.why:
                 raise ValueError(rung.why[0])
-            if kept is not None:
-                with replacing(kept) as beside:
+            if checkpoint is not None:
+                with replacing(checkpoint) as beside:
                     rung.save(beside)
             report(epoch, value)
 
