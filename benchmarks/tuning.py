@@ -17,8 +17,8 @@ import torch
 
 from propml.losses import power_loss
 from propml.neural.criteria import average_precision_loss
-from propml.tuning.objective import TableData
 from propml.tuning.rungs import Networks, Rung
+from propml.tuning.tasks import TableData
 
 SHAPES = {"birds": (351, 260, 19), "scene": (2407, 294, 6), "MIRFlickr": (5000, 100, 7)}
 EPOCHS = 3
@@ -81,7 +81,7 @@ def compare(name: str, chosen: list[dict], few: int = 3) -> None:
     """Print what a trial costs in a rung, by itself (a few are enough to know), and network by network."""
     n, d, c = SHAPES[name]
     rng = np.random.default_rng(0)
-    data = TableData.of(rng.normal(size=(n, d)), (rng.random((n, c)) < 0.3).astype(int))
+    data = TableData(rng.normal(size=(n, d)), (rng.random((n, c)) < 0.3).astype(int))
     networks = Networks(data)
 
     def rung(some: list[dict]) -> None:

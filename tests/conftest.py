@@ -51,7 +51,8 @@ def ray_nodes():
         from ray.cluster_utils import Cluster
 
         before = dict(os.environ)
-        os.environ.update(PYTHONPATH=str(folder), RAY_USAGE_STATS_ENABLED="0", **environment)
+        path = os.pathsep.join([str(folder), *filter(None, [before.get("PYTHONPATH")])])
+        os.environ.update(PYTHONPATH=path, RAY_USAGE_STATS_ENABLED="0", **environment)
         arguments = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
         nodes = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
         nodes.add_node(**arguments)

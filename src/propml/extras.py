@@ -8,7 +8,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pandas", "polars", "pyarrow"),
     "report": ("matplotlib", "jinja2"),
     "vision": ("timm", "torchvision", "PIL"),
-    "tune": ("optuna", "jinja2"),
+    "tune": ("optuna", "matplotlib"),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),

@@ -165,15 +165,18 @@ def test_datasets_that_are_not_there_or_need_noise():
 
 def test_images(tmp_path, monkeypatch):
     from propml.tuning import vision_trials
+    from propml.tuning.searching import work
 
     seen = {}
 
     def run(self, configuration, report, folder):
         seen.update(configuration, noise=self.recipe.noise, images=len(self.source.items))
         report(self.epochs, 0.5)
-        return {}
 
     monkeypatch.setattr(vision_trials.VisionTask, "run", run)
+    monkeypatch.setattr(
+        "propml.tuning.searching.work_in_processes", lambda desk, storage, workers, folder, seed: work(desk, folder)
+    )
     printed = propml(
         *("tune", "vision", "digits-mosaic", "--backbone", "small_cnn", "--size", 16, "--noise", 0.2, "--epochs", 3),
         *("--limit", 40, "--trials", 1, "--param", "lr=1e-3..1e-2", "--device", "cpu", "--out", tmp_path),

@@ -49,7 +49,7 @@ def start(url: str, name: str, seed: int, log: Path) -> int:
     try:
         from fake_tasks import Hill
 
-        from propml.tuning.search import run_search
+        from propml.tuning.searching import run_search
 
         # Its log is written before a trial is told: what is finished was computed, and by whom.
         run_search(Hill(epochs=2, log=log), trials=TRIALS, storage=url, name=name, seed=seed)
@@ -89,18 +89,18 @@ def wrong_trials(url: str, name: str, log: Path) -> str | None:
     """What is amiss in a study that is over."""
     from fake_tasks import Hill
 
-    from propml.tuning.search import finished, study_of
+    from propml.tuning.trials import Desk, finished
 
     task = Hill(epochs=2, log=log)
-    study = study_of(task, url, name, 0)
+    desk = Desk(task, TRIALS, url, name)
     try:
-        trials, ended = study.get_trials(deepcopy=False), finished(study)
+        trials, ended = desk.study.get_trials(deepcopy=False), finished(desk.study)
     finally:
-        study._storage._backend.engine.dispose()  # a child must not have the connection of its parent
+        desk.storage.engine.dispose()  # a child must not have the connection of its parent
     states = [trial.state.name for trial in trials]
     if len(ended) != TRIALS or {"RUNNING", "WAITING"} & set(states):
         return f"{len(ended)} of {TRIALS} trials are finished; states: {states}"
-    if failed := [trial.user_attrs["why"] for trial in ended if trial.state.name == "FAIL"]:
+    if failed := [trial.user_attrs.get("why") for trial in ended if trial.state.name == "FAIL"]:
         return f"trials failed: {failed}"
     arguments = [trial.params["x"] for trial in ended]
     if len(set(arguments)) != TRIALS:
@@ -123,7 +123,8 @@ def main(seconds: float, seed: int) -> None:
     from fake_tasks import Hill
     from postgres_server import postgres
 
-    from propml.tuning.search import run_search
+    from propml.tuning.searching import work
+    from propml.tuning.trials import Desk
 
     end = time.monotonic() + seconds
     rng = random.Random(seed)
@@ -136,7 +137,9 @@ def main(seconds: float, seed: int) -> None:
         except pytest.skip.Exception as why:
             places[0][1].what += f" (PostgreSQL was not tried: {why})"
         for url, _ in places:  # what workers need is imported, and the tables are made
-            run_search(Hill(), trials=1, storage=url, name="first").study._storage._backend.engine.dispose()
+            desk = Desk(Hill(), 1, url, "first")
+            work(desk)
+            desk.storage.engine.dispose()
         number = 0
         while number < len(places) or time.monotonic() < end:
             url, tally = places[number % len(places)]

@@ -68,14 +68,11 @@ class Deadly:
         self.calls = 0
 
     def install(self) -> None:
-        from optuna.storages._cached_storage import _CachedStorage
+        from sqlalchemy.orm import Session
 
         for name in ("write", "fsync", "ftruncate"):
             self._wrap(os, name)
-        for name in ("create_new_trial", "record_heartbeat", "set_trial_param", "set_trial_intermediate_value"):
-            self._wrap(_CachedStorage, name)
-        for name in ("set_trial_user_attr", "set_trial_state_values"):
-            self._wrap(_CachedStorage, name)
+        self._wrap(Session, "commit")  # of the database that a study is in
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -12,7 +12,7 @@ from propml.tuning.spaces import Number
 class Hill:
     """A trial is worth 1 − (x − 0.3)², and a little less in early epochs; every epoch leaves a line in ``log``."""
 
-    method, title, keeps_files = "ridge", "Hill", False
+    method, title, is_large = "ridge", "Hill", False
 
     def __init__(self, epochs=1, log=None, seconds=0.0):
         self.space = {"x": Number(0.0, 1.0)}
@@ -38,7 +38,6 @@ class Hill:
             if checkpoint is not None:
                 checkpoint.write_text(json.dumps(epoch))
             report(epoch, self.value(configuration["x"], epoch))
-        return {}
 
     def happens(self, x, epoch):
         """Nothing; others do worse things here."""

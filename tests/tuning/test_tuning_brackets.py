@@ -5,7 +5,7 @@ from propml.tuning.brackets import best_places, bracket_at, brackets_of, levels
 
 def test_sizes_are_those_of_the_hyperband_paper():
     """JMLR 18(185), algorithm 1 with R = 27, η = 3: n = ⌈(s_max + 1) / (s + 1) · η^s⌉ trials of R · η^−s epochs."""
-    assert [(each.size, each.rungs[0]) for each in brackets_of(27)] == [(27, 1), (12, 3), (6, 9), (4, 27)]
+    assert [(size, rungs[0]) for size, rungs in brackets_of(27)] == [(27, 1), (12, 3), (6, 9), (4, 27)]
 
 
 def test_all_brackets_end_with_the_whole_budget():
@@ -13,19 +13,18 @@ def test_all_brackets_end_with_the_whole_budget():
         assert levels(epochs)[-1] == epochs
         assert list(levels(epochs)) == sorted(set(levels(epochs)))
         assert levels(epochs)[0] >= 1
-        assert all(each.rungs[-1] == epochs for each in brackets_of(epochs))
+        assert all(rungs[-1] == epochs for _, rungs in brackets_of(epochs))
 
 
 def test_positions_walk_through_the_brackets_and_begin_again():
-    sizes = [each.size for each in brackets_of(27)]
+    sizes = [size for size, _ in brackets_of(27)]
     position, seen = 0, []
     for _ in range(2 * len(sizes)):
-        bracket = bracket_at(27, position)
-        seen.append(bracket.size)
-        position += bracket.size
+        size, _ = bracket_at(27, position)
+        seen.append(size)
+        position += size
     assert seen == 2 * sizes
-    assert bracket_at(27, 5).size == 22  # a search that was stopped finishes the bracket
-    assert bracket_at(27, 5).rungs == (1, 3, 9, 27)
+    assert bracket_at(27, 5) == (22, (1, 3, 9, 27))  # a search that was stopped finishes the bracket
 
 
 def test_the_best_third_goes_on():

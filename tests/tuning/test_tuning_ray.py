@@ -11,7 +11,7 @@ from fake_tasks import Cliff, Hill, KilledOnce, Thirsty
 from propml.datasets import digits_mosaic
 from propml.tuning import ray_search
 from propml.tuning.result import _record
-from propml.tuning.search import Limits, run_search, search, study_of
+from propml.tuning.searching import run_search, search
 from propml.tuning.trials import Desk
 
 # Clusters on one machine disturb each other: one worker runs all of these.
@@ -95,16 +95,16 @@ def test_a_trial_that_fails_says_why_instead_of_being_tried_again(monkeypatch):
 
 def test_a_task_that_keeps_its_files_has_a_folder_that_all_machines_see(monkeypatch, tmp_path):
     fake, task = FakeRay(monkeypatch), Hill()
-    task.keeps_files = True
+    task.is_large = True
     ray_search._train({"configuration": {"x": 0.2}, "number": 7}, task, tmp_path)
     assert (tmp_path / "trials" / "7" / "epoch.json").exists()
     assert fake.kept == [None]
 
 
-def test_the_study_behind_ray_s_searcher(monkeypatch):
-    task, ticks = Hill(epochs=3), []
-    study = study_of(task, None, "propml", 0)
-    searcher = ray_search._searcher(Desk(study, task.space, 1), lambda: ticks.append(0))
+def test_the_study_behind_ray_s_searcher():
+    desk, ends = Desk(Hill(epochs=3), 1), []
+    desk.progress = lambda: ends.append(0)
+    study, searcher = desk.study, ray_search._searcher(desk)
     proposed = searcher.suggest("a")
     assert proposed["configuration"].keys() == {"x"}
     assert searcher.suggest("b") == "FINISHED"
@@ -113,7 +113,7 @@ def test_the_study_behind_ray_s_searcher(monkeypatch):
     searcher.on_trial_complete("a", {"epoch": 2, "value": 0.5, "over": False})
     assert study.trials[0].intermediate_values == {1: 0.4, 2: 0.5}
     assert study.trials[0].state.name == "PRUNED"
-    assert ticks == [0]
+    assert ends == [0]
 
 
 def test_no_cluster_is_one_sentence():
@@ -121,12 +121,12 @@ def test_no_cluster_is_one_sentence():
         run_search(Hill(), trials=1, ray_address="127.0.0.1:1")
 
 
-def test_enough_trials_need_no_cluster():
-    study = run_search(Hill(), trials=2).study
-    ray_search.search_on_ray(study, Hill(), Limits(2), "127.0.0.1:1", None, lambda: None)
-    assert len(study.trials) == 2
+def test_enough_trials_need_no_cluster(tmp_path):
+    run_search(Hill(), trials=2, storage=tmp_path / "s.db")
+    found = run_search(Hill(), trials=2, storage=tmp_path / "s.db", ray_address="127.0.0.1:1")
+    assert len(found.study.trials) == 2
     with pytest.raises(ValueError, match="no Ray cluster answers"):  # one more would need it
-        ray_search.search_on_ray(study, Hill(), Limits(3), "127.0.0.1:1", None, lambda: None)
+        run_search(Hill(), trials=3, storage=tmp_path / "s.db", ray_address="127.0.0.1:1")
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -145,9 +145,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     ],
 )
 def test_how_a_trial_of_ray_ends(result, error, expected):
-    task = Hill(epochs=3)
-    study = study_of(task, None, "propml", 0)
-    desk = Desk(study, task.space, 5)
+    desk = Desk(Hill(epochs=3), 5)
     ray_search.end(desk, desk.ask(), result, error)
-    records = [_record(trial, task.space) for trial in study.trials]
+    records = [_record(trial, desk.task.space) for trial in desk.study.trials]
     assert [(each.state, each.why) for each in records] == [expected]

@@ -10,10 +10,9 @@ from fake_tasks import Hill, Thirsty
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.runner import run_experiment
 from propml.datasets import digits_mosaic
-from propml.tuning import TableData, read_best, search
-from propml.tuning.result import configuration_of
-from propml.tuning.search import run_search
-from propml.tuning.spaces import space_of
+from propml.tuning import read_best, search
+from propml.tuning.searching import run_search
+from propml.tuning.tasks import TableData
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def test_the_estimator_of_a_method_without_networks_scales_as_the_search_did():
     X = made.X * np.linspace(1, 100, made.X.shape[1])
     found = search(X, made.candidates, "ridge", trials=3)
     values = []
-    data = TableData.of(X, made.candidates)
+    data = TableData(X, made.candidates)
     for fold in data.folds:
         model = found.estimator().fit(X[fold.train], made.candidates[fold.train])
         values.append(data.judged(model.predict_proba(X[fold.held]), fold))
@@ -80,16 +79,6 @@ def test_texts_and_numbers_survive_toml():
     values = {"a": 1e-07, "b": True, "c": 'quo"te\n', "d": (1, 2), "e": 3, "f": (), "g": 0.1}
     text = "\n".join(f"{name} = {_toml(value)}" for name, value in values.items())
     assert tomllib.loads(text) == {**values, "d": [1, 2], "f": []}
-
-
-def test_configurations_come_back_with_what_is_fixed():
-    space = space_of("propml")
-    stored = {"hidden": "[256, 256]", "lam": 0.1, "order": 0.3, "dropout": 0.5}
-    back = configuration_of(stored, space)
-    assert back["hidden"] == (256, 256)
-    assert back["loss"] == "power"
-    assert back["forest"] is False
-    assert back["order"] == 0.3
 
 
 def test_files_that_are_no_result_are_told(tmp_path):

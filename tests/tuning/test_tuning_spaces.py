@@ -6,7 +6,18 @@ import pytest
 
 from propml.methods import METHODS, method_class
 from propml.targets import Candidates
-from propml.tuning.spaces import SPACES, VISION, Choice, Number, When, altered, parse_dimension, space_of, suggest
+from propml.tuning.spaces import (
+    SPACES,
+    VISION,
+    Choice,
+    Number,
+    When,
+    altered,
+    parse_dimension,
+    restored,
+    space_of,
+    suggest,
+)
 
 KNOWN = ["a", "b", "alpha"]
 
@@ -47,6 +58,18 @@ def test_conditional_dimensions_are_there_when_they_make_sense():
 def test_a_condition_waits_for_its_dimension_wherever_it_stands():
     space = {"b": Number(0, 1, when=When("a", (1,))), "a": Choice((0, 1))}
     assert all(("b" in chosen) == (chosen["a"] == 1) for chosen in drawn(space))
+
+
+def test_configurations_come_back_with_what_is_fixed():
+    space = space_of("propml")
+    params = {"hidden": "[256, 256]", "lam": 0.1, "order": 0.3, "dropout": 0.5}
+    back = restored(params, space)
+    assert back["hidden"] == (256, 256)
+    assert back["loss"] == "power"
+    assert back["forest"] is False
+    assert back["order"] == 0.3
+    assert "learning_rate" not in back  # its worker died before it was suggested
+    assert restored({"a": None}, {"a": Choice((None, 1))}) == {"a": None}
 
 
 def test_with_many_labels_lam_reaches_further_down():

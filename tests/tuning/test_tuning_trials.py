@@ -1,106 +1,310 @@
-"""Asking and telling, when others do so at the same time."""
+"""Searches that are killed, workers that are gone, and several at once: no trial is lost or done twice."""
 
-import math
+import os
 import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import optuna
 import pytest
-from fake_tasks import Hill
+from fake_tasks import Deadly, Hill
+from sqlalchemy.orm import Session
 
-from propml.tuning import workers
-from propml.tuning.lost_trials import counted, give_back, to_begin_again
-from propml.tuning.search import Limits, study_of
-from propml.tuning.trials import Desk
-from propml.tuning.workers import work_in_processes
+from propml.tuning import studies, trials
+from propml.tuning.searching import run_search
+from propml.tuning.studies import quiet
+from propml.tuning.trials import Desk, sort_out
+from propml.tuning.workers import this_worker
 
+HERE = Path(__file__).parent
 STATE = optuna.trial.TrialState
+WORK = """
+import sys
+sys.path.insert(0, {here!r})
+from fake_tasks import Hill
+from propml.tuning.searching import run_search
+run_search(Hill(epochs=3, log={log!r}, seconds={seconds}), trials={trials}, storage={storage!r}, seed={seed})
+"""
+
+
+def start(tmp_path, storage_, *, trials, seconds=0.0, seed=0):
+    code = WORK.format(
+        here=str(HERE), log=str(tmp_path / "log"), seconds=seconds, trials=trials, storage=str(storage_), seed=seed
+    )
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def wait_for(condition, seconds=60):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_search_that_is_killed_goes_on_and_loses_nothing(tmp_path):
+    """kill -9 in the middle of a trial; the same search again ends with all trials, the killed one among them."""
+    task = Hill(epochs=3, log=tmp_path / "log", seconds=0.15)
+    process = start(tmp_path, tmp_path / "s.db", trials=8, seconds=0.15)
+    wait_for(lambda: len(task.lines()) >= 5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = optuna.load_study(study_name="propml", storage=f"sqlite:///{tmp_path / 's.db'}").trials
+    assert [trial.state for trial in before].count(STATE.RUNNING) == 1
+    killed = next(trial for trial in before if trial.state == STATE.RUNNING)
+    found = run_search(Hill(epochs=3), trials=8, storage=tmp_path / "s.db")
+    assert len(found.trials) == 8
+    assert all(each.state in ("complete", "pruned") for each in found.trials)
+    # What was finished stays; what was under way is done, under a new number.
+    kept = {each.number: each for each in found.trials}
+    for trial in before:
+        if trial.state.is_finished():
+            assert kept[trial.number].params == trial.params
+    assert killed.number not in kept
+    assert [each.params for each in found.trials].count(killed.params) == 1
+    states = [trial.state for trial in found.study.trials]
+    assert states.count(STATE.RUNNING) == states.count(STATE.WAITING) == 0
+    assert states.count(STATE.FAIL) == 1
+
+
+def test_two_workers_and_a_trial_that_kills_them(tmp_path):
+    """As the system does where memory runs out. Such a trial is tried again, and then counts as failed."""
+    task = Deadly(log=tmp_path / "log", seconds=0.2)
+    Desk(task, 4, tmp_path / "s.db").study.enqueue_trial({"x": 0.95})
+    found = run_search(task, trials=4, storage=tmp_path / "s.db", workers=2)
+    assert len(found.trials) == 4
+    assert os.getpid() not in {pid for _, _, pid in task.lines()}
+    assert len({pid for _, _, pid in task.lines()}) >= 2
+    assert [x for x, _, _ in task.lines()].count(0.95) == trials.MOST_TRIES
+    failed = {each.params["x"]: each.why for each in found.failures()}
+    assert failed[0.95] == "its worker died 3 times in the middle of it, most often for want of memory"
+    assert all(x > task.edge for x in failed)
+    assert any(each.state == "complete" for each in found.trials)
+    assert not any(trial.state == STATE.RUNNING for trial in found.study.trials)
+
+
+def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_silent(tmp_path, monkeypatch):
+    monkeypatch.setattr(studies, "HEARTBEAT", 1)
+    monkeypatch.setattr(studies, "GRACE", 2)
+    desk = Desk(Hill(), 2, tmp_path / "s.db")
+    trial = desk.ask().handle
+    trial.set_user_attr("owner", {**this_worker(), "host": "elsewhere"})
+    desk.reclaim()
+    assert desk.study.trials[0].state == STATE.RUNNING
+    wait_for(lambda: desk.reclaim() or desk.study.trials[0].state == STATE.FAIL, seconds=20)
+    found = run_search(Hill(), trials=2, storage=tmp_path / "s.db")
+    assert len(found.trials) == 2
+    assert found.trials[0].params == {"x": trial.params["x"]}
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_trial_whose_heart_never_beat_is_given_up_after_a_while(tmp_path, monkeypatch, signed):
+    """Another program has asked for it and did not sign it; or a worker elsewhere was killed right after it had."""
+    monkeypatch.setattr(studies, "HEARTBEAT", 1)
+    monkeypatch.setattr(studies, "GRACE", 2)
+    study = Desk(Hill(), 2, tmp_path / "s.db").study
+    with quiet(), pytest.warns(UserWarning, match="Heartbeat of storage"):
+        trial = study.ask()
+    if signed:
+        trial.set_user_attr("owner", {**this_worker(), "boot": "of another machine"})
+    assert len(run_search(Hill(), trials=2, storage=tmp_path / "s.db").trials) == 2
+    assert [each.state for each in study.trials] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
+
+
+def killed_after(commits, storage_):
+    """A search in another process that is killed right after so many transactions with the database."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    real = Session.commit
+
+    def deadly(self):
+        nonlocal commits
+        real(self)
+        commits -= 1
+        if commits == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Session.commit = deadly
+    run_search(Hill(), trials=2, storage=storage_)
+    os._exit(0)
+
+
+# The tables, the study and its facts are made by the ninth; from the seventeenth to the twenty-fifth a trial is begun,
+# gives its first sign of life, gets its argument and its value, and ends.
+@pytest.mark.parametrize("commits", [2, 4, 5, 9, *range(16, 27), 32, 37])
+def test_a_search_that_is_killed_after_any_write_goes_on_at_once_with_all_trials(tmp_path, commits):
+    """Nobody waits for a heart: the process is known to be gone, also where it had not come to its first sign."""
+    assert killed_after(commits, tmp_path / "s.db") == -signal.SIGKILL
+    kept = []
+    if commits >= 9:
+        kept = optuna.load_study(study_name="propml", storage=f"sqlite:///{tmp_path / 's.db'}").trials
+    begun = time.monotonic()
+    found = run_search(Hill(), trials=2, storage=tmp_path / "s.db")
+    assert time.monotonic() - begun < studies.GRACE / 3
+    assert [each.state for each in found.trials] == ["complete"] * 2
+    values = {trial.params["x"] for trial in found.study.trials if trial.state == STATE.COMPLETE}
+    assert len(values) == 2
+    assert {trial.params["x"] for trial in kept if trial.params} <= values
+    assert not [trial for trial in found.study.trials if not trial.state.is_finished()]
+
+
+def test_a_search_waits_for_what_others_have_under_way(tmp_path):
+    """Two trials of a live process are all that the study lacks; it is killed in the middle of one."""
+    task = Hill(epochs=3, log=tmp_path / "log", seconds=0.3)
+    other = start(tmp_path, tmp_path / "s.db", trials=1, seconds=0.3)
+    wait_for(lambda: len(task.lines()) >= 2)
+    killer = threading.Timer(0.2, other.kill)
+    killer.start()
+    found = run_search(Hill(epochs=3), trials=1, storage=tmp_path / "s.db")
+    other.wait()
+    assert len(found.trials) == 1
+    assert found.trials[0].params["x"] == task.lines()[0][0]
+
+
+def test_too_few_trials_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("propml.tuning.searching.work", lambda *_: None)
+    with pytest.raises(ValueError, match="the study has 0 of 3 trials, since workers died too often"):
+        run_search(Hill(), trials=3, storage=tmp_path / "s.db")
+
+
+def test_hearts_beat_while_trials_are_under_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "HEARTBEAT", 0.1)
+    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    beats = []
+    monkeypatch.setattr(desk.storage, "record_heartbeat", beats.append)
+    with desk.at_work():
+        storage_id = desk.ask().storage_id
+        wait_for(lambda: len(beats) >= 3, seconds=10)
+    assert set(beats) == {storage_id}
+
+
+def at_once(number, act):
+    """Let so many threads do the same at the same moment; what each gave back."""
+    barrier = threading.Barrier(number)
+
+    def one(place):
+        barrier.wait()
+        return act(place)
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(one, range(number)))
+
+
+@pytest.mark.parametrize("kind", ["begun before", "queued by hand"])
+def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_path, kind):
+    """Four see the same trial abandoned, and then see that it is to be begun again, in the same moment."""
+    desks = [Desk(Hill(), 100, tmp_path / "s.db", seed=seed) for seed in range(4)]
+    study = desks[0].study
+    if kind == "queued by hand":
+        study.enqueue_trial({"x": 0.25})
+    first = desks[0].ask()
+    for _ in range(6):
+        (running,) = study.get_trials(states=(STATE.RUNNING,))
+        at_once(4, lambda place, number=running.number: desks[place]._give_up(number, trials.STOPPED))
+        ((*_, last),) = sort_out(study.trials)[1]
+        assert last.number == running.number
+        begun = at_once(4, lambda place: desks[place].ask())
+        assert [each.configuration for each in begun].count(first.configuration) == 1
+        for desk, each in zip(desks, begun, strict=True):
+            if each.configuration != first.configuration:
+                desk.prune(each)
+        assert sort_out(study.trials)[1] == []
+
+
+def test_a_trial_that_was_begun_again_and_lost_again_is_still_one(tmp_path):
+    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    tries = []
+    for _ in range(trials.MOST_TRIES):
+        tries.append(desk.ask())
+        desk._give_up(tries[-1].handle.number)
+    assert [trial.first for trial in tries] == [0, 0, 0]
+    assert [trial.is_risky for trial in tries] == [False, False, True]
+    assert all(trial.configuration == tries[0].configuration for trial in tries)
+    assert sort_out(desk.study.trials)[1] == []
+    assert desk.ask() is None
+    with pytest.raises(
+        ValueError, match="all 1 trials failed, so there is no best one; trial 2: its worker died 3 times"
+    ):
+        run_search(Hill(), trials=1, storage=tmp_path / "s.db")
+
+
+def test_a_search_that_is_stopped_costs_a_trial_no_try(tmp_path):
+    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    for _ in range(2 * trials.MOST_TRIES):
+        assert not desk.ask().is_risky
+        desk.give_all_back()
+    assert len(run_search(Hill(), trials=1, storage=tmp_path / "s.db").trials) == 1
+
+
+def test_studies_of_earlier_versions_are_read(tmp_path):
+    """They counted tries, and noted of every trial why it was given up."""
+    study = Desk(Hill(), 3, tmp_path / "s.db").study
+    dead = {"lost": "its worker is gone", "owner": {**this_worker(), "pid": 2**22 + 1}}
+    for notes in ({"tries": 1}, {"tries": 2, "first": 0}):
+        study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={**dead, **notes}))
+    study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={"why": "its worker died 3 times", "tries": 3}))
+    desk = Desk(Hill(), 3, tmp_path / "s.db")
+    again = desk.ask()
+    assert (again.first, again.is_risky) == (0, True)
+    assert [trial.number for trial in desk.counted()] == [2, 3]
+
+
+# -- asking and telling, when others do so at the same time -----------------------------------------------------------
 
 
 @pytest.fixture
 def desk():
-    return Desk(study_of(Hill(epochs=3), None, "propml", 0), Hill().space, 3)
+    return Desk(Hill(epochs=3), 3)
 
 
 def test_what_was_given_up_by_others_is_not_told_again(desk):
-    asked = desk.ask()
-    assert not desk.report(asked, 1, 0.5)
-    assert give_back(desk.study, desk.study.trials[0]) == 1
-    assert give_back(desk.study, desk.study.trials[0]) == 0  # somebody was faster
-    assert desk.report(asked, 2, 0.6)  # the worker is told to stop
-    desk.complete(asked, 0.6)
-    desk.complete(asked, 0.6)
-    assert [trial.state for trial in desk.study.trials] == [STATE.FAIL]
-    assert counted(desk.study.trials) == []
-    assert [again.trial.number for again in to_begin_again(desk.study.trials)] == [0]
+    trial = desk.ask()
+    assert not desk.report(trial, 1, 0.5)
+    desk._give_up(0)
+    desk._give_up(0)  # somebody was faster
+    assert desk.report(trial, 2, 0.6)  # the worker is told to stop
+    desk.complete(trial)
+    desk.complete(trial)
+    assert [each.state for each in desk.study.trials] == [STATE.FAIL]
+    assert desk.counted() == []
+    assert [tries[0].number for tries in sort_out(desk.study.trials)[1]] == [0]
 
 
 def test_one_trial_too_many_is_given_up(desk, monkeypatch):
     """Two workers ask for the last trial in the same moment; the later one sees that there are enough."""
     for _ in range(2):
         desk.ask()
-    other = Desk(desk.study, desk.space, 3)
+    create = desk.storage.create_new_trial
 
-    def too_early(before=math.inf):
-        return 2 if before == math.inf else Desk.position(other, before)
+    def faster(*arguments):
+        monkeypatch.undo()
+        desk.storage.create_new_trial(*arguments)
+        return create(*arguments)
 
-    monkeypatch.setattr(other, "position", too_early)
-    assert desk.ask() is not None
-    assert other.ask() is None
-    assert len(counted(desk.study.trials)) == 3
+    monkeypatch.setattr(desk.storage, "create_new_trial", faster)
+    assert desk.ask() is None
+    assert [trial.number for trial in desk.counted()] == [0, 1, 2]
     assert desk.study.trials[3].user_attrs["lost"] == "one more than there were to be"
 
 
 def test_an_objective_that_is_no_number_at_the_end_fails(desk):
-    desk.complete(desk.ask(), float("inf"))
+    trial = desk.ask()
+    desk.report(trial, 1, float("inf"))
+    desk.complete(trial)
     assert desk.study.trials[0].state == STATE.FAIL
     assert desk.study.trials[0].user_attrs["why"] == "its objective is inf, which is no number to compare"
 
 
 def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):
-    asked = desk.ask()
+    trial = desk.ask()
 
     def broken(*_):
         raise RuntimeError("the server is gone")
 
-    monkeypatch.setattr(asked.trial, "report", broken)
+    monkeypatch.setattr(trial.handle, "report", broken)
     with pytest.raises(RuntimeError, match="the server is gone"):
-        desk.report(asked, 1, 0.5)
-
-
-class Process:
-    """A worker that ends at once, as it is told to."""
-
-    def __init__(self, target, arguments):
-        self.exitcode = codes.pop(0)
-
-    def join(self): ...
-    def kill(self): ...
-    def is_alive(self):
-        return False
-
-
-codes = []
-
-
-@pytest.fixture
-def ended(monkeypatch):
-    monkeypatch.setattr(workers, "start_worker", Process)
-    monkeypatch.setattr(workers, "LOOK", 0)
-    return codes
-
-
-def run():
-    study = study_of(Hill(), None, "propml", 0)
-    work_in_processes(study, Hill(), Limits(3), "s.db", 2, None, 0, lambda: None)
-
-
-def test_a_worker_that_stops_with_an_error_ends_the_search(ended):
-    ended[:] = [0, 1]
-    with pytest.raises(ValueError, match="a worker stopped with exit code 1; what it said stands above"):
-        run()
-
-
-def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
-    ended[:] = [-signal.SIGKILL] * 50
-    run()
-    assert len(ended) == 50 - 2 - 2 * workers.RESTARTS
+        desk.report(trial, 1, 0.5)

@@ -1,6 +1,6 @@
-"""The vision trainer as a task: with a trainer whose curves are known, and once with the real one."""
+"""The vision trainer as a task: with a trainer whose records are known, and once with the real one."""
 
-import csv
+import json
 from dataclasses import replace
 from typing import get_args, get_type_hints
 
@@ -8,8 +8,10 @@ import fake_trainer
 import pytest
 
 from propml.tuning.result import read_best
-from propml.tuning.search import Pruned, run_search
-from propml.tuning.vision_trials import VisionTask, _failure, _train_one
+from propml.tuning.searching import run_search
+from propml.tuning.tasks import Pruned
+from propml.tuning.trials import DIED, Desk
+from propml.tuning.vision_trials import VisionTask
 from propml.vision.recipe import METHODS, Recipe
 from propml.vision.sources import open_source
 
@@ -25,10 +27,14 @@ def recipe():
 
 
 def task(source, recipe, **arguments):
-    return VisionTask(source, recipe, train=fake_trainer.train, device="cpu", **arguments)
+    return fake_trainer.FakeVisionTask(source, recipe, device="cpu", **arguments)
 
 
-def told(own, configuration, folder, stop_after=99):
+def history(folder):
+    return json.loads((folder / "run" / "history.json").read_text())
+
+
+def reported(own, configuration, folder, stop_after=99):
     reports = []
 
     def report(epoch, value):
@@ -36,14 +42,11 @@ def told(own, configuration, folder, stop_after=99):
         if epoch >= stop_after:
             raise Pruned
 
-    try:
-        own.run(configuration, report, folder)
-    finally:
-        (folder / "reports").write_text(repr(reports))
+    own.run(configuration, report, folder)
     return reports
 
 
-def test_oracle_looks_at_the_validation_images(source, recipe, tmp_path):
+def test_oracle_looks_at_the_validation_images(source, recipe):
     oracle = replace(recipe, select="oracle")
     with pytest.raises(ValueError, match="no validation images with true labels"):
         task(source, oracle)
@@ -51,9 +54,7 @@ def test_oracle_looks_at_the_validation_images(source, recipe, tmp_path):
         task(source, replace(recipe, select="last"))
     own = task(source, oracle, validation=source)
     assert own.facts()["objective"] == "oracle"
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "curves.csv").write_text("epoch,held-out mAP raw,mAP raw,mAP ema\n1,0.9,0.3,0.4\n")
-    assert own._curve(tmp_path / "run") == [(1, 0.4)]
+    assert own.value({"epoch": 1, "held-out mAP raw": 0.9, "mAP raw": 0.3, "mAP ema": 0.4}) == 0.4
 
 
 @pytest.mark.parametrize("loss", get_args(get_type_hints(Recipe)["loss"]))
@@ -63,44 +64,39 @@ def test_a_search_is_called_as_its_method_is_in_the_tables(source, recipe, loss)
     assert {"propml": "ProPML", "unbiased": "Unbiased", "bce": "BCE"}.get(loss, title) == title
 
 
-def test_a_pruned_run_is_ended_at_once_and_leaves_no_weights(source, recipe, tmp_path):
-    slow = replace(recipe, batch_size=7, epochs=50)  # half a second an epoch
+def test_a_pruned_run_ends_after_its_epoch_and_leaves_no_weights(source, recipe, tmp_path):
     with pytest.raises(Pruned):
-        told(task(source, slow), {"lr": 1e-4}, tmp_path, stop_after=1)
-    with (tmp_path / "run" / "curves.csv").open() as file:
-        assert len(list(csv.DictReader(file))) <= 2
-    assert not (tmp_path / "run" / "last.safetensors").exists()
+        reported(task(source, recipe), {"lr": 1e-4}, tmp_path, stop_after=1)
+    assert len(history(tmp_path)) == 1
+    assert not list(tmp_path.rglob("*.safetensors"))
 
 
-def test_a_run_whose_process_is_killed_fails_for_memory_and_goes_on_when_tried_again(source, recipe, tmp_path):
-    with pytest.raises(MemoryError):
-        told(task(source, replace(recipe, batch_size=13)), {"lr": 1e-4}, tmp_path)
-    reports = told(task(source, recipe), {"lr": 1e-4, "lam": 0.3}, tmp_path)
-    # Every epoch is reported, with the better of both kinds of weights; epoch 1 was not done again.
+def test_a_run_that_kills_its_process_is_tried_again_and_the_search_goes_on(source, recipe, tmp_path):
+    """As the system does where memory runs out."""
+    own = task(source, recipe, changes={"batch_size": [13, 16]})
+    Desk(own, 2, tmp_path / "s.db").study.enqueue_trial({"batch_size": 13})
+    found = run_search(own, trials=2, storage=tmp_path / "s.db", folder=tmp_path)
+    failed, done = found.trials
+    assert (failed.params["batch_size"], failed.why) == (13, DIED)
+    assert done.params["batch_size"] == 16
+    assert not done.why
+    # Every try has gone on from the first epoch, which was not done again.
+    assert [record["began"] for record in history(tmp_path / "trials" / "0")] == [1]
+
+
+def test_a_run_goes_on_from_its_checkpoint_and_reports_all_epochs(source, recipe, tmp_path):
+    with pytest.raises(Pruned):
+        reported(task(source, recipe), {"lr": 1e-4, "lam": 0.3}, tmp_path, stop_after=1)
+    reports = reported(task(source, recipe), {"lr": 1e-4, "lam": 0.3}, tmp_path)
+    # The better of both kinds of weights counts; epoch 1 was not done again.
     assert [epoch for epoch, _ in reports] == [1, 2, 3]
     assert [value for _, value in reports] == pytest.approx([fake_trainer.worth(1e-4, e, 3) for e in (1, 2, 3)])
-    with (tmp_path / "run" / "curves.csv").open() as file:
-        assert [row["began"] for row in csv.DictReader(file)] == ["1", "2", "2"]
+    assert [record["began"] for record in history(tmp_path)] == [1, 2, 2]
 
 
-def test_what_the_trainer_says_is_why_a_trial_failed(source, recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"weight_decay is 0\.0005; that is too much"):
-        told(task(source, recipe), {"weight_decay": 5e-4}, tmp_path)
-
-
-def test_how_the_process_of_a_run_ends(source, recipe, tmp_path):
-    seen = []
-    _train_one(lambda *a, **k: seen.append(k), source, None, recipe, tmp_path, "cpu", None)
-    assert seen == [{"resume": False, "device": "cpu", "cache": None, "show": False}]
-
-    def fails(*_, **__):
-        raise KeyError("what")
-
-    with pytest.raises(SystemExit):
-        _train_one(fails, source, None, recipe, tmp_path, "cpu", None)
-    assert str(_failure(tmp_path, 1)) == "KeyError: 'what'"
-    assert str(_failure(tmp_path / "nowhere", 3)) == "its process ended with exit code 3"
-    assert str(_failure(tmp_path, -15)) == "its process ended with signal 15"
+def test_what_the_trainer_says_is_why_a_trial_failed(source, recipe):
+    with pytest.raises(ValueError, match=r"all 2 trials failed.*weight_decay is 0\.0005; that is too much"):
+        run_search(task(source, recipe, changes={"weight_decay": 5e-4}), trials=2)
 
 
 def test_spaces_of_images(source, recipe):

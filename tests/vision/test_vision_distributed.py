@@ -59,6 +59,22 @@ def test_two_processes_learn_and_measure_what_one_does(compiled, tmp_path):
         np.testing.assert_allclose(together[name], value, atol=2e-3, err_msg=name)
 
 
+STOPPED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from small_runs import run, small_recipe
+rank, heard = os.environ["RANK"], []
+result = run({out!r}, small_recipe(epochs=3), on_epoch=lambda record: heard.append(record) or len(heard) == 1)
+print(len(heard), len(result.history), file=open({out!r} + rank, "w"))
+"""
+
+
+def test_the_first_process_ends_the_training_of_all(tmp_path):
+    out = str(tmp_path / "two")
+    two_processes(STOPPED.format(tests=str(Path(__file__).parent), out=out), tmp_path)
+    assert [Path(out + rank).read_text().split() for rank in "01"] == [["1", "1"], ["0", "1"]]
+
+
 def _without_speed(history):
     return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in history]
 

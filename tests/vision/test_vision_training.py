@@ -122,6 +122,28 @@ def test_a_finished_run_is_only_read(tmp_path):
     assert not (tmp_path / "run" / ".last.safetensors.x8v2").exists()
 
 
+def test_whoever_hears_of_every_epoch_may_end_the_training(tmp_path):
+    heard = []
+
+    def at_two(record):
+        heard.append(record)
+        return record["epoch"] == 2
+
+    recipe = small_recipe(epochs=4)
+    stopped = run(tmp_path / "stopped", recipe, on_epoch=at_two)
+    assert heard == stopped.history
+    assert [record["epoch"] for record in heard] == [1, 2]
+    # Resumed, it tells the earlier epochs again and ends as if it had not been stopped.
+    heard.clear()
+    resumed = run(tmp_path / "stopped", recipe, resume=True, on_epoch=heard.append)
+    assert heard == resumed.history
+    assert [record["epoch"] for record in heard] == [1, 2, 3, 4]
+    run(tmp_path / "whole", recipe)
+    assert same_weights(tmp_path / "whole", tmp_path / "stopped")
+    # One that says so of an earlier epoch ends it before another one.
+    assert run(tmp_path / "stopped", recipe, resume=True, on_epoch=at_two).history == resumed.history
+
+
 def test_two_runs_do_not_mix(tmp_path):
     run(tmp_path / "run", small_recipe(epochs=1))
     with pytest.raises(ValueError, match="holds a run already"):

@@ -146,9 +146,8 @@ def table(
     """
     from propml.audit.destinations import check_not_read
     from propml.datasets.registry import REGISTRY
-    from propml.tuning.objective import TableData
     from propml.tuning.result import BEST, PAGE, TRIALS
-    from propml.tuning.tasks import make_task
+    from propml.tuning.tasks import TableData, make_task
 
     experiment = None
     if Path(data).is_file():
@@ -163,9 +162,10 @@ def table(
         X, target, true, experiment = _dataset(data.lower(), noise, seed)
     else:
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
-    checked = TableData.of(X, target, true, objective=objective, cv=cv, seed=seed)
-    task = make_task(method, checked, _changes(param), epochs=epochs, device=opt.checked_device(device))
-    _run(task, out, trials, timeout, storage, study, workers, ray_address, seed, experiment)
+    table_data = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
+    task = make_task(method, table_data, _changes(param), epochs=epochs, device=opt.checked_device(device))
+    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    _run(task, out, storage, experiment, name=study, seed=seed, **limits)
 
 
 @app.command()
@@ -237,11 +237,12 @@ def vision(
         seed=seed,
     )
     part = slice(limit)
-    where: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
-    learned = open_source(data, "train", **where).take(part)
-    judged = open_source(data, "test", **where).take(part) if objective == "oracle" else None
-    task = VisionTask(learned, recipe, _changes(param), validation=judged, device=opt.checked_device(device))
-    _run(task, out, trials, timeout, storage, study, workers, ray_address, seed, None)
+    access: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
+    source = open_source(data, "train", **access).take(part)
+    validation = open_source(data, "test", **access).take(part) if objective == "oracle" else None
+    task = VisionTask(source, recipe, _changes(param), validation=validation, device=opt.checked_device(device))
+    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    _run(task, out, storage, None, name=study, seed=seed, **limits)
 
 
 def _changes(params: list[str] | None) -> dict[str, Any]:
@@ -286,39 +287,17 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(
-    task: Task,
-    out: Path,
-    trials: int,
-    timeout: float | None,
-    storage: str | None,
-    study: str,
-    workers: int,
-    ray_address: str | None,
-    seed: int,
-    experiment: dict[str, Any] | None,
-) -> None:
-    from propml.tuning.search import run_search
+def _run(task: Task, out: Path, storage: str | None, experiment: dict[str, Any] | None, **options: Any) -> None:
+    from propml.tuning.searching import run_search
 
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(
-            task,
-            trials=trials,
-            timeout=timeout,
-            storage=storage or out / "study.db",
-            name=study,
-            workers=workers,
-            ray_address=ray_address,
-            folder=out,
-            seed=seed,
-            show=True,
-        )
+        result = run_search(task, storage=storage or out / "study.db", folder=out, show=True, **options)
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 
 
 def _command(storage: str | None) -> str:
-    from propml.tuning.database_url import without_secrets
+    from propml.tuning.studies import without_secrets
 
     words = ["propml", *sys.argv[1:]]
     return shlex.join(words if storage is None else [without_secrets(word, storage) for word in words])
@@ -326,11 +305,11 @@ def _command(storage: str | None) -> str:
 
 def _tell(result: SearchResult, best: Path, runs: bool) -> None:
     """The best trial, and where everything is."""
-    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    arguments = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for name, value in result.params.items():
-        shown.add_row(name, opt.printable(value))
+        arguments.add_row(name, opt.printable(value))
     console = Console(soft_wrap=True)
-    console.print(shown)
+    console.print(arguments)
     counts = [f"{sum(each.state == s for each in result.trials)} {s}" for s in ("complete", "pruned", "failed")]
     typer.echo(f"value {result.value:.4f} (trial {result.best.number}); trials: {', '.join(counts)}")
     for each in result.failures()[:3]:

@@ -1,28 +1,12 @@
 """Hyper-parameter search: TPE and Hyperband over candidate labels, on one machine or on a Ray cluster.
 
-:func:`search` finds the arguments of a method on a table; :func:`run_search` searches any :class:`Task`, such as the
-vision trainer's.
+A table and its candidate labels go in; the best arguments of a method, and all that was tried, come out.
+:func:`search` does so on a table, and :func:`run_search` for any :class:`~propml.tuning.tasks.Task`, such as the vision
+trainer's. :class:`Number` and :class:`Choice` say what is searched, and :func:`read_best` reads what was found.
 """
 
-from propml.tuning.objective import OBJECTIVES, TableData
-from propml.tuning.result import SearchResult, TrialRecord, read_best
-from propml.tuning.search import run_search, search
-from propml.tuning.spaces import SPACES, Choice, Number, When, space_of
-from propml.tuning.tasks import Task, make_task
+from propml.tuning.result import SearchResult, read_best
+from propml.tuning.searching import run_search, search
+from propml.tuning.spaces import Choice, Number
 
-__all__ = [
-    "OBJECTIVES",
-    "SPACES",
-    "Choice",
-    "Number",
-    "SearchResult",
-    "TableData",
-    "Task",
-    "TrialRecord",
-    "When",
-    "make_task",
-    "read_best",
-    "run_search",
-    "search",
-    "space_of",
-]
+__all__ = ["Choice", "Number", "SearchResult", "read_best", "run_search", "search"]

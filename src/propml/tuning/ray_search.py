@@ -10,22 +10,17 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from propml.benchmark.ray_executor import connect
 from propml.extras import require
 from propml.this_machine import runs_on_gpu
 from propml.tuning.brackets import ETA, levels
-from propml.tuning.lost_trials import heartbeat, reclaim
-from propml.tuning.reasons import reason
-from propml.tuning.search import LOOK, Limits, finished
-from propml.tuning.tasks import Task
-from propml.tuning.trials import Asked, Desk
-
-if TYPE_CHECKING:
-    import optuna
+from propml.tuning.tasks import Task, reason
+from propml.tuning.trials import Desk, RunningTrial, finished
+from propml.tuning.workers import LOOK
 
 __all__ = ["search_on_ray"]
 
@@ -34,69 +29,51 @@ RETRIES = 2
 METRIC = "value"
 
 
-def search_on_ray(
-    study: optuna.Study,
-    task: Task,
-    limits: Limits,
-    address: str,
-    folder: Path | None,
-    tick: Callable[[], None],
-    workers: int = 1,
-) -> None:
+def search_on_ray(desk: Desk, address: str, folder: Path | None, workers: int = 1) -> None:
     """Do the trials that a study lacks on a cluster; ``"local"`` starts one here, with ``workers`` CPUs."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     ray = require("ray", "cluster")
-    if len(finished(study)) >= limits.trials:
+    if len(finished(desk.study)) >= desk.trials:
         return
-    desk = Desk(study, task.space, limits.trials)
     ours = not ray.is_initialized()
     if ours:
         connect(ray, None if address == "local" else address, workers if address == "local" else None)
     try:
-        with heartbeat(study, desk.alive), tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
+        with desk.at_work(), tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
             home = (folder / "ray" if folder is not None else Path(scratch)).absolute()
-            while not limits.over() and len(finished(study)) < limits.trials:
-                reclaim(study)
-                left, before = limits.trials - desk.position(), len(finished(study))
+            while not desk.is_over() and len(finished(desk.study)) < desk.trials:
+                desk.reclaim()
+                left, before = desk.trials - len(desk.counted()), len(finished(desk.study))
                 if left <= 0:  # others have them under way
                     time.sleep(LOOK)
                     continue
-                _round(ray, desk, task, limits, folder, home, left, tick)
-                if len(finished(study)) == before:  # the caller tells that there are too few
+                _round(ray, desk, folder, home, left)
+                if len(finished(desk.study)) == before:  # the caller tells that there are too few
                     break
     finally:
-        desk.give_all_back()
         if ours:
             ray.shutdown()
 
 
-def _round(
-    ray: Any,
-    desk: Desk,
-    task: Task,
-    limits: Limits,
-    folder: Path | None,
-    home: Path,
-    trials: int,
-    tick: Callable[[], None],
-) -> None:
+def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -> None:
     """Let Ray Tune do so many trials; what it does not get to goes back."""
-    tune = require("ray.tune", "cluster")
+    tune, task = require("ray.tune", "cluster"), desk.task
+    gpus = 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
     tuner = tune.Tuner(
-        tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": _gpus(task)}),
+        tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": gpus}),
         tune_config=tune.TuneConfig(
             metric=METRIC,
             mode="max",
-            search_alg=_searcher(desk, tick),
+            search_alg=_searcher(desk),
             scheduler=_scheduler(task.epochs),
             num_samples=trials,
             reuse_actors=True,  # a new process would import torch for every trial
-            max_concurrent_trials=_slots(ray),
-            time_budget_s=None if math.isinf(limits.until) else max(1.0, limits.until - time.monotonic()),
+            max_concurrent_trials=max(1, int(ray.cluster_resources().get("CPU", 1))),
+            time_budget_s=None if math.isinf(desk.until) else max(1.0, desk.until - time.monotonic()),
         ),
         run_config=tune.RunConfig(
-            name=f"{desk.study.study_name}-{os.getpid()}-{desk.position()}",
+            name=f"{desk.study.study_name}-{os.getpid()}-{len(desk.counted())}",
             storage_path=str(home),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
@@ -105,14 +82,6 @@ def _round(
     )
     tuner.fit()
     desk.give_all_back()
-
-
-def _gpus(task: Task) -> float:
-    return 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
-
-
-def _slots(ray: Any) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def _scheduler(epochs: int) -> Any:
@@ -124,32 +93,30 @@ def _scheduler(epochs: int) -> Any:
     )
 
 
-def _searcher(desk: Desk, tick: Callable[[], None]) -> Any:
+def _searcher(desk: Desk) -> Any:
     """Ray's view of a study: proposals go out, results come back."""
     Searcher: Any = require("ray.tune.search", "cluster").Searcher
 
     class StudySearcher(Searcher):
         def __init__(self) -> None:
             super().__init__(metric=METRIC, mode="max")
-            self.asked: dict[str, Asked] = {}
+            self.trials: dict[str, RunningTrial] = {}
 
         def suggest(self, trial_id: str) -> Any:
-            asked = desk.ask()
-            if asked is None:
+            trial = desk.ask()
+            if trial is None:
                 return Searcher.FINISHED
-            self.asked[trial_id] = asked
-            return {"configuration": asked.configuration, "number": asked.folder_number}
+            self.trials[trial_id] = trial
+            return {"configuration": trial.configuration, "number": trial.first}
 
         def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
             if not result.get("why"):
-                desk.report(self.asked[trial_id], int(result["epoch"]), float(result[METRIC]))
+                desk.report(self.trials[trial_id], int(result["epoch"]), float(result[METRIC]))
 
         def on_trial_complete(
             self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
         ) -> None:
-            asked = self.asked.pop(trial_id)
-            end(desk, asked, result or {}, error)
-            tick()
+            end(desk, self.trials.pop(trial_id), result or {}, error)
 
         def save(self, checkpoint_path: str) -> None:
             """The study itself is what persists."""
@@ -160,18 +127,18 @@ def _searcher(desk: Desk, tick: Callable[[], None]) -> Any:
     return StudySearcher()
 
 
-def end(desk: Desk, asked: Asked, result: Mapping[str, Any], error: bool) -> None:
+def end(desk: Desk, trial: RunningTrial, result: Mapping[str, Any], error: bool) -> None:
     """How a trial went, told to the study."""
     if result.get("why"):
-        desk.fail(asked, str(result["why"]))
+        desk.fail(trial, str(result["why"]))
     elif error:
-        desk.fail(asked, f"its worker died {RETRIES + 1} times, most often for want of memory")
+        desk.fail(trial, f"its worker died {RETRIES + 1} times, most often for want of memory")
     elif METRIC in result:  # otherwise it never began, and goes back when the search ends
-        desk.report(asked, int(result["epoch"]), float(result[METRIC]))  # the last result comes with the end only
+        desk.report(trial, int(result["epoch"]), float(result[METRIC]))  # the last result comes with the end only
         if result.get("over"):
-            desk.complete(asked, float(result[METRIC]))
+            desk.complete(trial)
         else:
-            desk.prune(asked)
+            desk.prune(trial)
 
 
 def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
@@ -182,22 +149,22 @@ def _train(config: Mapping[str, Any], task: Task, folder: Path | None) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
-        if task.keeps_files and folder is not None:  # which all machines see
+        if task.is_large and folder is not None:  # which all machines see
             home = folder.absolute() / "trials" / str(config["number"])
             home.mkdir(parents=True, exist_ok=True)
-        if (kept := tune.get_checkpoint()) is not None:
-            kept.to_directory(scratch)
-        told: dict[str, Any] = {"epoch": 0, METRIC: float("nan")}
+        if (checkpoint := tune.get_checkpoint()) is not None:
+            checkpoint.to_directory(scratch)
+        result: dict[str, Any] = {"epoch": 0, METRIC: float("nan"), "over": False}
 
         def report(epoch: int, value: float) -> None:
             if not math.isfinite(value):
                 raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-            told.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
-            files = not task.keeps_files and any(home.iterdir())
-            tune.report(dict(told), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
+            result.update({"epoch": epoch, METRIC: value, "over": epoch >= task.epochs})
+            files = not task.is_large and any(home.iterdir())
+            tune.report(dict(result), checkpoint=tune.Checkpoint.from_directory(scratch) if files else None)
 
         try:
             task.run(config["configuration"], report, home)
         except Exception as error:
             # Told as a result: Ray would try a trial that raises again, and it would fail again.
-            tune.report({**told, "over": False, "why": reason(error)})
+            tune.report({**result, "over": False, "why": reason(error)})

@@ -16,8 +16,8 @@ from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised
-from propml.tuning.lost_trials import counted
-from propml.tuning.spaces import Choice, Space, stored
+from propml.tuning.spaces import Space, restored, stored
+from propml.tuning.trials import DIED, best_trial, finished
 
 if TYPE_CHECKING:
     import optuna
@@ -32,76 +32,49 @@ EXPECTED = "give the best.toml that `propml tune` wrote"
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial.
-
-    Attributes
-    ----------
-    state : {"complete", "pruned", "failed"}
-    value : float
-        At its last epoch that was compared; NaN where it failed.
-    epochs : int
-        How long it trained.
-    seconds : float
-        From its beginning to its end, which trials of a stack share.
-    why : str
-        The reason where it failed.
-    curve : dict
-        Value by epoch, where it was compared.
-    """
+    """One trial."""
 
     number: int
-    state: str
-    value: float
-    epochs: int
-    seconds: float
+    state: str  # "complete", "pruned" or "failed"
+    value: float  # at its last epoch that was compared; NaN where it failed
+    epochs: int  # how long it trained
+    seconds: float  # from its beginning to its end, which trials of a stack share
     params: Mapping[str, Any]
-    why: str = ""
-    curve: Mapping[int, float] = field(default_factory=dict)
+    why: str = ""  # the reason where it failed
+    curve: Mapping[int, float] = field(default_factory=dict)  # value by epoch, where it was compared
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The outcome.
+    """What a search found.
 
-    Attributes
-    ----------
-    params : dict
-        The best configuration, as arguments of the method.
-    value : float
-        What it was worth on held-out rows.
-    trials : list of TrialRecord
-        In the order of their numbers; those that a dead worker left behind and that were tried again are not here.
-    facts : dict
-        What was searched: method, objective, criterion, folds, data.
-    study : optuna.Study
+    Trials that a dead worker left behind, and that were tried again, are not in it.
     """
 
     method: str
     title: str
-    params: dict[str, Any]
-    value: float
+    params: dict[str, Any]  # the best configuration, as arguments of the method
+    value: float  # what it was worth on held-out rows
     best: TrialRecord
-    trials: list[TrialRecord]
-    facts: dict[str, Any]
+    trials: list[TrialRecord]  # in the order of their numbers
+    facts: dict[str, Any]  # what was searched: method, objective, criterion, folds, data
     space: Space
     study: optuna.Study = field(repr=False)
 
     @classmethod
     def of(cls, study: optuna.Study, task: Task) -> SearchResult:
         """The state of a study."""
-        ended = [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
-        records = [_record(trial, task.space) for trial in ended]
-        judged = [each for each in records if each.state != "failed" and math.isfinite(each.value)]
-        if not judged:
-            failed = [each for each in records if each.why]
+        records = {trial.number: _record(trial, task.space) for trial in finished(study)}
+        winner = best_trial(study)
+        if winner is None:
+            failed = [record for record in records.values() if record.why]
             if failed:
                 first = f"trial {failed[0].number}: {failed[0].why}"
                 raise ValueError(f"all {len(failed)} trials failed, so there is no best one; {first}")
             raise ValueError("no trial came far enough to be compared; give the search more time")
-        # A trial that was stopped early is no rival of one that had the whole budget.
-        best = max(judged, key=lambda each: (each.epochs, each.value))
+        best, trials = records[winner.number], list(records.values())
         params = {**task.fixed, **{name: value for name, value in best.params.items() if value is not None}}
-        return cls(task.method, task.title, params, best.value, best, records, task.facts(), task.space, study)
+        return cls(task.method, task.title, params, best.value, best, trials, task.facts(), task.space, study)
 
     def estimator(self, **further: Any) -> Any:
         """The method with the best configuration, not fitted.
@@ -121,9 +94,9 @@ class SearchResult:
 
     def to_toml(self, experiment: Mapping[str, Any] | None = None) -> str:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
-        seen = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
+        labels = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
         lines = [
-            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {seen}, "
+            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {labels}, "
             f"{self.facts.get('criterion', '')}".rstrip(", "),
         ]
         lines += [f"{key} = {_toml(value)}" for key, value in (experiment or {}).items()]
@@ -142,10 +115,10 @@ class SearchResult:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["trial", "state", "value", "epochs", "seconds", *names, "why"])
         for each in self.trials:
-            told = [json.dumps(v) if isinstance(v := each.params.get(n, ""), tuple) else v for n in names]
-            told = [neutralised(v) if isinstance(v, str) else v for v in (*told, each.why)]
+            cells = [*(stored(each.params.get(name, "")) for name in names), each.why]
+            cells = [neutralised(cell) if isinstance(cell, str) else cell for cell in cells]
             value = "" if math.isnan(each.value) else f"{each.value:.6f}"
-            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *told])
+            table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *cells])
         return text.getvalue()
 
     def write(self, folder: str | Path, experiment: Mapping[str, Any] | None = None, command: str = "") -> Path:
@@ -164,34 +137,18 @@ class SearchResult:
 
 def _record(trial: Any, space: Space) -> TrialRecord:
     curve = dict(sorted(trial.intermediate_values.items()))
-    value = trial.value if trial.value is not None else next(reversed(curve.values()), math.nan)
     seconds = (trial.datetime_complete - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0
     state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
     return TrialRecord(
         trial.number,
         state,
-        math.nan if state == "failed" else float(value),
+        math.nan if trial.value is None else trial.value,
         max(curve, default=0),
         seconds,
-        configuration_of(trial.params, space),
-        trial.user_attrs.get("why", ""),
+        restored(trial.params, space),
+        trial.user_attrs.get("why", DIED if state == "failed" else ""),
         curve,
     )
-
-
-def configuration_of(kept: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """A configuration from what a study keeps of it; dimensions of one value are not there."""
-    found: dict[str, Any] = {}
-    for name, dimension in space.items():
-        if isinstance(dimension, Choice) and len(dimension.values) == 1:
-            if dimension.when is None or dimension.when.holds(found):
-                found[name] = dimension.values[0]
-        elif name in kept:
-            value = kept[name]
-            if isinstance(dimension, Choice):
-                value = next((each for each in dimension.values if stored(each) == value), value)
-            found[name] = value
-    return found
 
 
 def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
@@ -208,10 +165,10 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there; {EXPECTED}")
     with reading(path, "TOML file with the best arguments", EXPECTED):
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        methods = found.get("methods", {})
-        if "recipe" in found:
-            methods = {"recipe": {"method": "vision", "params": found["recipe"]}}
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        methods = content.get("methods", {})
+        if "recipe" in content:
+            methods = {"recipe": {"method": "vision", "params": content["recipe"]}}
         check_schema(methods, {str: {"method": str, "params?": {str: object}, str: object}}, "methods")
         if len(methods) != 1:
             raise ValueError(f"it holds {len(methods)} methods, and one was expected")
@@ -221,10 +178,5 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+    """Every value of JSON but null is one of TOML."""
     return json.dumps(value, ensure_ascii=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +20,7 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     import optuna
 
-__all__ = [
-    "SPACES",
-    "VISION",
-    "Choice",
-    "Dimension",
-    "Number",
-    "Space",
-    "When",
-    "altered",
-    "kinds",
-    "parse_dimension",
-    "space_of",
-    "suggest",
-]
+__all__ = ["SPACES", "VISION", "Choice", "Number", "Space", "When", "altered", "kinds", "space_of", "suggest"]
 
 
 @dataclass(frozen=True)
@@ -203,23 +190,33 @@ def _ordered(space: Space) -> Space:
 
 def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
     """A configuration of a trial: values for all dimensions whose conditions hold."""
+
+    def pick(name: str, dimension: Dimension) -> Any:
+        if isinstance(dimension, Choice):
+            return trial.suggest_categorical(name, [stored(value) for value in dimension.values])
+        if dimension.integer:
+            return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
+        return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
+
+    return _configuration(space, pick)
+
+
+def restored(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """A configuration from what a study keeps of it, perhaps before all of it was suggested."""
+    return _configuration(space, lambda name, _: params.get(name, ...))
+
+
+def _configuration(space: Space, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for name, dimension in _ordered(space).items():
         if dimension.when is not None and not dimension.when.holds(chosen):
             continue
-        chosen[name] = _suggested(trial, name, dimension)
+        values = {stored(value): value for value in dimension.values} if isinstance(dimension, Choice) else {}
+        if len(values) == 1:  # nothing to search
+            chosen[name] = values.popitem()[1]
+        elif (value := pick(name, dimension)) is not ...:
+            chosen[name] = values.get(value, value)
     return chosen
-
-
-def _suggested(trial: optuna.Trial, name: str, dimension: Dimension) -> Any:
-    if isinstance(dimension, Choice):
-        by_stored = {stored(value): value for value in dimension.values}
-        if len(by_stored) == 1:  # nothing to search
-            return dimension.values[0]
-        return by_stored[trial.suggest_categorical(name, list(by_stored))]
-    if dimension.integer:
-        return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
-    return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
 
 
 def stored(value: Any) -> Any:

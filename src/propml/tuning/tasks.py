@@ -1,63 +1,164 @@
-"""What can be searched: networks on a table, which train together; and everything else, one trial at a time."""
+"""What can be searched: networks on a table, which train together, and everything else, one trial at a time.
+
+A trial is worth how well it ranks the labels of rows that it did not see. By default these rows are judged by their
+*candidate* labels, so that a search needs no clean label. ``"oracle"`` judges them by their true labels, as the paper
+did; nobody gets there by accident.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 
 from propml.benchmark.experiment_file import GIVEN
 from propml.durable import replacing
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import epochs_of
 from propml.methods.registry import METHODS, method_class
+from propml.neural.criteria import CRITERIA, get_criterion
+from propml.neural.fitting import make_folds
+from propml.neural.training import Fold
 from propml.range_scaler import RangeScaler
-from propml.tuning.objective import TableData
+from propml.targets import Candidates, as_candidates
 from propml.tuning.spaces import Space, altered, space_of
 
-__all__ = ["MethodTask", "NetworkTask", "Report", "Task", "make_task"]
+__all__ = ["MethodTask", "NetworkTask", "Pruned", "Report", "TableData", "Task", "make_task", "reason"]
+
+MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
+# How Python and PyTorch say it.
+MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
 
 # report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
 Report = Callable[[int, float], None]
 
 
-class Task(Protocol):
-    """What is searched.
+class Pruned(Exception):
+    """A trial is to stop now."""
 
-    Attributes
-    ----------
-    method : str
-    title : str
-        As tables print it.
-    space : dict
-    epochs : int
-        The whole budget of a trial; 1 for methods that have no epochs.
-    fixed : dict
-        Arguments that a configuration does not hold and the result needs.
-    keeps_files : bool
-        Whether a trial keeps its own checkpoints in its folder, too large to be sent around.
-    """
+
+class Task(Protocol):
+    """What is searched."""
 
     method: str
-    title: str
+    title: str  # as tables print it
     space: Space
-    epochs: int
-    fixed: dict[str, Any]
-    keeps_files: bool
+    epochs: int  # the whole budget of a trial; 1 for methods that have no epochs
+    fixed: dict[str, Any]  # arguments that a configuration does not hold and the result needs
+    # Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's; and
+    # keeps its own checkpoints in its folder, too large to be sent around.
+    is_large: bool
 
     def facts(self) -> dict[str, Any]:
         """What searches on one study must agree on, as plain values."""
         ...
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
-        """Train one trial and report after every epoch; returns further facts of it.
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
+        """Train one trial and report after every epoch.
 
         ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
         """
         ...
+
+
+class TableData:
+    """Features, what is learned from and what is judged by; one fold per network.
+
+    Parameters
+    ----------
+    X : array-like or sparse, shape (n_samples, n_features)
+    candidates : candidate labels
+        What every trial learns from.
+    truth : ndarray, shape (n_samples, n_labels), optional
+        Looked at only by "oracle".
+    objective : {"candidates", "oracle"}
+        Whether held-out rows are judged by their candidates, or by the truth; either are the ``answers``.
+    criterion : str
+        A name of :data:`propml.neural.criteria.CRITERIA`.
+    cv : int
+        How many folds.
+    seed : int
+        Of the folds.
+
+    Examples
+    --------
+    >>> data = TableData([[0.0], [1.0], [2.0]], [[1, 0], [0, 1], [1, 1]])
+    >>> data.n_rows, len(data.folds), data.objective
+    (3, 3, 'candidates')
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        candidates: Any,
+        truth: Any = None,
+        *,
+        objective: str = "candidates",
+        criterion: str = "average_precision",
+        cv: int = 3,
+        seed: int = 0,
+    ) -> None:
+        if objective not in ("candidates", "oracle"):
+            raise ValueError(f'objective is {objective!r}; choose "candidates", or "oracle" to judge by true labels')
+        if criterion not in CRITERIA:
+            raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)}")
+        self.objective, self.criterion, self.seed = objective, criterion, seed
+        self.candidates = as_candidates(candidates, empty="ignore")
+        n_rows = len(self.candidates)
+        self.X: Any = sp.csr_array(X).astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        if self.X.ndim != 2 or self.X.shape[0] != n_rows:
+            raise ValueError(f"X has shape {self.X.shape} and there are {n_rows} rows of candidates; give a row each")
+        if not np.isfinite(self.X.data if sp.issparse(self.X) else self.X).all():
+            raise ValueError("X has values that are not finite numbers; fill or drop them before the search")
+        if not 2 <= cv <= n_rows:
+            raise ValueError(f"cv is {cv} and there are {n_rows} rows; give between 2 and {n_rows} folds")
+        self.folds: list[Fold] = make_folds(n_rows, cv, seed)
+        self.answers = _true_labels(truth, self.candidates) if objective == "oracle" else self.candidates.to_matrix()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.candidates)
+
+    def value(self, losses: Any) -> Any:
+        """What is maximised, from the criterion, of which less is better."""
+        return -losses if self.criterion == "bce" else 1 - losses
+
+    def judged(self, probabilities: np.ndarray, fold: Fold) -> float:
+        """The value of probabilities ``(len(fold.held), n_labels)``; NaN where they are not all numbers."""
+        if not np.isfinite(probabilities).all():
+            return float("nan")
+        logits = torch.logit(torch.from_numpy(np.asarray(probabilities, dtype=np.float64)))
+        losses = get_criterion(self.criterion)(logits, torch.from_numpy(self.answers[fold.held]))
+        return float(self.value(losses.mean()))
+
+    def facts(self) -> dict[str, Any]:
+        """What makes two searches comparable, as plain values."""
+        digest = hashlib.sha256()
+        parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
+        for array in (*parts, self.candidates.to_matrix(), self.answers):
+            digest.update(np.ascontiguousarray(array).data)
+        return {
+            "objective": self.objective,
+            "criterion": self.criterion,
+            "folds": len(self.folds),
+            "seed": self.seed,
+            "data": f"{self.n_rows} × {self.X.shape[1]}, {self.answers.shape[1]} labels, {digest.hexdigest()[:16]}",
+        }
+
+
+def _true_labels(truth: Any, candidates: Candidates) -> np.ndarray:
+    if truth is None:
+        raise ValueError('objective="oracle" judges by true labels, and none were given; pass truth, or leave it out')
+    matrix = truth.to_matrix() if isinstance(truth, Candidates) else np.asarray(truth)
+    if matrix.shape != candidates.shape:
+        raise ValueError(f"truth has shape {matrix.shape} and the candidates {candidates.shape}; they must be alike")
+    return (matrix > 0).astype(np.int8)
 
 
 class MethodTask:
@@ -66,15 +167,14 @@ class MethodTask:
     Examples
     --------
     >>> from propml.datasets import digits_mosaic
-    >>> made = digits_mosaic(60)
-    >>> task = MethodTask("ridge", TableData.of(made.X, made.candidates), {"alpha": (1, 100)})
+    >>> mosaic = digits_mosaic(60)
+    >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
     >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), None)
     1 True
-    {}
     """
 
     epochs = 1
-    keeps_files = False
+    is_large = False
 
     def __init__(self, method: str, data: TableData, changes: Mapping[str, Any] | None = None) -> None:
         self.method, self.title, self.data = method, METHODS[method].title, data
@@ -90,14 +190,13 @@ class MethodTask:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
         return RangeScaler().fit_transform(self.data.X)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         values = []
         for fold in self.data.folds:
             model = method_class(self.method)(**{**self.fixed, **configuration})
             model.fit(self._features[fold.train], self.data.candidates[fold.train])
             values.append(self.data.judged(model.predict_proba(self._features[fold.held]), fold))
         report(1, float(np.mean(values)))
-        return {}
 
 
 class NetworkTask(MethodTask):
@@ -135,22 +234,21 @@ class NetworkTask(MethodTask):
 
         return Rung(self.networks, configurations, self.epochs)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> dict[str, Any]:
+    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
         """One trial alone, with a checkpoint after every epoch."""
         rung, epoch = self.rung([configuration]), 0
-        kept = None if folder is None else folder / "checkpoint.pt"
-        if kept is not None and kept.exists():
-            epoch = rung.load(kept)
+        checkpoint = None if folder is None else folder / "checkpoint.pt"
+        if checkpoint is not None and checkpoint.exists():
+            epoch = rung.load(checkpoint)
         while epoch < self.epochs:
             epoch += 1
             value = float(rung.train_to(epoch)[0])
             if rung.why:
                 raise ValueError(rung.why[0])
-            if kept is not None:
-                with replacing(kept) as beside:
+            if checkpoint is not None:
+                with replacing(checkpoint) as beside:
                     rung.save(beside)
             report(epoch, value)
-        return {"best_epoch": int(rung.best_epochs()[0])}
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
@@ -172,3 +270,17 @@ def make_task(
     if epochs not in (None, 1):
         raise ValueError(f"{method} has no epochs to spend; leave epochs out")
     return MethodTask(method, data, space)
+
+
+def reason(error: BaseException) -> str:
+    """Why a trial failed, in one sentence.
+
+    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
+    (True, 'dropout is 2; it lies in [0, 1)')
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
+        return MEMORY
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,37 +1,104 @@
-"""Asking a study for trials and telling it how they went."""
+"""The trials of a study: asked for, ended, and begun again where a worker is gone, whenever and wherever it died.
+
+A trial is signed in the moment in which it is made, so that there is none of which nobody knows whose it is. One that
+is given up stays in the study as it is; the trial that takes its place names the ``first`` of its line. What is left
+to begin again is therefore read off the study itself, and no kill between two writes can lose or double it.
+
+Optuna's own ``RetryFailedTrialCallback`` loses a trial whose worker dies before its first heartbeat, or whose finder
+dies between giving it up and queueing it again, and waits for silent hearts where a process is known to be gone.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
-from propml.tuning.lost_trials import MOST_TRIES, beat, begin, counted, give_back, is_rival
-from propml.tuning.spaces import Space, suggest
-from propml.tuning.storage import quiet
+from propml.tuning.spaces import kinds, suggest
+from propml.tuning.studies import HEARTBEAT, REPLACED, open_storage, open_study, quiet
+from propml.tuning.tasks import NetworkTask, Task
+from propml.tuning.workers import is_gone, is_near, this_worker
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Asked", "Desk"]
+__all__ = ["DIED", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
+
+# How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
+# kills its worker.
+MOST_TRIES = 3
+DIED = f"its worker died {MOST_TRIES} times in the middle of it, most often for want of memory"
+# Why a trial was given up, where its worker has not died.
+STOPPED, SURPLUS = "its search was stopped", "one more than there were to be"
 
 
-class Asked:
-    """A trial under way: its configuration and its number."""
+def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
+    """The trials that count, under way or ended; and the tries of each that is to be begun again, the riskiest first.
 
-    def __init__(self, trial: optuna.Trial, configuration: dict[str, Any]) -> None:
-        self.trial, self.configuration = trial, configuration
-        self.number = trial.number
-        self.epoch = 0  # the last that was reported
-        attributes = trial.user_attrs
-        self.folder_number = int(attributes.get("first", trial.number))
-        self.tries = int(attributes.get("tries", 1))
+    A trial that was given up does not count, unless its workers died too often: then it has failed.
+    """
+    lines: dict[int, list[Any]] = {}
+    for trial in trials:
+        if trial.user_attrs.get("lost") not in (SURPLUS, REPLACED):
+            lines.setdefault(_first(trial), []).append(trial)
+    counted, again = [], []
+    for tries in lines.values():
+        lasting = [trial for trial in tries if _lasts(trial)]
+        if lasting or _deaths(tries) >= MOST_TRIES:
+            counted += lasting or [trial for trial in tries if _died(trial)][-1:]
+        else:
+            again.append(tries)
+    return sorted(counted, key=lambda trial: trial.number), sorted(again, key=_deaths, reverse=True)
 
-    @property
-    def must_be_alone(self) -> bool:
-        """Whether this is its last try after two dead workers."""
-        return self.tries >= MOST_TRIES
+
+def finished(study: optuna.Study) -> list[Any]:
+    """The trials that count and have ended."""
+    return [trial for trial in sort_out(study.get_trials(deepcopy=False))[0] if trial.state.is_finished()]
+
+
+def best_trial(study: optuna.Study) -> Any:
+    """The best so far, if there is one; a trial that was stopped early is no rival of one that trained longer."""
+    judged = [trial for trial in finished(study) if trial.value is not None and math.isfinite(trial.value)]
+    return max(judged, key=lambda trial: (trial.last_step or 0, trial.value), default=None)
+
+
+def _first(trial: Any) -> int:
+    """The number of the first try."""
+    return int(trial.user_attrs.get("first", trial.number))
+
+
+def _lasts(trial: Any) -> bool:
+    """Whether a trial is under way, or has ended for good."""
+    if trial.state.name == "RUNNING":
+        return "lost" not in trial.user_attrs
+    return trial.state.name in ("COMPLETE", "PRUNED") or "why" in trial.user_attrs
+
+
+def _died(trial: Any) -> bool:
+    return trial.state.name == "FAIL" and trial.user_attrs.get("lost") != STOPPED
+
+
+def _deaths(tries: Sequence[Any]) -> int:
+    return sum(map(_died, tries))
+
+
+@dataclass
+class RunningTrial:
+    """A trial under way."""
+
+    handle: optuna.Trial
+    storage_id: int  # what the storage calls it
+    first: int  # the number of its first try, which names its folder
+    is_risky: bool  # whether this is its last try, since the workers of the others died
+    configuration: dict[str, Any] = field(default_factory=dict)
+    epoch: int = 0  # the last one that was reported
+    value: float = math.nan  # after that epoch
 
 
 class Desk:
@@ -39,112 +106,184 @@ class Desk:
 
     Parameters
     ----------
-    study : optuna.Study
-    space : dict
+    task : Task
     trials : int
         How many trials the study is to have, those of earlier and other workers included.
+    storage : path or URL, optional
+    name : str
+        Of the study.
+    seed : int
+    until : float
+        When to stop, in seconds of :func:`time.monotonic`.
     """
 
-    def __init__(self, study: optuna.Study, space: Space, trials: int) -> None:
-        self.study, self.space, self.trials = study, space, trials
-        self.out: dict[int, Asked] = {}
-        self.alive: set[int] = set()
-        self.later: list[Asked] = []  # asked for and not begun
-        self._state = require("optuna", "tune").trial.TrialState
-        self._sampler = study.sampler
+    def __init__(
+        self,
+        task: Task,
+        trials: int,
+        storage: str | Path | None = None,
+        name: str = "propml",
+        seed: int = 0,
+        *,
+        until: float = math.inf,
+    ) -> None:
+        self.optuna: Any = require("optuna", "tune")
+        self.task, self.trials, self.until = task, trials, until
+        self.storage = open_storage(storage)
+        # Trials that train together are compared by the search, and others by Optuna's Hyperband.
+        epochs = None if isinstance(task, NetworkTask) or task.epochs == 1 else task.epochs
+        self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
+        self.study_id = self.storage.get_study_id_from_name(name)
+        self.sampler = self.study.sampler
+        self.under_way: dict[int, RunningTrial] = {}  # by their storage_id
+        self.watched: set[int] = set()  # trials of other machines
+        self.progress: Callable[[], None] = lambda: None  # called whenever a trial has ended
+        self.reclaim()
 
-    def position(self, before: float = math.inf) -> int:
-        """How many trials (with a number below ``before``) there are that count."""
-        return sum(trial.number < before for trial in counted(self.study.get_trials(deepcopy=False)))
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self.until
 
-    def ask(self, fixed: Mapping[str, Any] | None = None) -> Asked | None:
+    def counted(self) -> list[Any]:
+        """The trials that count, under way or ended."""
+        return sort_out(self.study.get_trials(deepcopy=False))[0]
+
+    def ask(self, fixed: Mapping[str, Any] | None = None) -> RunningTrial | None:
         """The next trial, or nothing where there are enough.
 
         ``fixed`` holds values, as the study stores them, that the trial shall have.
         """
+        samplers = self.optuna.samplers
         with quiet():
-            if fixed:
-                sampler = require("optuna", "tune").samplers.PartialFixedSampler
-                self.study.sampler = sampler(dict(fixed), self._sampler)
-            else:
-                self.study.sampler = self._sampler
-            trial = self._begin()
-            if trial is None:
-                return None
-            asked = Asked(trial, suggest(trial, self.space))
-        self.out[asked.number] = asked
-        return asked
+            self.study.sampler = samplers.PartialFixedSampler(dict(fixed), self.sampler) if fixed else self.sampler
+            while True:
+                counted, again = sort_out(self.study.get_trials(deepcopy=False))
+                if len(counted) >= self.trials:
+                    return None
+                trial = self._begin(again[0] if again else [])
+                if trial is not None:
+                    trial.configuration = suggest(trial.handle, self.task.space)
+                    return trial
 
-    def _begin(self) -> optuna.Trial | None:
-        while self.position() < self.trials:
-            trial = begin(self.study)
-            self.alive.add(trial._trial_id)
-            beat(self.study, [trial._trial_id])
-            # Another worker may have asked in the same moment.
-            enough = self.position(trial.number) >= self.trials
-            if not enough and not is_rival(trial, self.study.get_trials(deepcopy=False)):
-                return trial
-            trial.set_user_attr("lost", "one more than there were to be")
-            self._tell(trial, self._state.FAIL)
-            if enough:
-                return None
+    def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
+        """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
+        signature: dict[str, Any] = {"owner": this_worker()}
+        fixed: dict[str, Any] = {}
+        if tries:
+            signature["first"] = _first(tries[-1])
+            fixed = {"fixed_params": {**tries[-1].system_attrs.get("fixed_params", {}), **tries[-1].params}}
+        template = self.optuna.trial.create_trial(
+            state=self.optuna.trial.TrialState.RUNNING, user_attrs=signature, system_attrs=fixed
+        )
+        storage_id = self.storage.create_new_trial(self.study_id, template)
+        handle = self.optuna.trial.Trial(self.study, storage_id)
+        first = signature.get("first", handle.number)
+        trial = RunningTrial(handle, storage_id, first, is_risky=_deaths(tries) == MOST_TRIES - 1)
+        self.under_way[storage_id] = trial
+        self._beat([storage_id])
+        for queued in [each for each in tries if each.state.name == "WAITING"]:  # by hand
+            self._give_up(queued.number, STOPPED)
+        # Whoever is second gives way; and Optuna's cache has to see a trial before it gets arguments.
+        earlier = [other for other in self.counted() if other.number < handle.number]
+        if len(earlier) < self.trials and first not in map(_first, earlier):
+            return trial
+        self.give_back(trial, SURPLUS)
         return None
 
-    def report(self, asked: Asked, epoch: int, value: float) -> bool:
+    def report(self, trial: RunningTrial, epoch: int, value: float) -> bool:
         """Tell the value after an epoch; whether the study's own pruner wants the trial to end."""
-        if epoch == asked.epoch:  # told before
+        if epoch == trial.epoch:  # told before
             return False
-        with quiet():
-            try:
-                asked.trial.report(value, epoch)
-                asked.epoch = epoch
-            except Exception:
-                if asked.number in self.out and self._is_finished(asked):
-                    return True  # given up by others, who thought that this worker was dead
-                raise
-            return asked.trial.should_prune()
+        try:
+            with quiet():
+                trial.handle.report(value, epoch)
+                trial.epoch, trial.value = epoch, value
+                return trial.handle.should_prune()
+        except self.optuna.exceptions.UpdateFinishedTrialError:
+            return True  # given up by others, who thought that this worker was dead
 
-    def values_at(self, epoch: int) -> list[float]:
-        """What trials of the study had after an epoch."""
-        trials = self.study.get_trials(deepcopy=False)
-        return [t.intermediate_values[epoch] for t in trials if epoch in t.intermediate_values]
-
-    def complete(self, asked: Asked, value: float, **facts: Any) -> None:
+    def complete(self, trial: RunningTrial) -> None:
         """The trial has had its whole budget; one whose value is no number has failed."""
-        if not math.isfinite(value):
-            self.fail(asked, f"its objective is {value}, which is no number to compare")
-            return
-        self._end(asked, self._state.COMPLETE, facts, value)
+        if math.isfinite(trial.value):
+            self._end(trial, "COMPLETE", trial.value)
+        else:
+            self.fail(trial, f"its objective is {trial.value}, which is no number to compare")
 
-    def prune(self, asked: Asked, **facts: Any) -> None:
+    def prune(self, trial: RunningTrial) -> None:
         """Others did better; it stops here."""
-        self._end(asked, self._state.PRUNED, facts)
+        self._end(trial, "PRUNED")
 
-    def fail(self, asked: Asked, why: str) -> None:
+    def fail(self, trial: RunningTrial, why: str) -> None:
         """It cannot be judged, and ``why`` says so."""
-        self._end(asked, self._state.FAIL, {"why": why})
+        self._end(trial, "FAIL", why=why)
 
-    def _end(self, asked: Asked, state: Any, facts: Mapping[str, Any], value: float | None = None) -> None:
-        if self.out.pop(asked.number, None) is None:
+    def _end(self, trial: RunningTrial, state: str, value: float | None = None, why: str | None = None) -> None:
+        if trial.storage_id not in self.under_way:
             return
-        if not self._is_finished(asked):
-            for name, fact in facts.items():
-                asked.trial.set_user_attr(name, fact)
-            self._tell(asked.trial, state, value)
-        self.alive.discard(asked.trial._trial_id)
+        with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
+            if why is not None:
+                trial.handle.set_user_attr("why", why)
+            self.study.tell(trial.handle, value, state=self.optuna.trial.TrialState[state], skip_if_finished=True)
+        del self.under_way[trial.storage_id]
+        self.progress()
 
-    def _tell(self, trial: optuna.Trial, state: Any, value: float | None = None) -> None:
-        with quiet():
-            self.study.tell(trial, value, state=state, skip_if_finished=True)
-        self.alive.discard(trial._trial_id)
-
-    def _is_finished(self, asked: Asked) -> bool:
-        return self.study._storage.get_trial(asked.trial._trial_id).state.is_finished()
+    def give_back(self, trial: RunningTrial, reason: str = STOPPED) -> None:
+        """Leave a trial to whoever comes next."""
+        self._give_up(trial.handle.number, reason)
+        del self.under_way[trial.storage_id]
 
     def give_all_back(self) -> None:
-        """What is still under way is left to whoever comes next."""
-        for number in list(self.alive):
-            give_back(self.study, self.study._storage.get_trial(number), died=False)
-        self.out.clear()
-        self.later.clear()
-        self.alive.clear()
+        """Leave what is still under way to whoever comes next."""
+        for trial in list(self.under_way.values()):
+            self.give_back(trial)
+
+    def reclaim(self, *, died: bool = True) -> None:
+        """Give up the trials whose workers are gone, so that they are begun again."""
+        running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
+        for trial in running:
+            worker = trial.user_attrs.get("owner", {})
+            if is_gone(worker):
+                self._give_up(trial.number, None if died or "lost" in trial.user_attrs else STOPPED)
+            elif not is_near(worker) and trial.number not in self.watched:
+                # Its worker may have died before its first sign of life: the time is taken from now on.
+                self.watched.add(trial.number)
+                self._beat([self._storage_id(trial.number)])
+        if running:
+            with quiet():
+                self.optuna.storages.fail_stale_trials(self.study)
+
+    def _give_up(self, number: int, reason: str | None = None) -> None:
+        """Give up a trial that is not finished; where there is no ``reason``, its worker has died."""
+        storage_id = self._storage_id(number)
+        with suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # somebody else was faster
+            if reason is not None:
+                self.storage.set_trial_user_attr(storage_id, "lost", reason)
+            self.storage.set_trial_state_values(storage_id, self.optuna.trial.TrialState.FAIL)
+
+    def _storage_id(self, number: int) -> int:
+        return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
+
+    def _beat(self, storage_ids: Sequence[int]) -> None:
+        """Say that these trials are alive."""
+        if hasattr(self.storage, "record_heartbeat"):
+            for storage_id in storage_ids:
+                self.storage.record_heartbeat(storage_id)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """While the block runs, say that trials are alive, as Optuna does for its own loop; the rest goes back."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(HEARTBEAT):
+                with suppress(Exception):  # a server that is away for a moment is tried again with the next beat
+                    self._beat(list(self.under_way))
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self.give_all_back()

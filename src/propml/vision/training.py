@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +45,8 @@ from propml.vision.views import augmented
 from propml.vision.watch import Watch
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
+
+OnEpoch = Callable[[Mapping[str, Any]], bool | None]
 
 # What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
 TRACES = ("last.safetensors", "best.safetensors", "curves.csv", "lam.json", "lam/*/last.safetensors", "lam/*/*.csv")
@@ -95,6 +97,7 @@ def train(
     tensorboard: bool = False,
     show: bool = True,
     tell: Callable[[str], object] | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
     """Train one network as a recipe says; under ``torchrun``, in all its processes together.
 
@@ -121,6 +124,9 @@ def train(
         Whether to show a progress bar.
     tell : callable, optional
         Called with each of the result's notes before training begins.
+    on_epoch : callable, optional
+        Called with the record of every evaluated epoch, as in ``curves.csv``; with ``resume`` first with the earlier
+        ones. Training ends where it returns True. Of several processes the first one calls it, for all of them.
     """
     out = Path(out)
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
@@ -134,15 +140,8 @@ def train(
                 tell(note)
         lam = lam_for(data, recipe, out, here, show=show)
         held_out = recipe.hold_out if recipe.select == "candidates" else 0.0
-        result = fit(
-            data.hold_out(held_out, recipe.seed),
-            recipe,
-            lam,
-            out,
-            here,
-            tensorboard=tensorboard,
-            show=show,
-        )
+        learned = data.hold_out(held_out, recipe.seed)
+        result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, show=show, on_epoch=on_epoch)
         return replace(result, notes=notes)
 
 
@@ -155,6 +154,7 @@ def fit(
     *,
     tensorboard: bool = False,
     show: bool = True,
+    on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
     """The training loop; it starts from the checkpoint in ``out``, if there is one."""
     precision = choose_precision(recipe.precision, here.device)
@@ -177,12 +177,18 @@ def fit(
     if checkpoint.exists():
         state.restore(checkpoint)
 
+    def is_last(entry: Mapping[str, Any]) -> bool:
+        return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
+
+    stopped = any(is_last(entry) for entry in state.history)
     judge = Judge(data, recipe, augment, precision, here)
     steps_left = recipe.epochs * len(batches) - state.epoch * len(batches) - state.step
     board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
     with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
         watch = Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, recipe.epochs):
+            if stopped:
+                break
             stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
             if state.step == 0 and epoch == stage.first > 0:
                 _start_stage(state, recipe)
@@ -227,7 +233,8 @@ def fit(
                 entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
                 board.add(entry)
                 _record(state, entry, judge, recipe, lam, data.label_names, out, here)
-            _save(state, checkpoint, here, after=0.0 if last else recipe.checkpoint_seconds)
+                stopped = is_last(entry)
+            _save(state, checkpoint, here, after=0.0 if last or stopped else recipe.checkpoint_seconds)
     here.wait()
     if recipe.compile:
         torch.compiler.reset()  # gives back the memory that captured steps keep, which the next network may need

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import label_ranking_average_precision_score
 
-from propml.tuning.objective import TableData
+from propml.tuning.tasks import TableData
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_average_precision_is_scikit_learn_s_on_candidates_or_on_truth(made):
     X, candidates, truth = made
     probabilities = np.random.default_rng(1).uniform(0.01, 0.99, size=(30, 5))
     for objective, answers in (("candidates", candidates), ("oracle", truth)):
-        data = TableData.of(X, candidates, truth, objective=objective)
+        data = TableData(X, candidates, truth, objective=objective)
         for fold in data.folds:
             p = probabilities[fold.held]
             expected = label_ranking_average_precision_score(answers[fold.held], p)
@@ -32,7 +32,7 @@ def test_average_precision_is_scikit_learn_s_on_candidates_or_on_truth(made):
 
 def test_bce_is_the_mean_log_loss_per_row_with_its_sign_turned(made):
     X, candidates, _ = made
-    data = TableData.of(X, candidates, criterion="bce")
+    data = TableData(X, candidates, criterion="bce")
     fold, p = data.folds[0], np.random.default_rng(1).uniform(0.01, 0.99, size=(10, 5))
     y = candidates[fold.held]
     assert data.judged(p, fold) == pytest.approx(np.sum(y * np.log(p) + (1 - y) * np.log(1 - p), axis=1).mean())
@@ -40,19 +40,19 @@ def test_bce_is_the_mean_log_loss_per_row_with_its_sign_turned(made):
 
 def test_truth_is_looked_at_by_name_only(made):
     X, candidates, truth = made
-    blind, told = TableData.of(X, candidates), TableData.of(X, candidates, truth)
+    blind, told = TableData(X, candidates), TableData(X, candidates, truth)
     assert (blind.answers == told.answers).all()
     assert blind.facts() == told.facts()
-    assert TableData.of(X, candidates, truth, objective="oracle").facts() != blind.facts()
+    assert TableData(X, candidates, truth, objective="oracle").facts() != blind.facts()
 
 
 def test_every_row_is_held_out_once(made):
-    held = np.concatenate([fold.held for fold in TableData.of(*made[:2], cv=4).folds])
+    held = np.concatenate([fold.held for fold in TableData(*made[:2], cv=4).folds])
     assert sorted(held) == list(range(30))
 
 
 def test_probabilities_that_are_no_numbers_have_no_value(made):
-    data = TableData.of(*made[:2])
+    data = TableData(*made[:2])
     assert np.isnan(data.judged(np.full((10, 5), np.nan), data.folds[0]))
 
 
@@ -60,11 +60,11 @@ def test_facts_tell_data_apart(made):
     X, candidates, _ = made
     other = candidates.copy()
     other[3, 2] = 1 - other[3, 2]
-    facts = [TableData.of(X, y).facts()["data"] for y in (candidates, other)]
+    facts = [TableData(X, y).facts()["data"] for y in (candidates, other)]
     assert facts[0] != facts[1]
     assert facts[0].startswith("30 × 4, 5 labels, ")
-    assert TableData.of(sp.csr_array(X), candidates).facts()["data"] != facts[0]
-    assert TableData.of(X, candidates, seed=1).facts() != TableData.of(X, candidates, seed=0).facts()
+    assert TableData(sp.csr_array(X), candidates).facts()["data"] != facts[0]
+    assert TableData(X, candidates, seed=1).facts() != TableData(X, candidates, seed=0).facts()
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_facts_tell_data_apart(made):
 def test_bad_data_is_told_in_a_sentence(made, arguments, words):
     given = {"X": made[0], "candidates": made[1], **arguments}
     with pytest.raises(ValueError, match=words):
-        TableData.of(given.pop("X"), given.pop("candidates"), **given)
+        TableData(given.pop("X"), given.pop("candidates"), **given)

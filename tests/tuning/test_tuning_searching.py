@@ -3,6 +3,8 @@
 import math
 import subprocess
 import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -10,14 +12,11 @@ import pytest
 from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 
 from propml.datasets import digits_mosaic
-from propml.tuning.lost_trials import to_begin_again
-from propml.tuning.objective import TableData
 from propml.tuning.result import SearchResult
-from propml.tuning.search import Limits, Pruned, best_note, run_search, search, study_of, work
+from propml.tuning.searching import run_search, search, work
 from propml.tuning.spaces import Number
-from propml.tuning.tasks import make_task
-from propml.tuning.trials import Desk
-from propml.tuning.workers import _work
+from propml.tuning.tasks import Pruned, TableData, make_task
+from propml.tuning.trials import Desk, best_trial, sort_out
 
 SMALL = {"hidden": [(16,), (8,)], "dropout": 0.5, "input_dropout": 0.0}
 
@@ -142,10 +141,8 @@ def test_a_study_without_a_usable_trial_takes_another_space(tmp_path, made):
 
 def test_a_study_that_was_only_begun_is_not_given_up(tmp_path):
     """Its trial was stopped after an epoch that is kept and worth something."""
-    study = study_of(Hill(epochs=3), tmp_path / "s.db", "propml", 0)
-    desk = Desk(study, Hill().space, 2)
-    asked = desk.ask()
-    desk.report(asked, 1, 0.5)
+    desk = Desk(Hill(epochs=3), 2, tmp_path / "s.db")
+    desk.report(desk.ask(), 1, 0.5)
     with pytest.raises(ValueError, match="another epochs"):
         run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
     desk.give_all_back()
@@ -167,18 +164,32 @@ def test_the_folds_of_a_study_are_those_of_one_seed(tmp_path, made):
         search(made.X, made.candidates, "ridge", trials=4, storage=tmp_path / "s.db", cv=4)
 
 
-def test_the_bar_shows_what_will_be_the_result():
+def test_a_trial_that_trained_longer_comes_first():
     task = Hill(epochs=3)
-    desk = Desk(study_of(task, None, "propml", 0), task.space, 3)
+    desk = Desk(task, 3)
     short, whole = desk.ask(), desk.ask()
-    assert best_note(desk.study) == ""
+    assert best_trial(desk.study) is None
     desk.report(short, 1, 0.9)
     desk.prune(short)
-    assert best_note(desk.study) == "best 0.9000 (trial 0)"
+    assert best_trial(desk.study).number == 0
     desk.report(whole, 3, 0.5)
-    desk.complete(whole, 0.5)
-    assert best_note(desk.study) == "best 0.5000 (trial 1)"
+    desk.complete(whole)
+    assert best_trial(desk.study).number == 1
     assert SearchResult.of(desk.study, task).value == 0.5
+
+
+def test_the_bar_shows_the_best_so_far(monkeypatch):
+    notes = []
+
+    @contextmanager
+    def bar(*_, **__):
+        yield SimpleNamespace(advance=lambda steps, note: notes.append((steps, note)))
+
+    monkeypatch.setattr("propml.tuning.searching.progress_bar", bar)
+    found = run_search(Hill(), trials=3)
+    assert sum(steps for steps, _ in notes) == 3
+    assert notes[0] == (0, "")
+    assert notes[-1][1] == f"best {found.value:.4f} (trial {found.best.number})"
 
 
 def test_time_ends_a_search_of_single_trials():
@@ -269,20 +280,20 @@ def test_time_ends_a_bracket_between_two_epochs(made, monkeypatch):
     """The clock jumps past the limit in the middle of the first rung that is longer than an epoch."""
     looked = []
 
-    def over(self):
+    def is_over(self):
         looked.append(0)
         return len(looked) > 4
 
-    monkeypatch.setattr(Limits, "over", over)
+    monkeypatch.setattr(Desk, "is_over", is_over)
     found = search(made.X, made.candidates, trials=20, epochs=9, space=SMALL)
     assert found.trials
     assert all(each.state == "pruned" and each.epochs <= 3 for each in found.trials)
     assert not any(trial.state == optuna.trial.TrialState.RUNNING for trial in found.study.trials)
-    assert len(found.trials) + len(to_begin_again(found.study.trials)) <= 20
+    assert len(found.trials) + len(sort_out(found.study.trials)[1]) <= 20
 
 
 def test_no_time_at_all_is_told(made, monkeypatch):
-    monkeypatch.setattr(Limits, "over", lambda self: True)
+    monkeypatch.setattr(Desk, "is_over", lambda self: True)
     with pytest.raises(ValueError, match="no trial came far enough"):
         search(made.X, made.candidates, trials=20, epochs=9, space=SMALL)
 
@@ -309,13 +320,12 @@ def test_another_criterion_goes_into_the_result(made):
 
 def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     """What a Ray worker does with a network; in a stack it learns the same."""
-    task = make_task("propml", TableData.of(made.X, made.candidates), SMALL, epochs=4)
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=4)
     configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
     configuration.pop("epochs")
     straight, resumed = [], []
-    facts = task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
+    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
     assert [epoch for epoch, _ in straight] == [1, 2, 3, 4]
-    assert facts["best_epoch"] in (1, 2, 3, 4)
 
     def until_two(epoch, value):
         resumed.append((epoch, value))
@@ -341,21 +351,43 @@ def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):
 
 def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
     """Two workers died with it; whoever trains beside it would be taken along by a third death."""
-    task = make_task("propml", TableData.of(made.X, made.candidates), SMALL, epochs=3)
-    study = study_of(task, None, "propml", 0)
-    study.enqueue_trial({}, user_attrs={"tries": 2})
-    study.enqueue_trial({"lam": 0.5}, user_attrs={"tries": 3})
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
+    desk = Desk(task, 5)
+    desk.study.enqueue_trial({"lam": 0.5})
+    for _ in range(2):  # its worker dies
+        desk._give_up(desk.ask().handle.number)
+    desk.under_way.clear()
     sizes = []
     rung = type(task).rung
     monkeypatch.setattr(type(task), "rung", lambda self, some: sizes.append(len(some)) or rung(self, some))
-    work(study, task, Limits(5))
+    work(desk)
     assert sizes[0] == 1
     assert sum(sizes) == 5
-    assert all(trial.state.is_finished() for trial in study.trials)
-    assert [trial.params.get("lam") for trial in study.trials].count(0.5) == 1
+    assert all(trial.state.is_finished() for trial in desk.study.trials)
+    done = [trial for trial in desk.study.trials if trial.state.name != "FAIL"]
+    assert [trial.params["lam"] for trial in done].count(0.5) == 1
 
 
-def test_a_worker_process_works_on_the_study(tmp_path):
-    study = study_of(Hill(), tmp_path / "s.db", "propml", 0)
-    _work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1, 1)
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3
+def test_a_trial_that_becomes_risky_while_a_bracket_starts_is_put_off(made, monkeypatch):
+    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
+    desk, other = Desk(task, 5), Desk(task, 5, seed=1)
+    other.storage, other.study, other.study_id = desk.storage, desk.study, desk.study_id
+    lost = other.ask()
+    other._give_up(lost.handle.number)
+    lost = other.ask()
+    ask, sizes, rung = Desk.ask, [], type(task).rung
+
+    def dies_meanwhile(self, fixed=None):
+        trial = ask(self, fixed)
+        if lost.storage_id in other.under_way:
+            other._give_up(lost.handle.number)
+            other.under_way.clear()
+        return trial
+
+    monkeypatch.setattr(Desk, "ask", dies_meanwhile)
+    monkeypatch.setattr(type(task), "rung", lambda self, some: sizes.append(len(some)) or rung(self, some))
+    work(desk)
+    assert sizes[:2] == [1, 1]
+    assert sum(sizes) == 5
+    done = [trial for trial in desk.study.trials if trial.state.name != "FAIL"]
+    assert [trial.params["lam"] for trial in done].count(lost.configuration["lam"]) == 1

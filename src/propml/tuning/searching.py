@@ -1,0 +1,267 @@
+"""The search: TPE proposes trials, Hyperband decides how long each may train, Optuna keeps them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propml.progress import progress_bar
+from propml.tuning.brackets import best_places, bracket_at, levels
+from propml.tuning.result import SearchResult
+from propml.tuning.rungs import PER_MEMBER
+from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
+from propml.tuning.trials import Desk, RunningTrial, best_trial, finished
+from propml.tuning.workers import LOOK, work_in_processes
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["run_search", "search", "work"]
+
+# Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
+# the smaller ones are one.
+PER_STRUCTURE = 9
+
+
+def search(
+    X: Any,
+    candidates: Any,
+    method: str = "propml",
+    *,
+    trials: int = 50,
+    timeout: float | None = None,
+    space: Mapping[str, Any] | None = None,
+    epochs: int | None = None,
+    objective: str = "candidates",
+    truth: Any = None,
+    criterion: str = "average_precision",
+    cv: int = 3,
+    storage: str | Path | None = None,
+    name: str = "propml",
+    workers: int = 1,
+    ray_address: str | None = None,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = False,
+) -> SearchResult:
+    """Find the arguments of a method with which it ranks held-out candidates best.
+
+    Parameters
+    ----------
+    X : array-like or sparse, shape (n_samples, n_features)
+    candidates : candidate labels
+        Anything that :func:`propml.as_candidates` takes.
+    method : str
+        A name of :data:`propml.methods.METHODS`. For "propml" whole rungs of trials train as one stacked model.
+    trials : int
+        How many the study is to have in the end; what a study has already is not done again.
+    timeout : float, optional
+        Seconds after which no epoch is begun.
+    space : mapping, optional
+        Changes of the space that :mod:`propml.tuning.spaces` declares: ``{"lam": (0.01, 1)}`` narrows,
+        ``{"hidden": [(64,), (128,)]}`` gives choices, ``{"loss": "propml"}`` fixes.
+    epochs : int, optional
+        The whole budget of a trial; by default as many as :class:`~propml.methods.propml.ProPMLClassifier` takes.
+    objective : {"candidates", "oracle"}
+        Judge held-out rows by their candidates, or by ``truth``.
+    truth : ndarray, shape (n_samples, n_labels), optional
+        Looked at only by "oracle".
+    criterion : {"average_precision", "bce", "one_error"}
+    cv : int
+        Folds; every trial is judged on all of them.
+    storage : path or URL, optional
+        Where the study is kept: an SQLite file, or a server such as ``postgresql://user@host/database``; by default in
+        memory.
+    name : str
+        Of the study in its storage.
+    workers : int
+        Processes on this machine that work on the study, which then needs a storage.
+    ray_address : str, optional
+        Run the trials on this Ray cluster, one each, with checkpoints; ``"local"`` starts one here.
+    folder : path, optional
+        Where checkpoints of a Ray cluster go; all its machines must see it.
+    seed : int
+    device : str
+    show : bool
+        Show a progress bar with the best value so far.
+
+    Examples
+    --------
+    >>> from propml.datasets import digits_mosaic
+    >>> data = digits_mosaic(90)
+    >>> result = search(data.X, data.candidates, "ridge", trials=4)
+    >>> sorted(result.params), len(result.trials)
+    (['alpha'], 4)
+    """
+    data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
+    task = make_task(method, data, space, epochs=epochs, device=device)
+    return run_search(
+        task,
+        trials=trials,
+        timeout=timeout,
+        storage=storage,
+        name=name,
+        workers=workers,
+        ray_address=ray_address,
+        folder=folder,
+        seed=seed,
+        show=show,
+    )
+
+
+def run_search(
+    task: Task,
+    *,
+    trials: int = 50,
+    timeout: float | None = None,
+    storage: str | Path | None = None,
+    name: str = "propml",
+    workers: int = 1,
+    ray_address: str | None = None,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    show: bool = False,
+) -> SearchResult:
+    """Search a task; see :func:`search`, which makes one of a table. ``folder`` is where single trials keep files."""
+    if trials < 1:
+        raise ValueError(f"trials is {trials}; give a whole number of at least 1")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout is {timeout}; give the seconds that the search may take, or leave it out")
+    if workers < 1:
+        raise ValueError(f"workers is {workers}; give a whole number of at least 1")
+    if workers > 1 and storage is None and ray_address is None:
+        raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    home = None if folder is None else Path(folder)
+    desk = Desk(task, trials, storage, name, seed, until=until)
+    ended = 0
+    with progress_bar(f"tuning {task.title}", trials, show=show, long_steps=True) as bar:
+
+        def progress() -> None:
+            nonlocal ended
+            before, ended = ended, min(len(finished(desk.study)), trials)
+            best = best_trial(desk.study)
+            bar.advance(ended - before, note="" if best is None else f"best {best.value:.4f} (trial {best.number})")
+
+        desk.progress = progress
+        progress()
+        if ray_address is not None:
+            from propml.tuning.ray_search import search_on_ray
+
+            search_on_ray(desk, ray_address, home, workers)
+        elif storage is not None and (workers > 1 or task.is_large):
+            work_in_processes(desk, str(storage), workers, home, seed)
+        else:
+            work(desk, home)
+        progress()
+    if ended < trials and not desk.is_over():
+        raise ValueError(
+            f"the study has {ended} of {trials} trials, since workers died too often; what was tried is kept: run the "
+            f"same search again, with fewer workers or smaller networks if memory ran out"
+        )
+    return SearchResult.of(desk.study, task)
+
+
+def work(desk: Desk, folder: Path | None = None) -> None:
+    """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
+
+    Trials that others have under way are waited for: should their workers die, they are done here.
+    """
+    with desk.at_work():
+        while not desk.is_over():
+            desk.reclaim()
+            if not (_bracket(desk, desk.task) if isinstance(desk.task, NetworkTask) else _single(desk, folder)):
+                desk.progress()
+                if len(finished(desk.study)) >= desk.trials:
+                    break
+                time.sleep(LOOK)
+
+
+def _bracket(desk: Desk, task: NetworkTask) -> bool:
+    """One bracket of Hyperband; whether there was one to do."""
+    size, rungs = bracket_at(task.epochs, len(desk.counted()))
+    trials = _starters(desk, size)
+    if not trials:
+        return False
+    rung = task.rung([trial.configuration for trial in trials])
+    running = list(range(len(trials)))
+    for epoch in levels(task.epochs):
+        values = rung.train_to(epoch, desk.is_over)
+        for place in rung.why:
+            desk.fail(trials[place], rung.why[place])
+        running = [place for place in running if place not in rung.why]
+        if not running:
+            return True
+        if rung.epoch < epoch:  # out of time
+            break
+        others = _values_at(desk.study, epoch)
+        for place in running:
+            desk.report(trials[place], epoch, float(values[place]))
+        if epoch == task.epochs:
+            for place in running:
+                desk.complete(trials[place])
+            return True
+        if epoch in rungs:
+            staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
+            for place in set(running) - set(staying):
+                desk.prune(trials[place])
+            running = staying
+            rung.keep(running)
+    for place in running:  # what was compared at least once is kept; the others go back
+        if trials[place].epoch:
+            desk.prune(trials[place])
+    return False
+
+
+def _values_at(study: optuna.Study, epoch: int) -> list[float]:
+    """What trials were worth after an epoch."""
+    trials = study.get_trials(deepcopy=False)
+    return [trial.intermediate_values[epoch] for trial in trials if epoch in trial.intermediate_values]
+
+
+def _starters(desk: Desk, size: int) -> list[RunningTrial]:
+    """The trials of a bracket: leaders choose what cannot differ within a stack, and their followers share it."""
+    trials: list[RunningTrial] = []
+    shared: dict[str, Any] = {}
+    while len(trials) < size:
+        trial = desk.ask(shared if len(trials) % PER_STRUCTURE else None)
+        if trial is None:
+            break
+        if trial.is_risky and trials:  # it is asked for again, before any other
+            desk.give_back(trial)
+            break
+        trials.append(trial)
+        if trial.is_risky:
+            break
+        if len(trials) % PER_STRUCTURE == 1:
+            shared = {name: value for name, value in trial.handle.params.items() if name not in PER_MEMBER}
+    return trials
+
+
+def _single(desk: Desk, folder: Path | None) -> bool:
+    """One trial by itself; whether there was one to do."""
+    trial = desk.ask()
+    if trial is None:
+        return False
+
+    def report(epoch: int, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
+        if (desk.report(trial, epoch, value) or desk.is_over()) and epoch < desk.task.epochs:
+            raise Pruned
+
+    home = None if folder is None else folder / "trials" / str(trial.first)
+    if home is not None:
+        home.mkdir(parents=True, exist_ok=True)
+    try:
+        desk.task.run(trial.configuration, report, home)
+        desk.complete(trial)
+    except Pruned:
+        desk.prune(trial)
+    except Exception as error:  # one bad trial must not end the search
+        desk.fail(trial, reason(error))
+    return True

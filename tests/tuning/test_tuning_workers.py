@@ -1,0 +1,77 @@
+"""Processes that work on a study."""
+
+import math
+import os
+import signal
+
+import pytest
+from fake_tasks import Hill
+
+from propml.tuning import workers
+from propml.tuning.trials import Desk
+from propml.tuning.workers import this_worker, work_in_processes
+
+
+def test_a_dead_process_that_nobody_has_asked_after_is_gone():
+    child = os.fork()
+    if not child:
+        signal.pause()
+    who = {**this_worker(), "pid": child, "started": workers._started(child)}
+    assert not workers.is_gone(who)
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
+    assert workers.is_gone(who)
+    os.waitpid(child, 0)
+    assert workers.is_gone(who)
+
+
+def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it():
+    here = this_worker()
+    assert not workers.is_gone(here)
+    assert workers.is_gone({**here, "started": "1"})
+    for name in workers._machine():
+        assert not workers.is_gone({**here, name: "elsewhere", "pid": 2**22 + 1})
+
+
+class Process:
+    """A worker that ends at once, as it is told to."""
+
+    def __init__(self, target, arguments):
+        self.exitcode = codes.pop(0)
+
+    def join(self): ...
+    def kill(self): ...
+    def is_alive(self):
+        return False
+
+
+codes = []
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    monkeypatch.setattr(workers, "start_worker", Process)
+    monkeypatch.setattr(workers, "LOOK", 0)
+    return codes
+
+
+def run():
+    work_in_processes(Desk(Hill(), 3), "s.db", 2, None, 0)
+
+
+def test_a_worker_that_stops_with_an_error_ends_the_search(ended):
+    ended[:] = [0, 1]
+    with pytest.raises(ValueError, match="a worker stopped with exit code 1; what it said stands above"):
+        run()
+
+
+def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
+    ended[:] = [-signal.SIGKILL] * 50
+    run()
+    assert len(ended) == 50 - 2 - 2 * workers.RESTARTS
+
+
+def test_a_worker_process_works_on_the_study(tmp_path):
+    study = Desk(Hill(), 3, tmp_path / "s.db").study
+    workers._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1, 1)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3
