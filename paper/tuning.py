@@ -22,6 +22,7 @@ from sklearn.model_selection import KFold
 
 from propml.benchmark.problem import Problem, has_real_candidates, load_problem
 from propml.metrics import average_precision
+from propml.noise import Noise
 from propml.tuning import search
 
 KEY = ("dataset", "noise", "space", "repeat", "fold", "objective")
@@ -94,7 +95,7 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         for name in options.datasets:
             noise = None if has_real_candidates(name) else options.noise
-            data = load_problem(name, noise, seed=0)
+            data = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed=0)
             cells = itertools.product(options.spaces, range(options.repeats), range(5), OBJECTIVES)
             for space, repeat, fold, objective in cells:
                 key = (name, "" if noise is None else str(noise), space, str(repeat), str(fold), objective)

@@ -19,6 +19,8 @@ ROOMS = [
     "propml.datasets",
     "propml.neural",
     "propml.methods",
+    "propml.paper",
+    "propml.benchmark",
     "propml.cli",
 ]
 HEAVY = ["matplotlib", "timm", "torchvision", "ray", "optuna", "polars", "jinja2"]
@@ -74,12 +76,14 @@ ORDER = [
     "targets",
     "datasets",
     "corruption",
+    "noise",
     "losses",
     "neural",
     "methods",
     "metrics",
     "vision",
     "audit",
+    "paper",
     "benchmark",
     "tuning",
     "cli",

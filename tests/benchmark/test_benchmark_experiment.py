@@ -9,11 +9,12 @@ import pytest
 
 from propml.benchmark import experiment as experiment_module
 from propml.benchmark.experiment import experiment_names, load_experiment
-from propml.benchmark.published import load_published
 from propml.benchmark.rivals import RIVALS
 from propml.datasets import names as dataset_names
 from propml.file_errors import FileError
 from propml.methods import METHODS
+from propml.noise import Noise
+from propml.paper import load_published
 
 ROOT = Path(__file__).parents[2]
 OURS = ("quick", "real-world", "artificial", "ground", "ground-quick")
@@ -88,14 +89,15 @@ def test_quick_runs_every_method_at_two_levels_on_embedded_data():
     quick = load_experiment("quick")
     assert {entry.method for entry in quick.methods} == set(METHODS)
     assert {"ProPML default", "ProPML", "BCE"} <= {entry.name for entry in quick.methods}
-    assert (quick.datasets, quick.noise, quick.folds) == (("digits-mosaic",), (50.0, 150.0), 3)
-    assert {cell.noise for cell in quick.cells()} == {50.0, 150.0}
+    assert (quick.datasets, quick.folds) == (("digits-mosaic",), 3)
+    assert {cell.noise for cell in quick.cells()} == {*quick.noise} == {Noise("svm", 0.5), Noise("svm", 1.5)}
 
 
 def test_the_ground_has_every_kind_of_noise_and_every_rival():
     ground = load_experiment("ground")
-    assert {"none", "svm 50", "svm 100", "svm 150", "flips 0.1", "flips 0.2", "flips 0.4"} <= set(ground.noise)
-    kinds = {noise.partition(" ")[0] for noise in ground.noise}
+    names = {str(noise) for noise in ground.noise}
+    assert {"none", "svm 50", "svm 100", "svm 150", "flips 0.1", "flips 0.2", "flips 0.4"} <= names
+    kinds = {noise.kind for noise in ground.noise}
     assert kinds == {"none", "svm", "neighbours", "flips", "class-flips", "count", "annotators"}
     assert {entry.method for entry in ground.methods} == {"propml", "ridge", "kernel-ridge", "pml-ni", *RIVALS}
     default = next(entry for entry in ground.methods if entry.name == "ProPML default")
@@ -139,7 +141,8 @@ def test_a_wheel_carries_the_files_where_they_are_looked_for(monkeypatch, tmp_pa
 def test_a_file_of_ones_own(write):
     found = load_experiment(write(SMALL))
     assert (found.name, found.title, found.datasets) == ("mine", "Small", ("birds", "yeastcc"))
-    assert (found.noise, found.seeds, found.folds, found.stratified) == ((50.0, 100.5), (0, 7), 3, True)
+    assert found.noise == (Noise("svm", 0.5), Noise("svm", 1.005))
+    assert (found.seeds, found.folds, found.stratified) == ((0, 7), 3, True)
     assert found.metrics == ("one_error", "hamming_loss:paper")
     assert [entry.name for entry in found.methods] == ["Ridge", "ProPML, small"]
     assert found.methods[0].params == {"alpha": 3.0}
@@ -147,7 +150,8 @@ def test_a_file_of_ones_own(write):
     cells = found.cells()
     # birds at two levels, yeastcc as it is; two seeds; two methods
     assert len(cells) == (2 + 1) * 2 * 2
-    assert {(cell.dataset, cell.noise) for cell in cells} == {("birds", 50.0), ("birds", 100.5), ("yeastcc", None)}
+    levels = {("birds", found.noise[0]), ("birds", found.noise[1]), ("yeastcc", None)}
+    assert {(cell.dataset, cell.noise) for cell in cells} == levels
     assert all((cell.folds, cell.stratified, cell.metrics) == (3, True, found.metrics) for cell in cells)
     assert load_experiment(str(write(SMALL))) == found
 
@@ -193,17 +197,13 @@ def with_several(old="", new=""):
 
 def test_several_kinds_of_noise(write):
     found = load_experiment(write(with_several()))
-    assert found.noise == ("none", "flips 0.2", "flips 0.4", "annotators 0.2")
-    made = {cell.noise: (cell.corruption, dict(cell.corruption_settings)) for cell in found.cells()}
-    assert made == {
-        "none": ("none", {}),
-        "flips 0.2": ("flips", {}),
-        "flips 0.4": ("flips", {}),
-        "annotators 0.2": ("annotators", {"sensitivity": 0.8, "n_annotators": 3}),
-        None: ("svm", {}),
-    }
+    kinds = ["none", "flips 0.2", "flips 0.4", "annotators 0.2"]
+    assert [noise.written for noise in found.noise] == kinds
+    settings = {cell.noise and str(cell.noise): dict(cell.corruption_settings) for cell in found.cells()}
+    assert settings.pop("annotators 0.2") == {"sensitivity": 0.8, "n_annotators": 3}
+    assert settings == {kind: {} for kind in (*kinds[:3], None)}
     assert len({cell.key for cell in found.cells()}) == len(found.cells()) == (4 + 1) * 2 * 2
-    assert found.narrowed(noise=["flips 0.4"]).noise == ("flips 0.4",)
+    assert found.narrowed(noise=["flips 0.4"]).noise == (Noise("flips", 0.4, named=True),)
     with pytest.raises(ValueError, match=r"mine has no noise level 'flips 0\.3'; did you mean 'flips"):
         found.narrowed(noise=["flips 0.3"])
 
@@ -235,9 +235,8 @@ def test_some_of_the_folds(write):
 def test_a_corruption_with_arguments(write):
     table = 'corruption = { name = "annotators", sensitivity = 0.8, n_annotators = 3 }'
     found = load_experiment(write(table + SMALL.replace("[50, 100.5]", "[0.1]")))
-    assert found.corruption == "annotators"
-    assert found.corruption_settings == {"sensitivity": 0.8, "n_annotators": 3}
-    assert found.cells()[0].corruption_settings == found.corruption_settings
+    assert found.noise == (Noise("annotators", 0.1),)
+    assert found.cells()[0].corruption_settings == {"sensitivity": 0.8, "n_annotators": 3}
 
 
 def test_noise_is_not_needed_where_candidates_are_real(write):
@@ -396,10 +395,10 @@ def test_an_unknown_name_suggests_the_nearest():
 
 def test_narrowed_keeps_what_is_asked_for_in_the_order_of_the_experiment():
     whole = load_experiment("artificial")
-    part = whole.narrowed(datasets=["scene", "Birds"], methods=["Ridge", "CPLST"], noise=[150, 50], seeds=[0])
+    part = whole.narrowed(datasets=["scene", "Birds"], methods=["Ridge", "CPLST"], noise=[1.5, "50"], seeds=[0])
     assert part.datasets == ("birds", "scene")
     assert [entry.name for entry in part.methods] == ["CPLST", "Ridge"]
-    assert part.noise == (50.0, 150.0)
+    assert part.noise == (Noise("svm", 0.5), Noise("svm", 1.5))
     assert len(part.cells()) == 2 * 2 * 2
     assert {cell.key for cell in part.cells()} <= {cell.key for cell in whole.cells()}
     assert whole.narrowed() == whole
@@ -411,7 +410,7 @@ def test_narrowed_keeps_what_is_asked_for_in_the_order_of_the_experiment():
         ({"datasets": ["yeastcc"]}, "artificial has no dataset 'yeastcc'; "),
         ({"datasets": ["birdz"]}, "dataset 'birdz' is not known; did you mean 'birds'?"),
         ({"methods": ["ridge"]}, "artificial has no method 'ridge'; did you mean 'Ridge'?"),
-        ({"noise": [75]}, "artificial has no noise level 75; "),
+        ({"noise": [0.75]}, "artificial has no noise level 0.75; "),
         ({"seeds": [3]}, "artificial has no seed 3; known are 0"),
         ({"methods": []}, "no method of artificial was asked for"),
     ],

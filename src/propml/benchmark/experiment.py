@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.any_cell import AnyCell
-from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.cell import AnyCell, Cell, MethodEntry
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.metric_names import TABULAR_METRICS
 from propml.benchmark.problem import has_real_candidates
-from propml.benchmark.results import Noise
 from propml.benchmark.toml_table import hint
 from propml.datasets.catalogue import lookup
+from propml.noise import Noise
+from propml.paper.metric_names import TABULAR_METRICS
 
 __all__ = ["Experiment", "ImageMethod", "MethodEntry", "experiment_names", "load_experiment"]
 
@@ -36,20 +35,14 @@ class Experiment:
     datasets : tuple of str
         Names of :func:`propml.datasets.names`.
     methods : tuple of MethodEntry, or of ImageMethod
-    noise : tuple of float or str
-        The level as the paper prints it: percent of false labels per true label for the corruption ``"svm"``, the rate
-        for ``"flips"`` and for images; with several ``corruptions``, the kind and its level, such as ``"flips 0.2"``.
+    noise : tuple of Noise
         Datasets of tables that bring their own candidates run once, without it.
     kind : {"tables", "images"}
-        On images ``corruption``, ``corruptions``, ``rows``, ``folds``, ``test_folds`` and ``stratified`` mean nothing.
+        On images ``corruption_settings``, ``rows``, ``folds``, ``test_folds`` and ``stratified`` mean nothing.
     note : str
         What a reader of the report must know first, such as how the setting differs from the paper's.
-    corruption : str
-        A name of :data:`propml.corruption.CORRUPTIONS`.
-    corruption_settings : mapping
-        Its arguments besides the level, such as ``{"rounding": "exact"}``.
-    corruptions : mapping of str to mapping
-        Where there are several kinds of noise: the arguments of each.
+    corruption_settings : mapping of str to mapping
+        By kind of noise, the arguments of the corruption besides its level, such as ``{"svm": {"rounding": "exact"}}``.
     rows : int or None
         Use a random subset of so many rows.
     folds : int
@@ -63,19 +56,17 @@ class Experiment:
     selection : str
         ``"candidates"``: methods choose on candidates; ``"oracle"``: on the truth of the test rows, as the paper did.
     metrics : tuple of str
-        Names of :data:`propml.benchmark.metric_names.METRIC_NAMES`.
+        Names of :data:`propml.paper.METRIC_NAMES`.
     """
 
     name: str
     title: str
     datasets: tuple[str, ...]
     methods: tuple[MethodEntry | ImageMethod, ...]
-    noise: tuple[float | str, ...] = ()
+    noise: tuple[Noise, ...] = ()
     kind: str = "tables"
     note: str = ""
-    corruption: str = "svm"
-    corruption_settings: Mapping[str, Any] = field(default_factory=dict)
-    corruptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    corruption_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rows: int | None = None
     folds: int = 5
     test_folds: int | None = None
@@ -101,7 +92,7 @@ class Experiment:
                 noise=noise,
                 method=method,
                 seed=seed,
-                **self._making(noise),
+                corruption_settings=self.corruption_settings.get(noise.kind, {}) if noise else {},
                 rows=self.rows,
                 folds=self.folds,
                 test_folds=self.test_folds,
@@ -115,13 +106,6 @@ class Experiment:
             for method in self.methods
             if isinstance(method, MethodEntry)
         ]
-
-    def _making(self, noise: Noise) -> dict[str, Any]:
-        """What makes the candidates at a level, as arguments of a cell."""
-        if not isinstance(noise, str):
-            return {"corruption": self.corruption, "corruption_settings": self.corruption_settings}
-        kind = noise.partition(" ")[0]
-        return {"corruption": kind, "corruption_settings": self.corruptions[kind]}
 
     def _image_cells(self) -> list[ImageCell]:
         """Seeds one after the other: networks are slow, and a run that is cut off leaves whole tables of a seed."""
@@ -148,7 +132,7 @@ class Experiment:
         *,
         datasets: Iterable[str] | None = None,
         methods: Iterable[str] | None = None,
-        noise: Iterable[float | str] | None = None,
+        noise: Iterable[Noise | float | str] | None = None,
         seeds: Iterable[int] | None = None,
     ) -> Experiment:
         """A part of the experiment; what is ``None`` stays as it is.
@@ -157,7 +141,8 @@ class Experiment:
         ----------
         datasets, methods : iterable of str
             Names as the experiment has them; for datasets case and punctuation do not matter.
-        noise : iterable of float or str
+        noise : iterable of Noise, float or str
+            Levels as numbers (0.5), or as commands write them (``"50"``, ``"flips 0.2"``).
         seeds : iterable of int
         """
         kept: dict[str, Any] = {}
@@ -168,10 +153,17 @@ class Experiment:
             names = self._part("method", [entry.name for entry in self.methods], methods)
             kept["methods"] = tuple(entry for entry in self.methods if entry.name in names)
         if noise is not None:
-            kept["noise"] = self._part("noise level", self.noise, noise)
+            kept["noise"] = self._part("noise level", self.noise, map(self._as_noise, noise))
         if seeds is not None:
             kept["seeds"] = self._part("seed", self.seeds, seeds)
         return replace(self, **kept)
+
+    def _as_noise(self, asked: Noise | float | str) -> Any:
+        """The noise that is meant, or what was asked for as it is."""
+        for noise in self.noise:
+            if asked in (noise, str(noise)) or (asked == noise.level and not noise.named):
+                return noise
+        return asked
 
     def _part(self, what: str, known: Iterable[Any], asked: Iterable[Any]) -> tuple[Any, ...]:
         """Those of the known that are asked for, in the order of the experiment."""
@@ -179,7 +171,7 @@ class Experiment:
         if not wanted:
             raise ValueError(f"no {what} of {self.name} was asked for; name at least one")
         for each in sorted(wanted - set(known), key=str):
-            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, known)}")
+            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, map(str, known))}")
         return tuple(each for each in known if each in wanted)
 
 
@@ -202,8 +194,8 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
 
     Examples
     --------
-    >>> load_experiment("artificial").noise
-    (50.0, 100.0, 150.0)
+    >>> [noise.title for noise in load_experiment("artificial").noise]
+    ['50 %', '100 %', '150 %']
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":

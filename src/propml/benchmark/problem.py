@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.benchmark.noise_levels import level_arguments
-from propml.benchmark.results import Noise
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
 from propml.durable import lock_file
+from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
 from propml.this_machine import cache_dir
@@ -69,10 +68,9 @@ def has_real_candidates(dataset: str) -> bool:
 
 def load_problem(
     dataset: str,
-    noise: Noise,
+    noise: Noise | None,
     seed: int,
     *,
-    corruption: str = "svm",
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
     show: bool = False,
@@ -83,14 +81,10 @@ def load_problem(
     ----------
     dataset : str
         A name of :func:`propml.datasets.names`.
-    noise : float, str or None
-        Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see
-        :data:`~propml.benchmark.noise_levels.LEVELS`, or a text such as ``"flips 0.2"``;
+    noise : Noise or None
         ``None`` for the candidates of the file.
     seed : int
         Of the corruption, and of the subset where ``rows`` asks for one.
-    corruption : str
-        A name of :data:`propml.corruption.CORRUPTIONS`.
     settings : mapping, optional
         Further arguments of the corruption, such as ``{"rounding": "exact"}``.
     rows : int, optional
@@ -100,7 +94,7 @@ def load_problem(
 
     Examples
     --------
-    >>> problem = load_problem("digits-mosaic", 0.2, seed=0, corruption="flips", rows=50)
+    >>> problem = load_problem("digits-mosaic", Noise("flips", 0.2), seed=0, rows=50)
     >>> problem.X.shape, problem.candidates.shape
     ((50, 256), (50, 10))
     """
@@ -110,12 +104,12 @@ def load_problem(
         if data.candidates is None:
             raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
         return Problem(data.X, data.candidates, data.truth)
-    asked = {**(settings or {}), **level_arguments(noise, corruption)}
-    if corruption == "svm":
-        made = _svm_candidates(data, seed, asked, show)
+    arguments = {**(settings or {}), **noise.arguments()}
+    if noise.kind == "svm":
+        candidates = _svm_candidates(data, seed, arguments, show)
     else:
-        made = corrupt(corruption, data.X, data.truth, labels=data.label_names, random_state=seed, **asked)
-    return Problem(data.X, made, data.truth)
+        candidates = corrupt(noise.kind, data.X, data.truth, labels=data.label_names, random_state=seed, **arguments)
+    return Problem(data.X, candidates, data.truth)
 
 
 def load_truth(dataset: str, seed: int, rows: int | None = None) -> Dataset:

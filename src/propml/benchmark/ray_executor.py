@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import propml
-from propml.benchmark.executors import CellFailure, Compute, attempt, compute_cell
+from propml.benchmark.executors import Compute, Ended, attempt, compute_cell
+from propml.benchmark.results import CellResult, Failure
 from propml.extras import require
 
 if TYPE_CHECKING:
-    from propml.benchmark.any_cell import AnyCell, CellOutcome
+    from propml.benchmark.cell import AnyCell
 
 __all__ = ["RayCluster", "connect"]
 
@@ -85,9 +86,10 @@ class RayCluster:
     def submit(self, cell: AnyCell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
 
-    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> Ended:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
-        return [(self._running.pop(reference), self._result(reference)) for reference in ready]
+        ended = [(reference, self._running.pop(reference)) for reference in ready]
+        return [(cell, self._result(reference, cell)) for reference, cell in ended]
 
     def close(self) -> None:
         for reference in self._running:
@@ -96,11 +98,11 @@ class RayCluster:
         if self._ours:
             self._ray.shutdown()
 
-    def _result(self, reference: Any) -> CellOutcome | CellFailure:
+    def _result(self, reference: Any, cell: AnyCell) -> CellResult:
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayError as error:  # what a cell raises comes back as a failure; this is Ray's own
-            return CellFailure(type(error).__name__, f"Ray gave the cell up: {error}")
+            return cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
 
 
 def connect(ray: Any, address: str | None, workers: int | None) -> None:

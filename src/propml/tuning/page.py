@@ -62,4 +62,4 @@ def _file(name: str) -> str:
 
 
 def _house(name: str) -> str:
-    return (resources.files("propml.benchmark.report") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("propml.benchmark.reporting") / "page" / name).read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from functools import cache
 from propml.benchmark.figures.style import RC, SMALL, TEXT, WIDTH
 from propml.extras import require
 
-# Widest label before it is broken into lines, and shortest axis, in points.
+# Widest label before it is broken into lines, and shortest axis.
 WIDEST_LABEL, SHORTEST_AXIS = 92.0, 170.0
 LINE = 1.2 * TEXT
 BETWEEN_LABELS = 4.0
@@ -84,12 +84,8 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrapped(text: str, width: float = WIDEST_LABEL, weight: str = "normal") -> str:
-    """The text in as few lines of at most ``width`` points as it takes, all about as long.
+    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be.
 
-    It is broken after spaces and hyphens, and inside a word only if it must be.
-
-    >>> wrapped("ProPML")
-    'ProPML'
     >>> wrapped("ProPML with λ chosen on candidates").split("\\n")
     ['ProPML with', 'λ chosen on', 'candidates']
     """
@@ -119,10 +115,7 @@ def _filled(pieces: Sequence[str], width: float, weight: str) -> list[str]:
 def make_labels(
     names: Sequence[str], ranks: Sequence[float], bold: str | None = None
 ) -> tuple[list[Label], list[Label]]:
-    """Labels of the left side (the better half) and of the right side, each from top to bottom.
-
-    On both sides the outermost method comes first: then no line to a label crosses another.
-    """
+    """Labels of the left side (the better half) and of the right side, the outermost first: so no two lines cross."""
     labels = []
     # The names of a side begin at one place, however many digits the ranks have.
     rank_width = max(text_width(f"{rank:.2f}", SMALL) for rank in ranks)
