@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold
 
-from propml.benchmark.problem import Problem, has_real_candidates, load_problem
+from propml.benchmark.problem import CandidateProblem, has_real_candidates, load_problem
 from propml.metrics import average_precision
 from propml.noise import Noise
 from propml.tuning import search
@@ -37,7 +37,7 @@ SPACES = {
 EPOCHS = {"birds": 243, "scene": 27, "mirflickr": 27}
 
 
-def measure(data: Problem, train: np.ndarray, test: np.ndarray, objective: str, **settings) -> dict:
+def measure(data: CandidateProblem, train: np.ndarray, test: np.ndarray, objective: str, **settings) -> dict:
     start = time.perf_counter()
     found = search(
         data.X[train],

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info
 
 from propml.benchmark.cell import Cell, MethodEntry, compute
 from propml.benchmark.experiment import load_experiment
-from propml.benchmark.problem import Problem, load_problem
+from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.methods import METHODS, CandidateClassifier
 from propml.methods.registry import Method
 from propml.methods.ridge import RidgeClassifier
@@ -43,7 +43,7 @@ def problem():
 def with_other_truth(problem):
     """The same rows and candidates, and a truth that has nothing to do with them."""
     noise = np.random.default_rng(7).permutation(problem.truth.ravel()).reshape(problem.truth.shape)
-    return Problem(problem.X, problem.candidates, noise)
+    return CandidateProblem(problem.X, problem.candidates, noise)
 
 
 # -- the key ----------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_training_never_sees_candidates_of_test_rows(problem):
     outcome = compute(TOY, problem=problem)
     matrix = problem.candidates.to_matrix()
     matrix[outcome.folds[0].test] = 1 - matrix[outcome.folds[0].test]
-    turned = Problem(problem.X, type(problem.candidates).from_matrix(matrix, empty="ignore"), problem.truth)
+    turned = CandidateProblem(problem.X, type(problem.candidates).from_matrix(matrix, empty="ignore"), problem.truth)
     assert np.array_equal(compute(TOY, problem=turned).folds[0].scores, outcome.folds[0].scores)
 
 
@@ -218,7 +218,7 @@ def test_indistinguishable_labels_are_tied_and_judged_again_alike(problem):
     """Two labels with the same candidates have the same scores, whatever rounding did to them."""
     matrix = problem.candidates.to_matrix()
     matrix[:, 4] = matrix[:, 3]
-    twins = Problem(problem.X, type(problem.candidates).from_matrix(matrix), problem.truth)
+    twins = CandidateProblem(problem.X, type(problem.candidates).from_matrix(matrix), problem.truth)
     cell = replace(TOY, method=MethodEntry("PML-NI", "pml-ni"), metrics=METRIC_NAMES[:5])
     for fold in compute(cell, problem=twins).folds:
         assert np.array_equal(fold.scores[:, 3], fold.scores[:, 4])

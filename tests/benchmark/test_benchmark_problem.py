@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from propml.benchmark import problem as problem_module
-from propml.benchmark.problem import Problem, has_real_candidates, load_problem, load_truth
+from propml.benchmark.problem import CandidateProblem, has_real_candidates, load_problem, load_truth
 from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
 from propml.noise import Noise
@@ -92,7 +92,7 @@ def test_features_are_scaled_over_all_rows_where_asked():
     candidates = Candidates.from_matrix(np.eye(3, dtype=int))
     expected = [[-1, 0, 0], [-0.5, 0, 1], [1, 0, -1]]
     for features in (X, sp.csr_array(X)):
-        problem = Problem(features, candidates, np.eye(3))
+        problem = CandidateProblem(features, candidates, np.eye(3))
         assert np.allclose(problem.scaled("unit-range"), expected)
         assert problem.scaled("none") is features
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from propml.benchmark.cell import Cell, MethodEntry, compute
-from propml.benchmark.problem import Problem, load_problem
+from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.metrics import average_precision
 from propml.noise import Noise
 from propml.paper.oracle import default_lams
@@ -36,7 +36,9 @@ def other_truth(problem):
     """The same candidates, of which other ones are true."""
     candidates = problem.candidates.to_matrix()
     rng = np.random.default_rng(3)
-    return Problem(problem.X, problem.candidates, (candidates & (rng.random(candidates.shape) < 0.5)).astype(np.uint8))
+    return CandidateProblem(
+        problem.X, problem.candidates, (candidates & (rng.random(candidates.shape) < 0.5)).astype(np.uint8)
+    )
 
 
 def mean_precision(outcome):
@@ -88,7 +90,7 @@ def test_networks_learn_nothing_from_candidates_of_test_rows(problem):
     first = compute(cell, problem=problem).folds[0]
     matrix = problem.candidates.to_matrix()
     matrix[first.test] = 1 - matrix[first.test]
-    turned = Problem(problem.X, Candidates.from_matrix(matrix, empty="ignore"), problem.truth)
+    turned = CandidateProblem(problem.X, Candidates.from_matrix(matrix, empty="ignore"), problem.truth)
     assert np.array_equal(compute(cell, problem=turned).folds[0].scores, first.scores)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from propml.benchmark.problem import Problem, load_problem
+from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
@@ -49,26 +49,14 @@ Split = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class AnyCell(ABC):
-    """What one worker computes at once: a method on a dataset at a noise level with a seed.
-
-    Attributes
-    ----------
-    experiment, dataset : str
-    noise : Noise or None
-        ``None`` for candidates that come with the dataset.
-    method
-        Its ``name`` is what the tables call it.
-    seed : int
-    metrics : tuple of str
-        What is measured. Not part of :attr:`key`: scores are kept, so another metric needs no other cell.
-    """
+    """What one worker computes at once: a method on a dataset at a noise level with a seed."""
 
     experiment: str
     dataset: str
-    noise: Noise | None
-    method: Any
+    noise: Noise | None  #: None for candidates that come with the dataset
+    method: Any  #: its ``name`` is what the tables call it
     seed: int
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  #: not part of the key: scores are kept, so another metric needs no other cell
 
     @property
     def key(self) -> str:
@@ -96,67 +84,33 @@ class AnyCell(ABC):
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method as an experiment on tables runs it.
+    """A method as an experiment on tables runs it."""
 
-    Attributes
-    ----------
-    name : str
-        What the tables call it; the published name where there is one.
-    method : str
-        Its name in :data:`propml.methods.METHODS`, or in :data:`propml.benchmark.rivals.RIVALS`.
-    params : mapping
-        Arguments of its class.
-    scaling : str
-        ``"unit-range"`` (features in [-1, 1] over the whole set, the paper's protocol) or ``"none"``.
-    selection : str or None
-        ``"candidates"`` or ``"oracle"``; ``None`` takes the experiment's.
-    lams : tuple of float or None
-        The λ that ``"oracle"`` tries for ProPML.
-    grid : mapping or None
-        The values of each argument that ``"oracle"`` tries for other methods.
-    """
-
-    name: str
-    method: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    scaling: str = "unit-range"
-    selection: str | None = None
-    lams: tuple[float, ...] | None = None
-    grid: Mapping[str, Sequence[Any]] | None = None
+    name: str  #: what the tables call it; the published name where there is one
+    method: str  #: its name in :data:`propml.methods.METHODS`, or in :data:`propml.benchmark.rivals.RIVALS`
+    params: Mapping[str, Any] = field(default_factory=dict)  #: arguments of its class
+    scaling: str = "unit-range"  #: features in [-1, 1] over the whole set, the paper's protocol; or "none"
+    selection: str | None = None  #: one of :data:`SELECTIONS`; None takes the experiment's
+    lams: tuple[float, ...] | None = None  #: the λ that "oracle" tries for ProPML
+    grid: Mapping[str, Sequence[Any]] | None = None  #: the values that "oracle" tries for other methods
 
 
 @dataclass(frozen=True)
 class Cell(AnyCell):
     """All folds of a method on a dataset of tables at a noise level with a seed.
 
-    Attributes
-    ----------
-    method : MethodEntry
-    corruption_settings : mapping
-        Arguments of the corruption besides its level.
-    rows : int or None
-        A random subset of so many rows.
-    folds : int
-    test_folds : int or None
-        Test so many of the folds, the first ones; by default all.
-    stratified : bool
-    selection : str
-        ``"candidates"``: the method chooses by itself, on candidates; ``"oracle"``: the true labels of test rows do.
-
-    Examples
-    --------
     >>> Cell("artificial", "birds", Noise("svm", 0.5), MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
     'artificial-birds-50-PML-NI-0'
     """
 
     method: MethodEntry
     metrics: tuple[str, ...] = TABULAR_METRICS
-    corruption_settings: Mapping[str, Any] = field(default_factory=dict)
-    rows: int | None = None
+    corruption_settings: Mapping[str, Any] = field(default_factory=dict)  #: besides the level
+    rows: int | None = None  #: a random subset of so many
     folds: int = 5
-    test_folds: int | None = None
+    test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
     stratified: bool = False
-    selection: str = "candidates"
+    selection: str = "candidates"  #: the method chooses by itself; "oracle": the true labels of test rows do
 
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
@@ -164,12 +118,12 @@ class Cell(AnyCell):
         known = entry.method in METHODS or entry.method in RIVALS
         defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
-        made = {} if noise is None else {"noise": noise.written, "corruption": noise.kind, **self.corruption_settings}
+        candidates = {"noise": noise.written, "corruption": noise.kind, **self.corruption_settings} if noise else {}
         return plain(
             {
                 "protocol": PROTOCOL,
                 "dataset": self.dataset,
-                "candidates": made,
+                "candidates": candidates,
                 "rows": self.rows,
                 "folds": self.folds,
                 **({} if self.test_folds is None else {"test_folds": self.test_folds}),
@@ -193,17 +147,8 @@ class Cell(AnyCell):
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 
 
-def compute(cell: Cell, *, problem: Problem | None = None, show: bool = False) -> CellResult:
-    """Train and test a cell, fold by fold.
-
-    Parameters
-    ----------
-    cell : Cell
-    problem : Problem, optional
-        The data; by default what the cell names.
-    show : bool
-        Show progress bars.
-    """
+def compute(cell: Cell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
+    """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
         settings = cell.corruption_settings
         problem = load_problem(cell.dataset, cell.noise, cell.seed, settings=settings, rows=cell.rows, show=show)
@@ -255,7 +200,7 @@ def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split
     )
 
 
-def _score_folds(cell: Cell, problem: Problem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
+def _score_folds(cell: Cell, problem: CandidateProblem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
     """The folds before anybody has measured them."""
     entry = cell.method
     X = problem.scaled(entry.scaling)
@@ -271,7 +216,9 @@ def _score_folds(cell: Cell, problem: Problem, splits: Sequence[Split], show: bo
     ]
 
 
-def _best_networks(cell: Cell, X: Any, problem: Problem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
+def _best_networks(
+    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+) -> list[FoldResult]:
     from propml.paper.oracle import best_networks
 
     entry = cell.method
@@ -285,7 +232,9 @@ def _best_networks(cell: Cell, X: Any, problem: Problem, splits: Sequence[Split]
     ]
 
 
-def _best_of_grid(cell: Cell, X: Any, problem: Problem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
+def _best_of_grid(
+    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+) -> list[FoldResult]:
     """Every combination of a grid is fitted on every fold, and the best one by test labels is taken."""
     entry, grid = cell.method, cell.method.grid
     if not grid:
@@ -312,12 +261,8 @@ def _best_of_grid(cell: Cell, X: Any, problem: Problem, splits: Sequence[Split],
 
 
 def make_splits(candidates: Candidates, n_folds: int, *, seed: int, stratified: bool = False) -> list[Split]:
-    """The (training, test) rows of every fold, each in ascending order.
+    """The (training, test) rows of every fold, each in ascending order; stratification looks at no true label.
 
-    By default rows are shuffled (``KFold`` of scikit-learn); stratification looks at candidates and at no true label.
-
-    Examples
-    --------
     >>> rows = Candidates.from_matrix([[1, 0], [0, 1]] * 3)
     >>> [rows[test].to_matrix().sum(axis=0).tolist() for _, test in make_splits(rows, 3, seed=0, stratified=True)]
     [[1, 1], [1, 1], [1, 1]]

@@ -27,43 +27,22 @@ ALL = 1000
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What :func:`compare` found.
+    """What :func:`compare` found; methods are counted in the order of the table's columns."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The methods, in the order of the table's columns.
-    mean_ranks : ndarray, shape (n_methods,)
-    critical_difference : float or None
-        Of mean ranks; ``None`` for Wilcoxon's test, which has none.
-    p_values : ndarray, shape (n_methods, n_methods)
-        Of the pairs, corrected for their number. NaN for pairs that were not tested (Bonferroni-Dunn tests those with
-        the control only).
-    different : bool ndarray, shape (n_methods, n_methods)
-        Which pairs differ significantly. None does where Friedman's test finds no difference.
-    cliques : tuple of tuple of int
-        The largest groups of two or more methods without a significant difference between any two, as numbers into
-        ``names``: each from the best mean rank to the worst, and the groups likewise. For Bonferroni-Dunn: the control
-        with the methods ranked before it that do not differ from it, and with those after it.
-    friedman : FriedmanResult
-    test : {"nemenyi", "wilcoxon-holm", "bonferroni-dunn"}
-    alpha : float
-    control : str or None
-    warnings : tuple of str
-        Sentences to show beside the outcome.
-    """
-
-    names: tuple[str, ...]
-    mean_ranks: np.ndarray
-    critical_difference: float | None
-    p_values: np.ndarray
-    different: np.ndarray
+    names: tuple[str, ...]  #: of the methods
+    mean_ranks: np.ndarray  #: shape (n_methods,)
+    critical_difference: float | None  #: of mean ranks; None for Wilcoxon's test, which has none
+    p_values: np.ndarray  #: of the pairs, corrected for their number; NaN for pairs that were not tested
+    different: np.ndarray  #: which pairs differ significantly; none where Friedman's test finds no difference
+    #: The largest groups of two or more methods without a significant difference between any two, each from the best
+    #: mean rank to the worst. For Bonferroni-Dunn: the control with the methods ranked before it that do not differ
+    #: from it, and with those after it.
     cliques: tuple[tuple[int, ...], ...]
     friedman: FriedmanResult
-    test: str
+    test: str  #: one of :data:`TESTS`
     alpha: float
     control: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  #: sentences to show beside the outcome
 
     def order(self) -> list[int]:
         """The numbers of the methods from the best mean rank to the worst."""

@@ -14,7 +14,7 @@ from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.benchmark.toml_table import Table, frozen, hint, is_integer, is_number, read_table
+from propml.benchmark.toml_table import TomlTable, frozen, hint, is_integer, is_number, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets import names
 from propml.datasets.catalogue import lookup
@@ -96,7 +96,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table_settings(table: Table, selection: str) -> dict[str, Any]:
+def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only tables have."""
     table.refuse(FOR_IMAGES)
     table.only(TABLE_KEYS)
@@ -115,7 +115,7 @@ def _table_settings(table: Table, selection: str) -> dict[str, Any]:
     }
 
 
-def _noise_settings(table: Table, datasets: tuple[str, ...]) -> dict[str, Any]:
+def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, Any]:
     """One corruption with its levels, or several under ``[corruptions]``."""
     if "corruptions" in table.values:
         table.refuse(dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two"))
@@ -137,7 +137,7 @@ def _noise_settings(table: Table, datasets: tuple[str, ...]) -> dict[str, Any]:
     return {"noise": noise, "corruption_settings": {name: settings}}
 
 
-def _several_kinds(table: Table) -> dict[str, Any]:
+def _several_kinds(table: TomlTable) -> dict[str, Any]:
     """Kinds of noise by the names of their corruptions, each with its levels and further arguments."""
     noise: list[Noise] = []
     settings: dict[str, dict[str, Any]] = {}
@@ -156,7 +156,7 @@ def _several_kinds(table: Table) -> dict[str, Any]:
     return {"noise": tuple(noise), "corruption_settings": settings}
 
 
-def _corruption_settings(inner: Table, name: str, own: tuple[str, ...]) -> dict[str, Any]:
+def _corruption_settings(inner: TomlTable, name: str, own: tuple[str, ...]) -> dict[str, Any]:
     """The arguments of a corruption besides its level; ``own`` are keys of the table that are none."""
     taken = {*GIVEN_TO_CORRUPTIONS, KINDS[name].argument}
     arguments = [each for each in inspect.signature(CORRUPTIONS[name]).parameters.values() if each.name not in taken]
@@ -167,7 +167,7 @@ def _corruption_settings(inner: Table, name: str, own: tuple[str, ...]) -> dict[
     return {key: value for key, value in inner.values.items() if key not in own}
 
 
-def _levels(table: Table, name: str) -> tuple[Noise, ...]:
+def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
     numbers, kind = table.numbers("noise", ()), KINDS[name]
     for number in numbers:
         broken = kind.argument == "count" and number != int(number)
@@ -177,7 +177,7 @@ def _levels(table: Table, name: str) -> tuple[Noise, ...]:
     return tuple(Noise.read(float(number), name) for number in numbers)
 
 
-def _method(table: Table, name: str, selection: str) -> MethodEntry:
+def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     table.refuse(FOR_IMAGES)
     table.only(("method", "params", "scaling", "selection", "lams", "grid"))
     known = (*METHODS, *RIVALS)
@@ -203,7 +203,7 @@ def _method(table: Table, name: str, selection: str) -> MethodEntry:
     return MethodEntry(name, method, params, scaling, own, lams or None, frozen(grid.values) or None)
 
 
-def _arguments(table: Table, method: str) -> dict[str, Any]:
+def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     known = [name for name in benchmark_class(method)().get_params() if name not in GIVEN]
     table.refuse(dict.fromkeys(GIVEN, "is set by the runner (random_state is the seed); leave it out"))
     table.only(known, f"argument of {method}")
@@ -215,7 +215,7 @@ def _arguments(table: Table, method: str) -> dict[str, Any]:
     return frozen(table.values)
 
 
-def _check_network(params: Table) -> None:
+def _check_network(params: TomlTable) -> None:
     for key, value in params.values.items():
         if key not in OF_A_NETWORK and value is not False:
             raise params.error(key, 'says what to do on candidates, and selection = "oracle" does not; leave it out')
@@ -224,7 +224,7 @@ def _check_network(params: Table) -> None:
 # -- images -----------------------------------------------------------------------------------------------------------
 
 
-def _image_settings(table: Table, selection: str) -> dict[str, Any]:
+def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only images have."""
     table.refuse(NOT_FOR_IMAGES)
     table.only(IMAGE_KEYS)
@@ -250,7 +250,9 @@ def _image_settings(table: Table, selection: str) -> dict[str, Any]:
     }
 
 
-def _image_method(table: Table, name: str, shared: Table, noise: tuple[Noise, ...], selection: str) -> ImageMethod:
+def _image_method(
+    table: TomlTable, name: str, shared: TomlTable, noise: tuple[Noise, ...], selection: str
+) -> ImageMethod:
     table.refuse(NOT_FOR_IMAGES)
     table.only(("method", "recipe", "selection"))
     own = _recipe(table)
@@ -272,7 +274,7 @@ def _image_method(table: Table, name: str, shared: Table, noise: tuple[Noise, ..
     return entry
 
 
-def _recipe(table: Table) -> Table:
+def _recipe(table: TomlTable) -> TomlTable:
     """The table ``recipe`` of the file or of a method: known settings with values of the right kind."""
     recipe, types = table.table("recipe"), get_type_hints(Recipe)
     recipe.refuse(GIVEN_TO_RECIPES)
@@ -284,7 +286,7 @@ def _recipe(table: Table) -> Table:
     return recipe
 
 
-def _check_type(table: Table, key: str, value: Any, expected: Any) -> None:
+def _check_type(table: TomlTable, key: str, value: Any, expected: Any) -> None:
     if key == "flip_rate" and value == KNOWN_RATE:
         return
     if get_origin(expected) is Literal and isinstance(value, str):

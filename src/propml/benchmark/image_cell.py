@@ -40,56 +40,31 @@ NO_CHECKPOINTS = 1e9
 
 @dataclass(frozen=True)
 class ImageMethod:
-    """A method as an experiment on images runs it.
+    """A method as an experiment on images runs it."""
 
-    Attributes
-    ----------
-    name : str
-        What the tables call it; the published name where there is one.
-    recipe : mapping
-        Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
-        ``flip_rate = "noise"`` is the noise of the cell.
-    selection : str or None
-        ``"candidates"`` or ``"oracle"``; ``None`` takes the experiment's.
-    """
-
-    name: str
+    name: str  #: what the tables call it; the published name where there is one
+    #: Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
+    #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    selection: str | None = None
+    selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's
 
 
 @dataclass(frozen=True)
 class ImageCell(AnyCell):
     """One training of a method on a dataset of images at a noise level with a seed.
 
-    Attributes
-    ----------
-    noise : Noise
-        Flips: the rate at which labels that are not true become candidates.
-    seed : int
-        Of the noise, the held-out images and the network.
-    method : ImageMethod
-    images : mapping of "train" and "test" to int
-        Use so many; a part that is not named is used as a whole.
-    selection : str
-        ``"candidates"``: the recipe's ``select``; ``"oracle"``: by the true labels of test images.
-    device : str
-        Where to train, ``"auto"``: on a GPU where there is one. Not part of :attr:`key`.
-
-    Examples
-    --------
     >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})
     >>> cell = ImageCell("vision", "voc2007", Noise("flips", 0.4), unbiased, 1)
     >>> cell.key.rpartition("-")[0], cell.recipe().flip_rate
     ('vision-voc2007-0.4-Unbiased-1', 0.4)
     """
 
-    noise: Noise
+    noise: Noise  #: flips: the rate at which labels that are not true become candidates
     method: ImageMethod
     metrics: tuple[str, ...] = VISION_METRICS
-    images: Mapping[str, int] = field(default_factory=dict)
-    selection: str = "candidates"
-    device: str = "auto"
+    images: Mapping[str, int] = field(default_factory=dict)  #: use so many of "train" and of "test"; by default all
+    selection: str = "candidates"  #: the recipe's ``select``; "oracle": the true labels of test images choose
+    device: str = "auto"  #: where to train; not part of the key
 
     def recipe(self) -> Recipe:
         """How the network is trained."""
@@ -126,18 +101,11 @@ class ImageCell(AnyCell):
 
 
 def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource:
-    """The training or the test part of a dataset, whose images are not read yet.
+    """The part "train" or "test" of a dataset, whose images are not read yet.
 
-    Parameters
-    ----------
-    dataset : str
-        ``"voc2007"``, ``"coco2014"`` or ``"digits-mosaic"``.
-    part : {"train", "test"}
-    images : mapping of "train" and "test" to int
-        So many mosaics, or so many images at random; the same ones for every seed, so that they are decoded once.
+    ``images`` says how many: so many mosaics, or images at random, the same for every seed, so that they are decoded
+    once.
 
-    Examples
-    --------
     >>> open_part("digits-mosaic", "test", {"train": 9, "test": 5}).truth.shape
     (5, 10)
     """
@@ -151,14 +119,7 @@ def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource
 
 
 def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
-    """Train a network in a temporary folder, and test it.
-
-    Parameters
-    ----------
-    cell : ImageCell
-    show : bool
-        Show progress bars.
-    """
+    """Train a network in a temporary folder, and test it."""
     train, test = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
     device = _device(cell.device)
     with watch_machine(device.startswith("cuda")) as machine:

@@ -27,50 +27,27 @@ PROBLEM = ("kind", "dataset", "candidates", "rows", "images", "folds", "test_fol
 
 
 class DatasetDifference(NamedTuple):
-    """Two methods on one dataset, in percent.
-
-    Attributes
-    ----------
-    dataset : str
-    settings : int
-        Kinds and levels of noise.
-    of, against : float
-        Means over the settings.
-    gain : float
-        By how much ``of`` is better; negative where it is worse, also of losses.
-    wins, losses : int
-        Settings in which it is better, and worse.
-    """
+    """Two methods on one dataset, in percent."""
 
     dataset: str
-    settings: int
-    of: float
+    settings: int  #: kinds and levels of noise
+    of: float  #: mean over the settings
     against: float
-    gain: float
-    wins: int
+    gain: float  #: by how much ``of`` is better; negative where it is worse, also of losses
+    wins: int  #: settings in which it is better
     losses: int
 
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """What :func:`compare_pairs` found.
-
-    Attributes
-    ----------
-    metric, of, against : str
-    datasets : tuple of DatasetDifference
-    left_out : int
-        Cells of one of the two for which the other has no cell on the same problem.
-    times_as_long : float
-        Seconds of fitting, ``of`` divided by ``against``: the geometric mean over the datasets.
-    """
+    """What :func:`compare_pairs` found."""
 
     metric: str
     of: str
     against: str
     datasets: tuple[DatasetDifference, ...]
-    left_out: int
-    times_as_long: float
+    left_out: int  #: cells of one of the two for which the other has no cell on the same problem
+    times_as_long: float  #: seconds of fitting, ``of`` divided by ``against``: geometric mean over the datasets
 
     @property
     def gain(self) -> float:
@@ -105,16 +82,8 @@ def compare_pairs(
 
     Only cells on the same problem are compared: the same dataset, candidates, rows, folds and seed.
 
-    Parameters
-    ----------
-    store : ResultStore
-        What holds ``of``.
-    of, against : str
-        Names as the tables print them; ``against`` is ``of`` where another folder is given.
-    other : ResultStore, optional
-        What holds ``against``; by default the same store.
-    metric : str
-        Anything that was measured.
+    ``store`` holds ``of``, and ``other`` (by default the same) ``against``, which is ``of`` where another folder is
+    given; both are names as the tables print them.
     """
     if against is None and other is None:
         raise ValueError(f"what shall {of} be compared with? name a method with --against, or give a second folder")

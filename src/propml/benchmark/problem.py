@@ -27,22 +27,12 @@ SCALINGS = ("unit-range", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What a cell is computed on.
+class CandidateProblem:
+    """What a cell is computed on."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-        As the file has them.
-    candidates : Candidates
-        What is trained on.
-    truth : ndarray of uint8, shape (n_samples, n_labels)
-        What test rows are judged by; never given to a method.
-    """
-
-    X: np.ndarray | sp.csr_array
-    candidates: Candidates
-    truth: np.ndarray
+    X: np.ndarray | sp.csr_array  #: shape (n_samples, n_features), as the file has them
+    candidates: Candidates  #: what is trained on
+    truth: np.ndarray  #: uint8, (n_samples, n_labels): what test rows are judged by; never given to a method
 
     def scaled(self, scaling: str) -> np.ndarray | sp.csr_array:
         """The features as a method wants them.
@@ -74,7 +64,7 @@ def load_problem(
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
     show: bool = False,
-) -> Problem:
+) -> CandidateProblem:
     """The rows that have a true label, with their candidates; the same for the same arguments.
 
     Parameters
@@ -103,13 +93,13 @@ def load_problem(
     if noise is None:
         if data.candidates is None:
             raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
-        return Problem(data.X, data.candidates, data.truth)
+        return CandidateProblem(data.X, data.candidates, data.truth)
     arguments = {**(settings or {}), **noise.arguments()}
     if noise.kind == "svm":
         candidates = _svm_candidates(data, seed, arguments, show)
     else:
         candidates = corrupt(noise.kind, data.X, data.truth, labels=data.label_names, random_state=seed, **arguments)
-    return Problem(data.X, candidates, data.truth)
+    return CandidateProblem(data.X, candidates, data.truth)
 
 
 def load_truth(dataset: str, seed: int, rows: int | None = None) -> Dataset:

@@ -18,31 +18,17 @@ __all__ = ["CellResult", "Failure", "FoldResult", "Results", "load_results", "me
 
 @dataclass(frozen=True)
 class FoldResult:
-    """One fold of a cell.
-
-    Attributes
-    ----------
-    fold : int
-    test : ndarray of int, shape (n_test,)
-        What was tested: rows of a table, counted among those that have a true label, or images of the test part.
-        These arrays are None where they were left in the file of kept scores.
-    scores : ndarray of float32, shape (n_test, n_labels)
-    predicted : ndarray of uint8, shape (n_test, n_labels)
-    values : dict
-        Metrics by name, as fractions.
-    seconds_fit, seconds_predict : float
-    chosen : dict
-        What was chosen on the way, such as λ; plain values that JSON can hold.
-    """
+    """One fold of a cell; what was tested and its scores are None where they were left in their file."""
 
     fold: int
+    #: Shape (n_test,): rows of a table, counted among those that have a true label, or images of the test part.
     test: Any = field(default=None, compare=False, repr=False)
-    scores: Any = field(default=None, compare=False, repr=False)
-    predicted: Any = field(default=None, compare=False, repr=False)
-    values: Mapping[str, float] = field(default_factory=dict)
+    scores: Any = field(default=None, compare=False, repr=False)  #: float32, shape (n_test, n_labels)
+    predicted: Any = field(default=None, compare=False, repr=False)  #: uint8, shape (n_test, n_labels)
+    values: Mapping[str, float] = field(default_factory=dict)  #: metrics by name, as fractions
     seconds_fit: float = 0.0
     seconds_predict: float = 0.0
-    chosen: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = field(default_factory=dict)  #: what was chosen on the way, such as λ
 
 
 @dataclass(frozen=True)
@@ -61,40 +47,20 @@ class Failure:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What became of a cell.
-
-    Attributes
-    ----------
-    experiment, dataset, noise, method, seed
-        See :class:`~propml.benchmark.cell.AnyCell`; the method by its name in the tables.
-    key : str
-        The key of the cell.
-    settings : mapping
-        Everything that the numbers depend on: :meth:`~propml.benchmark.cell.AnyCell.configuration`.
-    folds : tuple of FoldResult
-        None of them where it failed.
-    peak_bytes : int
-        On a GPU the most that was allocated there; otherwise the most that the process held (where the system cannot
-        forget, since it began).
-    device : str
-        The name of the GPU, or ``"cpu"``.
-    failure : Failure or None
-    run : str
-        The run that brought it.
-    """
+    """What became of a cell: its folds, or why it failed."""
 
     experiment: str
     dataset: str
-    noise: Noise | None
-    method: str
+    noise: Noise | None  #: None for candidates that come with the dataset
+    method: str  #: its name in the tables
     seed: int
-    key: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""  #: of the cell
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: everything that the numbers depend on
     folds: tuple[FoldResult, ...] = ()
-    peak_bytes: int = 0
-    device: str = "cpu"
+    peak_bytes: int = 0  #: the most that was allocated on the GPU, or that the process held
+    device: str = "cpu"  #: the name of the GPU, or "cpu"
     failure: Failure | None = None
-    run: str = ""
+    run: str = ""  #: the run that brought it
 
     @property
     def setting(self) -> Setting:
@@ -115,18 +81,10 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The content of a results folder.
+    """The content of a results folder."""
 
-    Attributes
-    ----------
-    cells : sequence of CellResult
-        Those that are done, in the order in which they were first added, and then those that failed.
-    runs : sequence of mapping
-        The runs that brought them, first one first: versions, commit, device.
-    """
-
-    cells: Sequence[CellResult]
-    runs: Sequence[Mapping[str, Any]] = ()
+    cells: Sequence[CellResult]  #: those that are done, in the order in which they were added; then those that failed
+    runs: Sequence[Mapping[str, Any]] = ()  #: what brought them, first one first: versions, commit, device
 
     @property
     def failed(self) -> list[CellResult]:

@@ -35,19 +35,10 @@ SHORT = {"average_precision": "AP", "average_precision:paper": "AP"}
 
 
 class RunSummary(NamedTuple):
-    """What a run did.
+    """What a run did."""
 
-    Attributes
-    ----------
-    done : list of AnyCell
-        Computed by this run.
-    skipped : list of AnyCell
-        Done before, or by another run meanwhile.
-    failed : list of CellResult
-    """
-
-    done: list[AnyCell]
-    skipped: list[AnyCell]
+    done: list[AnyCell]  #: computed by this run
+    skipped: list[AnyCell]  #: done before, or by another run meanwhile
     failed: list[CellResult]
 
 

@@ -13,25 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-__all__ = [
-    "FriedmanResult",
-    "blocks_needed",
-    "bonferroni_dunn",
-    "bonferroni_dunn_distance",
-    "cliques",
-    "friedman",
-    "holm",
-    "nemenyi",
-    "nemenyi_distance",
-    "rank_table",
-    "sign_test",
-    "signed_rank_p",
-    "smallest_friedman_p",
-    "smallest_wilcoxon_p",
-    "too_few_blocks",
-    "wilcoxon_holm",
-]
-
 # Up to here the distribution of Wilcoxon's statistic is summed up, which takes milliseconds; beyond it is normal.
 EXACT_UP_TO = 200
 
@@ -84,29 +65,16 @@ def _check_table(table: Any, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class FriedmanResult:
-    """Outcome of Friedman's test.
-
-    Attributes
-    ----------
-    n_blocks, n_methods : int
-    mean_ranks : ndarray, shape (n_methods,)
-    statistic, p_value : float
-        χ², corrected for ties, and its p-value (k - 1 degrees of freedom).
-    iman_davenport, iman_davenport_p : float
-        Iman and Davenport's F, from the corrected χ², and its p-value (k - 1 and (k - 1)(N - 1) degrees of freedom):
-        less conservative than χ². Infinite where all blocks agree on the order; NaN for a single block.
-    plain_statistic, plain_p_value : float
-        χ² without correction for ties, as Demšar prints it. The same where nothing ties.
-    """
+    """Outcome of Friedman's test."""
 
     n_blocks: int
     n_methods: int
     mean_ranks: np.ndarray
-    statistic: float
+    statistic: float  #: χ², corrected for ties
     p_value: float
-    iman_davenport: float
+    iman_davenport: float  #: F, less conservative than χ²; infinite where all blocks agree, NaN for a single block
     iman_davenport_p: float
-    plain_statistic: float
+    plain_statistic: float  #: χ² without correction for ties, as Demšar prints it
     plain_p_value: float
 
 

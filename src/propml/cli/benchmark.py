@@ -79,11 +79,11 @@ def run(
     from propml.benchmark.runner import run_experiment
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
-    folder = out or Path("results") / asked.name
+    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
+    folder = out or Path("results") / part.name
     try:
         summary = run_experiment(
-            asked,
+            part,
             folder,
             workers=workers,
             use_ray=ray,
@@ -94,11 +94,11 @@ def run(
         )
     except KeyboardInterrupt as stop:
         raise typer.Exit(exit_code(stop)) from None  # the runner has told what is kept
-    _print_means(asked, ResultStore(folder))
+    _print_means(part, ResultStore(folder))
     before = f", {len(summary.skipped)} before" if summary.skipped else ""
     typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")
     if summary.failed:
-        lines = [f"{len(summary.failed)} of {len(asked.cells())} cells failed:", *map(str, summary.failed)]
+        lines = [f"{len(summary.failed)} of {len(part.cells())} cells failed:", *map(str, summary.failed)]
         typer.echo("\n  ".join(lines) + "\nThe same command tries them again.", err=True)
         raise typer.Exit(1)
 
@@ -134,9 +134,9 @@ def status(
     """
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
-    store = ResultStore(out or Path("results") / asked.name)
-    keys = {cell.key: cell.method.name for cell in asked.cells()}
+    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
+    store = ResultStore(out or Path("results") / part.name)
+    keys = {cell.key: cell.method.name for cell in part.cells()}
     done = store.done() & keys.keys()
     failed = {cell.key: cell for cell in store.failed(keys=keys)}
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)

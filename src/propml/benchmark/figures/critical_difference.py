@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from propml.benchmark.comparison import Comparison
 from propml.benchmark.figures import rank_layout as layout
-from propml.benchmark.figures.rank_layout import Bar, Frame, Label
+from propml.benchmark.figures.rank_layout import Frame, GroupBar, Label
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look
 from propml.benchmark.wording import level_title
 from propml.extras import require
@@ -159,7 +159,8 @@ class _Diagram:
         return self.comparison.critical_difference if self.with_ruler else None
 
     def title_lines(self, frame: Frame) -> list[str]:
-        return layout.wrapped(self.title, frame.width - 2 * layout.MARGIN, "bold").split("\n") if self.title else []
+        letters = int((frame.width - 2 * layout.MARGIN) / layout.text_width("n", TEXT, "bold"))
+        return layout.wrapped(self.title, letters).split("\n") if self.title else []
 
     def axis_y(self, frame: Frame) -> float:
         """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
@@ -168,7 +169,7 @@ class _Diagram:
         explained = layout.LINE + 4 if self.with_ruler else 0.0
         return layout.MARGIN + title + explained + (RULER if self.ruler is not None else 0.0) + layout.LINE + TICK
 
-    def bars(self, frame: Frame) -> list[Bar]:
+    def bars(self, frame: Frame) -> list[GroupBar]:
         return layout.make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
 
     def labels_y(self, frame: Frame) -> float:
@@ -224,7 +225,7 @@ class _Diagram:
         for rank in numbered:
             axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
 
-    def _bar(self, axes: Any, frame: Frame, bar: Bar) -> None:
+    def _bar(self, axes: Any, frame: Frame, bar: GroupBar) -> None:
         """Thick at its members and between neighbours; thin where it passes a method that is none of its members."""
         y = self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * bar.level
         ranks, reach = self.ranks, layout.BAR_OVERHANG / frame.points_per_rank

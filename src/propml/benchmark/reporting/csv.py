@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 
-from propml.benchmark.reporting.model import Report
+from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.tables import MetricTable, TableRow
 from propml.benchmark.wording import number
-from propml.noise import Noise
 from propml.paper.published import Mean
 from propml.spreadsheet import neutralised
 
@@ -37,65 +37,59 @@ def render_long(report: Report) -> str:
 
     ``ours_place`` and ``published_place`` say "best" and "second" where the paper would print bold and bold italic.
     """
-    return _text(LONG, _long_rows(report))
+    lines = [
+        [
+            section.name,
+            row.setting.dataset,
+            str(row.setting.noise or ""),
+            cell.method,
+            table.metric,
+            cell.state,
+            *_mean_and_std(cell.ours),
+            str(cell.ours.n) if cell.ours else "",
+            cell.ours_mark,
+            *_mean_and_std(cell.published),
+            cell.published_mark,
+            "" if cell.difference is None else f"{cell.difference:.2f}",
+            section.command(row.setting, cell.method),
+        ]
+        for section, table, row in _rows(report)
+        for cell in row.cells
+        if cell.published or cell.state != "not run"
+    ]
+    return _text(LONG, lines)
 
 
 def render_wide(report: Report) -> str:
     """One line per experiment, dataset, noise level and metric; two columns per method, ours and the paper's."""
-    tables = [(section, table) for section in report.sections for table in section.tables]
-    methods = list(dict.fromkeys(method for _, table in tables for method in table.methods))
+    methods = list(dict.fromkeys(method for _, table, _ in _rows(report) for method in table.methods))
     header = ["experiment", "dataset", "noise", "metric", *methods, *(f"{method} (published)" for method in methods)]
-    rows = []
-    for section, table in tables:
-        for row in table.rows:
-            by_method = {cell.method: cell for cell in row.cells}
-            cells = [by_method.get(method) for method in methods]
-            ours = [_mean(cell.ours if cell else None) for cell in cells]
-            paper = [_mean(cell.published if cell else None) for cell in cells]
-            rows.append([section.name, row.setting.dataset, _noise(row.setting.noise), table.metric, *ours, *paper])
-    return _text(header, rows)
+    lines = []
+    for section, table, row in _rows(report):
+        ours, paper = (
+            {cell.method: _mean_and_std(getattr(cell, side))[0] for cell in row.cells} for side in ("ours", "published")
+        )
+        numbers = [side.get(method, "") for side in (ours, paper) for method in methods]
+        lines.append([section.name, row.setting.dataset, str(row.setting.noise or ""), table.metric, *numbers])
+    return _text(header, lines)
 
 
-def _long_rows(report: Report) -> Iterable[list[str]]:
+def _rows(report: Report) -> Iterator[tuple[Section, MetricTable, TableRow]]:
     for section in report.sections:
         for table in section.tables:
             for row in table.rows:
-                for cell in row.cells:
-                    if cell.ours is None and cell.published is None and cell.state == "not run":
-                        continue
-                    yield [
-                        section.name,
-                        row.setting.dataset,
-                        _noise(row.setting.noise),
-                        cell.method,
-                        table.metric,
-                        cell.state,
-                        _mean(cell.ours),
-                        _std(cell.ours),
-                        str(cell.ours.n) if cell.ours else "",
-                        cell.ours_mark,
-                        _mean(cell.published),
-                        _std(cell.published),
-                        cell.published_mark,
-                        "" if cell.difference is None else f"{cell.difference:.2f}",
-                        section.command(row.setting, cell.method),
-                    ]
+                yield section, table, row
 
 
-def _text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _mean_and_std(value: Mean | None) -> tuple[str, str]:
+    if value is None:
+        return "", ""
+    mean, std = ("" if isnan(each) else number(each) for each in (value.mean, value.std))
+    return mean, std
+
+
+def _text(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([neutralised(value) for value in row] for row in (header, *rows))
+    writer.writerows([neutralised(value) for value in line] for line in (header, *lines))
     return buffer.getvalue()
-
-
-def _noise(noise: Noise | None) -> str:
-    return "" if noise is None else str(noise)
-
-
-def _mean(value: Mean | None) -> str:
-    return "" if value is None or isnan(value.mean) else number(value.mean)
-
-
-def _std(value: Mean | None) -> str:
-    return "" if value is None or isnan(value.std) else number(value.std)

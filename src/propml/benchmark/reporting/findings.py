@@ -31,20 +31,15 @@ class Finding(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """How the numbers of one method compare with the published ones, over all metrics.
-
-    ``n`` of them have a published counterpart; ``better``, ``close`` and ``worse`` count them by :data:`TOLERANCE`.
-    ``mean_gain`` is over the first metric (average precision where there is one), positive is better. The largest gaps
-    in each direction come with metric and setting, and are empty where there is none.
-    """
+    """How the numbers of one method compare with the published ones, over all metrics."""
 
     method: str
-    n: int
-    better: int
+    n: int  #: numbers that have a published counterpart
+    better: int  #: by more than :data:`TOLERANCE`
     close: int
     worse: int
-    mean_gain: float
-    most_better: str
+    mean_gain: float  #: over the first metric (average precision where there is one); positive is better
+    most_better: str  #: the largest gap in that direction, with metric and setting; empty where there is none
     most_worse: str
 
 
@@ -194,27 +189,14 @@ def _against(table: MetricTable, method: str) -> Finding | None:
 
 @dataclass(frozen=True)
 class RankComparison:
-    """One diagram, or a stack of them over noise levels.
+    """One diagram, or a stack of them over noise levels."""
 
-    Attributes
-    ----------
-    name : str
-        Letters, digits and hyphens: for file names and links.
-    title : str
-    single : bool
-        Whether it is about one metric, and not about all together.
-    parts : mapping of noise level or "" to Comparison
-        Empty where nothing can be compared; ``sentences`` then say why.
-    sentences, warnings : tuple of str
-        What was found, and what to be careful about.
-    """
-
-    name: str
+    name: str  #: letters, digits and hyphens: for file names and links
     title: str
-    single: bool
-    parts: Mapping[Noise | str | None, Comparison]
-    sentences: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
+    single: bool  #: whether it is about one metric, and not about all together
+    parts: Mapping[Noise | str | None, Comparison]  #: by noise level, or ""; empty where nothing can be compared
+    sentences: tuple[str, ...]  #: what was found, or why nothing was
+    warnings: tuple[str, ...] = ()  #: what to be careful about
 
 
 def rank_comparisons(

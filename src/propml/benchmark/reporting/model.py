@@ -33,10 +33,7 @@ __all__ = ["ChosenLam", "MethodCost", "Report", "Section", "build_report"]
 
 
 class MethodCost(NamedTuple):
-    """The cost of one method on one kind of device: seconds over all cells, the most memory of any of them.
-
-    ``by_dataset`` has the mean seconds to fit a cell (all of its folds).
-    """
+    """The cost of one method on one kind of device: seconds over all cells, the most memory of any of them."""
 
     method: str
     device: str
@@ -44,57 +41,36 @@ class MethodCost(NamedTuple):
     seconds_fit: float
     seconds_predict: float
     peak_bytes: int
-    by_dataset: dict[str, float]
+    by_dataset: dict[str, float]  #: mean seconds to fit a cell (all of its folds)
 
 
 class ChosenLam(NamedTuple):
-    """The λ of one method in one setting: median and range over folds and seeds, and the paper's, where it says.
-
-    ``part`` says which λ, for a method that has several.
-    """
+    """The λ of one method in one setting: median and range over folds and seeds."""
 
     setting: Setting
     method: str
-    part: str
+    part: str  #: which λ, for a method that has several
     middle: float
     least: float
     most: float
     n: int
-    published: float | None
+    published: float | None  #: the paper's, where it says
 
 
 @dataclass(frozen=True)
 class Section:
-    """Everything about one experiment.
-
-    Attributes
-    ----------
-    name, title : str
-    note : str
-        What the experiment's file says that a reader must know first; may be empty.
-    argument : str
-        What ``propml benchmark run`` is given for it: its name, or a file that a user has.
-    results : Results
-    published : sequence of Mean
-        The paper's numbers that stand beside ours; may be empty.
-    tables : sequence of MetricTable
-    ranks : sequence of RankComparison
-    tuned : frozenset of str
-        Methods that were tuned on test labels, as their settings or their names tell.
-    known_methods : frozenset of str
-        Those that were run, or that the experiment's file has.
-    """
+    """Everything about one experiment."""
 
     name: str
     title: str
-    note: str
-    argument: str
+    note: str  #: what the experiment's file says that a reader must know first; may be empty
+    argument: str  #: what ``propml benchmark run`` is given for it: its name, or a file that a user has
     results: Results
-    published: Sequence[Mean]
+    published: Sequence[Mean]  #: the paper's numbers that stand beside ours; may be empty
     tables: Sequence[MetricTable]
     ranks: Sequence[RankComparison]
-    tuned: frozenset[str]
-    known_methods: frozenset[str]
+    tuned: frozenset[str]  #: methods that were tuned on test labels, as their settings or their names tell
+    known_methods: frozenset[str]  #: those that were run, or that the experiment's file has
 
     @property
     def summary(self) -> list[Finding]:

@@ -58,21 +58,11 @@ class TableRow:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """All numbers of one metric.
+    """All numbers of one metric."""
 
-    Attributes
-    ----------
-    metric : str
-        The name under which ours are recorded: with ``":paper"`` where they follow the paper's conventions.
-    compared : bool
-        Whether published numbers stand beside ours.
-    secondary : bool
-        Whether another table shows the same metric by the paper's conventions, beside the paper.
-    """
-
-    metric: str
-    compared: bool
-    secondary: bool
+    metric: str  #: as ours are recorded: with ":paper" where they follow the paper's conventions
+    compared: bool  #: whether published numbers stand beside ours
+    secondary: bool  #: whether another table shows the same metric by the paper's conventions, beside the paper
     methods: tuple[str, ...]
     rows: tuple[TableRow, ...]
 
