@@ -11,6 +11,7 @@ from propml.benchmark.figures.style import (
     INK,
     Look,
     add_legend,
+    draw_band,
     legend_line,
     look,
     method_looks,
@@ -207,7 +208,10 @@ def training_curves(
             tried = sorted({row.lam for row in here})
             for lam, color in zip(tried, ordered_colors(len(tried)), strict=True):
                 chosen = len(tried) > 1 and bool(np.isclose((lams or {}).get(network, np.nan), lam))
-                _draw_training_curve(axis, [row for row in here if row.lam == lam], color, chosen)
+                curve = [row for row in here if row.lam == lam]
+                line = {"linewidth": 2.6 if chosen else 1.3, "marker": "o" if len(curve) == 1 else ""}
+                label = f"λ = {lam:.2g}" + (", chosen" if chosen else "")
+                draw_band(axis, curve, "epoch", color, 0.15, label=label, **line)
             axis.set_title(network)
             axis.xaxis.get_major_locator().set_params(integer=True)
             # The legend stands where curves that get better leave room, and some more.
@@ -232,16 +236,3 @@ def _network_names(history: Sequence[Mapping[str, Any]], lams: Mapping[str, floa
         (number, order): f"network {number + 1}" + ("" if order is None else f", order {order:g}")
         for number, order in kinds
     }
-
-
-def _draw_training_curve(axis: Any, curve: Sequence[TrainingRow], color: str, chosen: bool) -> None:
-    epochs, mean, std = (np.array([getattr(row, name) for row in curve]) for name in ("epoch", "mean", "std"))
-    axis.fill_between(epochs, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
-    axis.plot(
-        epochs,
-        mean,
-        color=color,
-        linewidth=2.6 if chosen else 1.3,
-        marker="o" if len(curve) == 1 else "",
-        label=f"λ = {curve[0].lam:.2g}" + (", chosen" if chosen else ""),
-    )

@@ -15,6 +15,7 @@ from propml.benchmark.figures.style import (
     SMALL,
     WIDTH,
     add_legend,
+    draw_band,
     legend_line,
     look,
     method_looks,
@@ -143,7 +144,7 @@ def lambda_curves(
                 if setting.dataset != dataset:
                     continue
                 curve, color = [row for row in rows if row.setting == setting], colors[setting.noise]
-                _draw_curve(axis, curve, color)
+                draw_band(axis, curve, "lam", color, 0.2, markersize=4, label=metric)
                 for name, lams in marks.items():
                     if setting in lams:
                         used.add(name)
@@ -180,7 +181,9 @@ def lambda_metrics(
         for setting, axis in zip(settings, place.axes, strict=True):
             axis.set_title(panel_title(setting))
             for metric, (color, marker) in looks.items():
-                _draw_curve(axis, [row for row in rows if row[:2] == (setting, metric)], color, marker)
+                curve = [row for row in rows if row[:2] == (setting, metric)]
+                if curve:
+                    draw_band(axis, curve, "lam", color, 0.2, marker=marker, markersize=4, label=metric)
             for name, lams in marks.items():
                 if setting in lams:
                     used.add(name)
@@ -202,14 +205,6 @@ def lambda_metrics(
 
 def _marks(chosen: Lams | None, published: Lams | None) -> dict[str, Lams]:
     return {CHOSEN_ON_CANDIDATES: chosen or {}, THE_PAPERS: published_lams() if published is None else published}
-
-
-def _draw_curve(axis: Any, curve: Sequence[LambdaRow], color: str, marker: str = "") -> None:
-    if not curve:
-        return
-    lams, mean, std = (np.array([getattr(row, name) for row in curve]) for name in ("lam", "mean", "std"))
-    axis.fill_between(lams, mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
-    axis.plot(lams, mean, color=color, marker=marker, markersize=4, label=curve[0].metric)
 
 
 def _mark_on_curve(axis: Any, curve: Sequence[LambdaRow], lam: float, name: str, color: str) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import numpy as np
+
 from propml.durable import write_whole
 from propml.extras import require
 from propml.paper.metric_names import METRIC_NAMES, metric_of
@@ -192,6 +194,13 @@ def add_legend(place: Panels, handles: Sequence[Any]) -> None:
 def measuring_renderer(figure: Any) -> Any:
     """A renderer that says how large text will be; the figure gets a canvas that can draw it."""
     return require("matplotlib.backends.backend_agg", "report").FigureCanvasAgg(figure).get_renderer()
+
+
+def draw_band(axis: Any, rows: Sequence[Any], x: str, color: str, alpha: float, **line: Any) -> None:
+    """A line through the means of rows, with their standard deviations around it; ``x`` names what it runs along."""
+    along, mean, std = (np.array([getattr(row, name) for row in rows]) for name in (x, "mean", "std"))
+    axis.fill_between(along, mean - std, mean + std, color=color, alpha=alpha, linewidth=0)
+    axis.plot(along, mean, color=color, **line)
 
 
 def legend_line(title: str, *, color: str, marker: str = "", line: str = "-") -> Any:
