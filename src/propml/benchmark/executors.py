@@ -113,17 +113,8 @@ class _Worker:
 class LocalProcesses:
     """Worker processes on this machine, with one thread each; one that dies is replaced and its cell tried again.
 
-    Processes are spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
-
-    Parameters
-    ----------
-    workers : int
-    retries : int
-        How often a cell whose process died is tried again. A cell that raises is not: it would raise again.
-    environment : mapping, optional
-        Environment variables of the workers.
-    compute : callable
-        By default :func:`compute_cell`.
+    That happens up to ``retries`` times. A cell that raises is not tried again: it would raise again. Processes are
+    spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
     """
 
     def __init__(

@@ -67,23 +67,9 @@ def load_problem(
 ) -> CandidateProblem:
     """The rows that have a true label, with their candidates; the same for the same arguments.
 
-    Parameters
-    ----------
-    dataset : str
-        A name of :func:`propml.datasets.names`.
-    noise : Noise or None
-        ``None`` for the candidates of the file.
-    seed : int
-        Of the corruption, and of the subset where ``rows`` asks for one.
-    settings : mapping, optional
-        Further arguments of the corruption, such as ``{"rounding": "exact"}``.
-    rows : int, optional
-        Take so many rows at random instead of all.
-    show : bool
-        Show a progress bar while support vector machines are trained. They are kept in the user's cache.
+    Without noise the candidates are those of the file. The seed is that of the corruption, which takes ``settings``
+    besides its level, and of the subset where ``rows`` asks for one. Support vector machines are kept in a cache.
 
-    Examples
-    --------
     >>> problem = load_problem("digits-mosaic", Noise("flips", 0.2), seed=0, rows=50)
     >>> problem.X.shape, problem.candidates.shape
     ((50, 256), (50, 10))

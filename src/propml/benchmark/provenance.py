@@ -29,24 +29,11 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "r
 
 
 def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[str, Any]:
-    """All that one wants to know of a run a year later.
+    """All that one wants to know of a run a year later; ``facts`` are more to remember, such as ``workers=2``.
 
-    Parameters
-    ----------
-    command : sequence of str, optional
-        What was typed; by default the arguments of this process. Paths lose their folders, addresses their hosts.
-    **facts
-        More to remember, such as ``workers=2``.
+    The command is what was typed, by default the arguments of this process; paths lose their folders, addresses their
+    hosts. ``run`` is a name for it, which rows refer to; ``commit`` and ``dirty`` are None outside a checkout.
 
-    Returns
-    -------
-    dict
-        ``run`` (a name for it, which rows refer to), ``propml``, ``commit`` and ``dirty`` (None outside a checkout),
-        ``python``, ``packages``, ``device``, ``system``, ``machine``, ``processor``, ``cpus``, ``memory_gib``,
-        ``started`` (UTC) and ``command``.
-
-    Examples
-    --------
     >>> facts = run_provenance(["/usr/bin/propml", "benchmark", "run", "quick"], workers=2)
     >>> facts["command"], facts["workers"]
     ('propml benchmark run quick', 2)

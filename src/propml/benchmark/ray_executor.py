@@ -27,23 +27,11 @@ LOOPBACK = "127.0.0.1"
 
 
 class RayCluster:
-    """Each cell is a Ray task; Ray tries it again where the worker or the machine dies.
+    """Each cell is a Ray task; Ray tries it again, up to ``retries`` times, where the worker or the machine dies.
 
-    Parameters
-    ----------
-    address : str, optional
-        Of a cluster, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``; its workers are sent this
-        very package, and find data under the same ``PROPML_DATA``. By default Ray starts here.
-    workers : int, optional
-        CPUs of a Ray that starts here; by default all.
-    retries : int
-        How often a cell whose worker died is tried again.
-    gpus : float
-        GPUs that a cell asks for.
-    environment : mapping, optional
-        Environment variables of the workers.
-    compute : callable
-        By default :func:`~propml.benchmark.executors.compute_cell`.
+    Without an address, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``, Ray starts here, with so
+    many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find data under the
+    same ``PROPML_DATA``. A cell asks for so many ``gpus``; ``environment`` are further variables of the workers.
     """
 
     def __init__(

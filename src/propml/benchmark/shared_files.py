@@ -26,18 +26,10 @@ Row = dict[str, Any]
 class BlockFile:
     """JSON lines that grow by blocks; the last line of a block counts its lines and has their checksum.
 
-    Reading needs neither the lock nor the right to write: half a block, or one that was changed, is as good as not
-    there. Appending first cuts off such a rest, which only a writer that was killed can have left behind.
+    Reading needs neither the lock nor the right to write: half a block, one that was changed, or one that ``check``
+    raises for is as good as not there. Appending first cuts off half a block, which only a writer that was killed can
+    have left behind. The file need not exist.
 
-    Parameters
-    ----------
-    path : path
-        Need not exist.
-    check : function of a block, optional
-        Raises where a block is not what this file is to hold.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = BlockFile(Path(folder) / "rows.jsonl")
@@ -165,13 +157,8 @@ def _parsed(line: bytes) -> Row | None:
 class Claims:
     """The cells that this process works on, where other processes on the same folder see them.
 
-    Parameters
-    ----------
-    folder : path
-        Made where it does not exist; a file in it that nobody locks means nothing.
+    A claim is a file in the folder that is locked; one that nobody locks means nothing.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     mine, theirs = Claims(folder), Claims(folder)

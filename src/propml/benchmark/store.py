@@ -60,15 +60,10 @@ KEPT: Schema = {
 
 
 class ResultStore:
-    """The results in a folder.
+    """The results in a folder, which is made by the first thing that is added.
 
     Where a folder holds two cells that differ in their settings alone (an experiment was changed and run again), the
     one that was added last is shown; ``keys`` asks for certain ones.
-
-    Parameters
-    ----------
-    folder : path
-        Need not exist: it is made by the first thing that is added.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -80,11 +75,7 @@ class ResultStore:
     def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
         """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
 
-        Parameters
-        ----------
-        result : CellResult
-        provenance : mapping
-            From :func:`propml.benchmark.provenance.run_provenance`.
+        ``provenance`` comes from :func:`propml.benchmark.provenance.run_provenance`.
         """
         self._add_run(provenance)
         with self._cells.locked() as append:
@@ -163,11 +154,8 @@ class ResultStore:
     ) -> list[CellResult]:
         """The cells with other metrics of their kept scores: nothing is fitted again, and nothing is written.
 
-        Parameters
-        ----------
-        metrics : sequence of str, or mapping of names to functions
-            Names that an experiment could ask for, or functions of ``(truth, scores, predicted)``, each
-            ``(n_test, n_labels)``, that return a number.
+        Metrics are names that an experiment could ask for, or functions, by their names, of ``(truth, scores,
+        predicted)``, each ``(n_test, n_labels)``, that return a number.
         """
         done = [cell for cell in self.cells(experiment) if not cell.failure]
         return [replace(cell, folds=self._measured_again(cell, metrics)) for cell in done]

@@ -36,12 +36,7 @@ def read_table(path: Path) -> TomlTable:
 class TomlTable:
     """A table of the file, read key by key; what is wrong becomes an error that names file and key.
 
-    Parameters
-    ----------
-    values : mapping
-    file : path
-    where : str
-        The dotted name of the table; empty for the whole file.
+    ``where`` is the dotted name of the table, empty for the whole file.
     """
 
     def __init__(self, values: Mapping[str, Any], file: Path, where: str = "") -> None:
