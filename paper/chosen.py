@@ -16,7 +16,9 @@ from statistics import mean
 
 import numpy as np
 
+from propml.benchmark.results import CellResult, means
 from propml.benchmark.store import ResultStore
+from propml.noise import noise_order
 
 
 def best_hamming(truth: np.ndarray, scores: np.ndarray, _: np.ndarray) -> float:
@@ -34,37 +36,37 @@ def best_hamming_per_label(truth: np.ndarray, scores: np.ndarray, predictions: n
     return mean(best_hamming(truth[:, j], scores[:, j], predictions[:, j]) for j in columns)
 
 
-def means(results) -> dict[tuple, float]:
-    values = defaultdict(list)
-    for result in results:
-        values[result.dataset, result.noise, result.method, result.metric].append(100 * result.value)
-    return {key: mean(own) for key, own in values.items()}
+def by_place(cells: list[CellResult]) -> dict[tuple, float]:
+    return {(mean.setting, mean.method, mean.metric): mean.mean for mean in means(cells)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     store = ResultStore(parser.parse_args().results)
-    found = means(store.results())
-    found |= means(store.reevaluate({"best": best_hamming, "best per label": best_hamming_per_label}))
+    values = by_place(store.cells())
+    values |= by_place(store.reevaluate({"best": best_hamming, "best per label": best_hamming_per_label}))
     lams = defaultdict(list)
-    for chosen in store.chosen():
-        value = chosen.chosen.get("lam")
-        lam = value.get("network") if isinstance(value, dict) else value
-        if lam is not None:
-            lams[chosen.dataset, chosen.noise, chosen.method].append(lam)
+    for cell in store.cells():
+        for fold in cell.folds:
+            value = fold.chosen.get("lam")
+            lam = value.get("network") if isinstance(value, dict) else value
+            if lam is not None:
+                lams[cell.setting, cell.method].append(lam)
     print("| dataset | noise % | λ chosen | λ oracle | AP, λ chosen | AP, λ oracle | gap |", end="")
     print(" Hamming loss | best threshold | best per label |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     gaps = []
-    for dataset, noise in sorted({key[:2] for key in found}, key=str):
-        own = [found.get((dataset, noise, name, "average_precision")) for name in ("ProPML", "ProPML (oracle)")]
-        hamming = [found.get((dataset, noise, "ProPML default", m)) for m in ("hamming_loss", "best", "best per label")]
+    for setting in sorted(
+        {setting for setting, _, _ in values}, key=lambda each: (each.dataset, noise_order(each.noise))
+    ):
+        own = [values.get((setting, name, "average_precision")) for name in ("ProPML", "ProPML (oracle)")]
+        hamming = [values.get((setting, "ProPML default", m)) for m in ("hamming_loss", "best", "best per label")]
         if None in own or None in hamming:
             continue
-        told = [_range(lams[dataset, noise, name]) for name in ("ProPML", "ProPML (oracle)")]
+        ranges = [_range(lams[setting, name]) for name in ("ProPML", "ProPML (oracle)")]
         gaps.append(own[0] - own[1])
-        cells = [dataset, "" if noise is None else f"{noise:g}", *told, *(f"{value:.2f}" for value in own)]
+        cells = [setting.dataset, str(setting.noise or ""), *ranges, *(f"{value:.2f}" for value in own)]
         print("|", " | ".join([*cells, f"{gaps[-1]:+.2f}", *(f"{value:.2f}" for value in hamming)]), "|")
     print(f"\nmean gap of average precision: {mean(gaps):+.2f}")
 

@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold
 
-from propml.benchmark.problem import Problem, has_real_candidates, load_problem
+from propml.benchmark.problem import CandidateProblem, has_real_candidates, load_problem
 from propml.metrics import average_precision
+from propml.noise import Noise
 from propml.tuning import search
 
 KEY = ("dataset", "noise", "space", "repeat", "fold", "objective")
@@ -36,7 +37,7 @@ SPACES = {
 EPOCHS = {"birds": 243, "scene": 27, "mirflickr": 27}
 
 
-def measure(data: Problem, train: np.ndarray, test: np.ndarray, objective: str, **settings) -> dict:
+def measure(data: CandidateProblem, train: np.ndarray, test: np.ndarray, objective: str, **settings) -> dict:
     start = time.perf_counter()
     found = search(
         data.X[train],
@@ -94,7 +95,7 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         for name in options.datasets:
             noise = None if has_real_candidates(name) else options.noise
-            data = load_problem(name, noise, seed=0)
+            data = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed=0)
             cells = itertools.product(options.spaces, range(options.repeats), range(5), OBJECTIVES)
             for space, repeat, fold, objective in cells:
                 key = (name, "" if noise is None else str(noise), space, str(repeat), str(fold), objective)

@@ -20,6 +20,8 @@ ROOMS = [
     "propml.tables",
     "propml.neural",
     "propml.methods",
+    "propml.paper",
+    "propml.benchmark",
     "propml.cli",
 ]
 HEAVY = ["matplotlib", "timm", "torchvision", "ray", "optuna", "polars", "jinja2"]
@@ -77,12 +79,14 @@ ORDER = [
     "datasets",
     "tables",
     "corruption",
+    "noise",
     "losses",
     "neural",
     "methods",
     "metrics",
     "vision",
     "audit",
+    "paper",
     "benchmark",
     "tuning",
     "cli",

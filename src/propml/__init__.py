@@ -5,18 +5,29 @@ from typing import TYPE_CHECKING, Any
 from propml.targets import Candidates, as_candidates
 
 if TYPE_CHECKING:
+    from propml import benchmark
     from propml.audit import audit
     from propml.methods import load
     from propml.methods.propml import ProPMLClassifier
     from propml.neural.path import lambda_path
 
-__all__ = ["Candidates", "ProPMLClassifier", "__version__", "as_candidates", "audit", "lambda_path", "load"]
+__all__ = [
+    "Candidates",
+    "ProPMLClassifier",
+    "__version__",
+    "as_candidates",
+    "audit",
+    "benchmark",
+    "lambda_path",
+    "load",
+]
 
 __version__ = "0.1.0"
 
 # Imported when first asked for: torch and scikit-learn take seconds, and a program that reads labels needs neither.
 _LAZY = {
     "audit": "propml.audit",
+    "benchmark": "propml.benchmark",
     "ProPMLClassifier": "propml.methods.propml",
     "lambda_path": "propml.neural.path",
     "load": "propml.methods",

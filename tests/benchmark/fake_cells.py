@@ -13,23 +13,26 @@ from pathlib import Path
 
 import numpy as np
 
-from propml.benchmark.cell import Cell, CellOutcome, FoldOutcome, MethodEntry
+from propml.benchmark.cell import Cell, MethodEntry
 from propml.benchmark.experiment import Experiment
+from propml.benchmark.results import FoldResult
+from propml.noise import Noise
 
 METRICS = ("average_precision", "one_error")
 
 
-def experiment(methods=("Plain", "Other"), datasets=("birds", "scene"), noise=(50.0, 100.0), seeds=(0,)):
+def experiment(methods=("Plain", "Other"), datasets=("birds", "scene"), noise=(50.0, 100.0), seeds=(0,), kind="svm"):
+    """Noise as files write it: percent for "svm"."""
     entries = tuple(MethodEntry(name, "ridge") for name in methods)
+    levels = tuple(Noise.read(level, kind) for level in noise)
     return Experiment(
-        "toy", "A toy", datasets=datasets, methods=entries, noise=noise, seeds=seeds, folds=2, metrics=METRICS
+        "toy", "A toy", datasets=datasets, methods=entries, noise=levels, seeds=seeds, folds=2, metrics=METRICS
     )
 
 
-def cell(method="Plain", dataset="birds", noise=50.0, seed=0, **settings):
-    return Cell(
-        "toy", dataset, noise, MethodEntry(method, "ridge"), seed, **{"folds": 2, "metrics": METRICS, **settings}
-    )
+def cell(method="Plain", dataset="birds", noise=50.0, seed=0, kind="svm", **settings):
+    entry, level = MethodEntry(method, "ridge"), Noise.read(noise, kind)
+    return Cell("toy", dataset, level, entry, seed, **{"folds": 2, "metrics": METRICS, **settings})
 
 
 def outcome(cell):
@@ -41,8 +44,8 @@ def outcome(cell):
         scores = rng.normal(size=(6, 3)).astype(np.float32)
         values = {metric: float(rng.random()) for metric in cell.metrics}
         test = np.arange(fold, 6 * cell.folds, cell.folds)
-        folds.append(FoldOutcome(fold, test, scores, (scores > 0).astype(np.uint8), values, 0.25, 0.125, {"lam": 0.1}))
-    return CellOutcome(cell, tuple(folds), 1000, "cpu")
+        folds.append(FoldResult(fold, test, scores, (scores > 0).astype(np.uint8), values, 0.25, 0.125, {"lam": 0.1}))
+    return cell.result(folds, peak_bytes=1000, device="cpu")
 
 
 def compute(cell):
@@ -100,7 +103,7 @@ def main():
     folder, workers, *methods = sys.argv[1:]
     summary = run_experiment(experiment(methods), folder, workers=int(workers), compute=compute)
     done, skipped = ([cell.key for cell in cells] for cells in summary[:2])
-    print(json.dumps({"done": done, "skipped": skipped, "failed": [failure.key for failure in summary.failed]}))  # noqa: T201
+    print(json.dumps({"done": done, "skipped": skipped, "failed": [cell.key for cell in summary.failed]}))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from pathlib import Path
 import fake_cells
 
 from propml.benchmark import provenance
-from propml.benchmark.run_progress import cell_title
-from propml.benchmark.runner import run_experiment
+from propml.benchmark.runner import cell_title, run_experiment
 from propml.benchmark.store import ResultStore
 
 TOY = fake_cells.experiment(methods=("Plain", "Other", "Third"), noise=(50.0, 100.0, 150.0))
@@ -104,6 +103,6 @@ if __name__ == "__main__":
     if mode == "random":
         kills = at_random(folder, random.Random(seed))
     else:
-        TOY = TOY.narrowed(methods=["Plain"], noise=[50.0])
+        TOY = TOY.narrowed(methods=["Plain"], noise=[0.5])
         kills = at_every_call(folder)
     sys.stdout.write(f"{kills}\n")

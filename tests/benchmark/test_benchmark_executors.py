@@ -13,7 +13,8 @@ import fake_cells
 import pytest
 from fake_cells import cell
 
-from propml.benchmark.executors import CellFailure, InProcess, LocalProcesses, attempt
+from propml.benchmark.executors import InProcess, LocalProcesses, attempt
+from propml.benchmark.results import Failure
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 
@@ -49,7 +50,8 @@ def finish(executor, count):
     while len(ended) < count:
         assert time.monotonic() < limit, "workers hang"
         ended += executor.finished(1.0)
-    return {each.method.name: computed for each, computed in ended}
+    assert all(result.key == each.key for each, result in ended)
+    return {each.method.name: result for each, result in ended}
 
 
 def running(pid):
@@ -74,8 +76,8 @@ def report_environment(cell):
 
 
 def test_a_cell_that_raises_is_a_failure_without_folders_in_it():
-    failure = attempt(cell("Fails"), fake_cells.compute)
-    assert failure[:2] == ("ZeroDivisionError", "nothing to divide in birds")
+    failure = attempt(cell("Fails"), fake_cells.compute).failure
+    assert (failure.error, failure.message) == ("ZeroDivisionError", "nothing to divide in birds")
     lines = failure.trace.splitlines()
     assert lines[0].startswith("propml/benchmark/executors.py:")
     assert lines[-1].startswith("fake_cells.py:")
@@ -86,11 +88,11 @@ def test_in_this_process_cells_come_back_one_by_one():
     executor = InProcess(fake_cells.compute)
     for name in ("Plain", "Fails"):
         executor.submit(cell(name))
-    ((first, made),) = executor.finished(0)
+    ((first, result),) = executor.finished(0)
     assert first == cell("Plain")
-    assert made.folds[0].values == fake_cells.outcome(cell("Plain")).folds[0].values
-    ((_, failure),) = executor.finished(0)
-    assert failure.error == "ZeroDivisionError"
+    assert result.folds[0].values == fake_cells.outcome(cell("Plain")).folds[0].values
+    ((_, failed),) = executor.finished(0)
+    assert failed.failure.error == "ZeroDivisionError"
     executor.submit(cell())
     executor.close()
 
@@ -101,7 +103,7 @@ def test_workers_compute_the_same_in_other_processes(pool, pool_log):
     ended = finish(pool, 2)
     assert ended["Plain"].folds[1].values == fake_cells.outcome(cell("Plain")).folds[1].values
     assert (ended["Plain"].folds[1].scores == fake_cells.outcome(cell("Plain")).folds[1].scores).all()
-    assert ended["Fails"].message == "nothing to divide in birds"
+    assert ended["Fails"].failure.message == "nothing to divide in birds"
     processes = {int(line.split()[1]) for line in (pool_log / "computed.txt").read_text().splitlines()}
     assert len(processes) == 2
     assert os.getpid() not in processes
@@ -111,7 +113,7 @@ def test_a_worker_that_dies_fails_its_cell_after_the_retries_and_no_other(pool, 
     for name in ("Killed", "Plain"):
         pool.submit(cell(name))
     ended = finish(pool, 2)
-    assert ended["Killed"] == CellFailure(
+    assert ended["Killed"].failure == Failure(
         "WorkerDied",
         "the process that computed it died 2 times, at every try: it was ended by SIGKILL, as the system does when "
         "memory runs out",
@@ -125,7 +127,7 @@ def test_a_worker_that_dies_once_is_replaced_and_its_cell_is_done(pool, pool_log
         pool.submit(cell(name))
     ended = finish(pool, 2)
     assert len(ended["Killed once"].folds) == 2
-    assert ended["Exits"].message.endswith("died 2 times, at every try: it ended with exit code 3")
+    assert ended["Exits"].failure.message.endswith("died 2 times, at every try: it ended with exit code 3")
 
 
 def test_a_worker_that_dies_between_cells_is_replaced(pool, pool_log):
@@ -136,7 +138,7 @@ def test_a_worker_that_dies_between_cells_is_replaced(pool, pool_log):
     wait_for(lambda: not running(idle))
     for name in ("Plain", "Killed once"):
         pool.submit(dataclasses.replace(cell(name), seed=5))
-    assert all(len(made.folds) == 2 for made in finish(pool, 2).values())
+    assert all(len(result.folds) == 2 for result in finish(pool, 2).values())
 
 
 def test_workers_have_one_thread_and_their_environment_and_this_process_keeps_its_own(monkeypatch):
@@ -144,7 +146,7 @@ def test_workers_have_one_thread_and_their_environment_and_this_process_keeps_it
     monkeypatch.delenv("SAID", raising=False)
     executor = LocalProcesses(1, retries=0, environment={"SAID": "hello"}, compute=report_environment)
     executor.submit(cell())
-    failure = finish(executor, 1)["Plain"]
+    failure = finish(executor, 1)["Plain"].failure
     executor.close()
     assert failure.message == "{'OMP_NUM_THREADS': '1', 'SAID': 'hello'} 1"
     assert os.environ["OMP_NUM_THREADS"] == "7"
@@ -175,7 +177,7 @@ def test_ctrl_c_at_a_terminal_ends_workers_quietly_and_what_was_done_stays(tmp_p
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
     )
     wait_for(lambda: ResultStore(tmp_path / "r").done() and len(fake_cells.computed(tmp_path)) == 2)
     time.sleep(1)  # a block can be read a moment before it is on the disk; until then an interrupt takes it back
@@ -191,6 +193,7 @@ def test_a_run_outlives_methods_that_take_their_process_down(tmp_path):
     toy = fake_cells.experiment(("Killed", "Plain", "Fails"), datasets=("birds",), noise=(50.0,))
     summary = run_experiment(toy, tmp_path / "r", workers=2, retries=0, compute=fake_cells.compute, show=False)
     assert [each.method.name for each in summary.done] == ["Plain"]
-    assert sorted(failure.error for failure in summary.failed) == ["WorkerDied", "ZeroDivisionError"]
-    assert "died once" in next(failure.message for failure in summary.failed if failure.error == "WorkerDied")
-    assert len(ResultStore(tmp_path / "r").failures()) == 2
+    messages = {each.failure.error: each.failure.message for each in summary.failed}
+    assert sorted(messages) == ["WorkerDied", "ZeroDivisionError"]
+    assert "died once" in messages["WorkerDied"]
+    assert len(ResultStore(tmp_path / "r").failed()) == 2

@@ -1,4 +1,4 @@
-"""Experiments: the paper's files say what the paper did, and a mistake in one's own is told in one sentence."""
+"""Experiments: the paper's files say what the paper did, and a part of one is a part of its cells."""
 
 import re
 import shutil
@@ -9,44 +9,14 @@ import pytest
 
 from propml.benchmark import experiment as experiment_module
 from propml.benchmark.experiment import experiment_names, load_experiment
-from propml.benchmark.published import load_published
 from propml.benchmark.rivals import RIVALS
 from propml.datasets import names as dataset_names
-from propml.file_errors import FileError
 from propml.methods import METHODS
+from propml.noise import Noise
+from propml.paper import load_published
 
 ROOT = Path(__file__).parents[2]
 OURS = ("quick", "real-world", "artificial", "ground", "ground-quick")
-
-SMALL = """
-title = "Small"
-datasets = ["birds", "yeastcc"]
-noise = [50, 100.5]
-seeds = [0, 7]
-folds = 3
-stratified = true
-metrics = ["one_error", "hamming_loss:paper"]
-
-[methods.Ridge]
-method = "ridge"
-params = { alpha = 3.0 }
-
-[methods."ProPML, small"]
-method = "propml"
-params = { hidden = [32, 16], loss = "propml" }
-"""
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Writes a file of one's own and gives its path."""
-
-    def written(text, name="mine.toml"):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return written
 
 
 # -- the paper's ------------------------------------------------------------------------------------------------------
@@ -88,14 +58,15 @@ def test_quick_runs_every_method_at_two_levels_on_embedded_data():
     quick = load_experiment("quick")
     assert {entry.method for entry in quick.methods} == set(METHODS)
     assert {"ProPML default", "ProPML", "BCE"} <= {entry.name for entry in quick.methods}
-    assert (quick.datasets, quick.noise, quick.folds) == (("digits-mosaic",), (50.0, 150.0), 3)
-    assert {cell.noise for cell in quick.cells()} == {50.0, 150.0}
+    assert (quick.datasets, quick.folds) == (("digits-mosaic",), 3)
+    assert {cell.noise for cell in quick.cells()} == {*quick.noise} == {Noise("svm", 0.5), Noise("svm", 1.5)}
 
 
 def test_the_ground_has_every_kind_of_noise_and_every_rival():
     ground = load_experiment("ground")
-    assert {"none", "svm 50", "svm 100", "svm 150", "flips 0.1", "flips 0.2", "flips 0.4"} <= set(ground.noise)
-    kinds = {noise.partition(" ")[0] for noise in ground.noise}
+    names = {str(noise) for noise in ground.noise}
+    assert {"none", "svm 50", "svm 100", "svm 150", "flips 0.1", "flips 0.2", "flips 0.4"} <= names
+    kinds = {noise.kind for noise in ground.noise}
     assert kinds == {"none", "svm", "neighbours", "flips", "class-flips", "count", "annotators"}
     assert {entry.method for entry in ground.methods} == {"propml", "ridge", "kernel-ridge", "pml-ni", *RIVALS}
     default = next(entry for entry in ground.methods if entry.name == "ProPML default")
@@ -133,257 +104,6 @@ def test_a_wheel_carries_the_files_where_they_are_looked_for(monkeypatch, tmp_pa
     assert load_experiment("quick").title
 
 
-# -- one's own --------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_of_ones_own(write):
-    found = load_experiment(write(SMALL))
-    assert (found.name, found.title, found.datasets) == ("mine", "Small", ("birds", "yeastcc"))
-    assert (found.noise, found.seeds, found.folds, found.stratified) == ((50.0, 100.5), (0, 7), 3, True)
-    assert found.metrics == ("one_error", "hamming_loss:paper")
-    assert [entry.name for entry in found.methods] == ["Ridge", "ProPML, small"]
-    assert found.methods[0].params == {"alpha": 3.0}
-    assert found.methods[1].params["hidden"] == (32, 16)
-    cells = found.cells()
-    # birds at two levels, yeastcc as it is; two seeds; two methods
-    assert len(cells) == (2 + 1) * 2 * 2
-    assert {(cell.dataset, cell.noise) for cell in cells} == {("birds", 50.0), ("birds", 100.5), ("yeastcc", None)}
-    assert all((cell.folds, cell.stratified, cell.metrics) == (3, True, found.metrics) for cell in cells)
-    assert load_experiment(str(write(SMALL))) == found
-
-
-def test_a_method_may_select_otherwise_than_the_rest(write):
-    text = SMALL + 'selection = "oracle"\nlams = [0.1, 1]\n'
-    entry = load_experiment(write(text)).methods[1]
-    assert (entry.selection, entry.lams) == ("oracle", (0.1, 1))
-    selections = {cell.method.name: cell.selection for cell in load_experiment(write(text)).cells()}
-    assert selections == {"Ridge": "candidates", "ProPML, small": "oracle"}
-
-
-def test_an_experiment_may_be_an_oracle_but_for_one_method(write):
-    text = (
-        'selection = "oracle"\n'
-        + SMALL.replace("params = { alpha = 3.0 }", "grid = { alpha = [0.1, 10] }")
-        + 'selection = "candidates"\n'
-    )
-    found = load_experiment(write(text))
-    assert {cell.method.name: cell.selection for cell in found.cells()} == {
-        "Ridge": "oracle",
-        "ProPML, small": "candidates",
-    }
-    assert found.methods[0].grid == {"alpha": (0.1, 10)}
-
-
-SEVERAL = """
-[corruptions.none]
-[corruptions.flips]
-noise = [0.2, 0.4]
-[corruptions.annotators]
-noise = [0.2]
-sensitivity = 0.8
-n_annotators = 3
-"""
-
-
-def with_several(old="", new=""):
-    text = SMALL.replace("noise = [50, 100.5]\n", "").replace("[methods.Ridge]", f"{SEVERAL}\n[methods.Ridge]", 1)
-    assert not old or old in text
-    return text.replace(old, new, 1)
-
-
-def test_several_kinds_of_noise(write):
-    found = load_experiment(write(with_several()))
-    assert found.noise == ("none", "flips 0.2", "flips 0.4", "annotators 0.2")
-    made = {cell.noise: (cell.corruption, dict(cell.corruption_settings)) for cell in found.cells()}
-    assert made == {
-        "none": ("none", {}),
-        "flips 0.2": ("flips", {}),
-        "flips 0.4": ("flips", {}),
-        "annotators 0.2": ("annotators", {"sensitivity": 0.8, "n_annotators": 3}),
-        None: ("svm", {}),
-    }
-    assert len({cell.key for cell in found.cells()}) == len(found.cells()) == (4 + 1) * 2 * 2
-    assert found.narrowed(noise=["flips 0.4"]).noise == ("flips 0.4",)
-    with pytest.raises(ValueError, match=r"mine has no noise level 'flips 0\.3'; did you mean 'flips"):
-        found.narrowed(noise=["flips 0.3"])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("[corruptions.none]", "[corruptions.non]", "corruptions.non is not a known corruption; did you mean 'none'?"),
-        ("[corruptions.none]", "[corruptions.none]\nnoise = [1]", "corruptions.none.noise means nothing to 'none'"),
-        ("noise = [0.2, 0.4]", "", "corruptions.flips.noise is missing; give a list of levels"),
-        ("noise = [0.2, 0.4]", "noise = [2]", "corruptions.flips.noise holds 2; 'flips' expects a number between 0"),
-        ("sensitivity = 0.8", "", "corruptions.annotators.sensitivity is missing"),
-        ("sensitivity", "sensibility", "corruptions.annotators.sensibility is not a known argument"),
-        ("folds = 3", "folds = 3\nnoise = [5]", "noise stands beside [corruptions]; give one of the two"),
-    ],
-)
-def test_mistakes_in_several_kinds_of_noise(write, old, new, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_experiment(write(with_several(old, new)))
-
-
-def test_some_of_the_folds(write):
-    found = load_experiment(write(SMALL.replace("folds = 3", "folds = 3\ntest_folds = 2")))
-    assert {cell.test_folds for cell in found.cells()} == {2}
-    # A file that does not ask for it has the keys that it always had.
-    assert "test_folds" not in load_experiment(write(SMALL)).cells()[0].configuration()
-
-
-def test_a_corruption_with_arguments(write):
-    table = 'corruption = { name = "annotators", sensitivity = 0.8, n_annotators = 3 }'
-    found = load_experiment(write(table + SMALL.replace("[50, 100.5]", "[0.1]")))
-    assert found.corruption == "annotators"
-    assert found.corruption_settings == {"sensitivity": 0.8, "n_annotators": 3}
-    assert found.cells()[0].corruption_settings == found.corruption_settings
-
-
-def test_noise_is_not_needed_where_candidates_are_real(write):
-    text = SMALL.replace('"birds", ', "").replace("noise = [50, 100.5]\n", "")
-    assert {cell.noise for cell in load_experiment(write(text)).cells()} == {None}
-
-
-ORACLE = 'selection = "oracle"'
-MISTAKES = [
-    # (what stands there, what is written instead, what is said)
-    ("folds = 3", "fold = 3", "fold is not a known key; did you mean 'folds'?"),
-    ("folds = 3", "folds = 1", "folds is 1; a whole number of at least 2"),
-    ("folds = 3", "folds = 2.5", "folds is 2.5; a whole number"),
-    ("folds = 3", "folds = true", "folds is True; a whole number"),
-    ("folds = 3", "rows = 4", "rows is 4; a whole number of at least 5"),
-    ("stratified = true", "stratified = 1", "stratified is 1; true or false"),
-    ('title = "Small"', "title = 3", "title is 3; a text"),
-    (
-        '"yeastcc"',
-        '"yeastc"',
-        "datasets names 'yeastc', which is not a known dataset of tables; did you mean 'yeastcc'?",
-    ),
-    ('"yeastcc"', '"voc2007"', "datasets names 'voc2007', which is not a known dataset of tables"),
-    ('"yeastcc"', '"birds"', "datasets holds 'birds' twice"),
-    ('"yeastcc"', "3", "datasets holds 3; a list of names"),
-    ('datasets = ["birds", "yeastcc"]', "", "datasets is missing; give a list of names out of mirflickr"),
-    ('datasets = ["birds", "yeastcc"]', "datasets = []", "datasets is []; a list of names was expected, with at least"),
-    ('datasets = ["birds", "yeastcc"]', 'datasets = "birds"', "datasets is 'birds'; a list of names"),
-    ("100.5", "-1", "noise holds -1; a list of numbers of at least 0"),
-    ("100.5", "nan", "noise holds nan; a list of numbers"),
-    ("100.5", "50.0", "noise holds 50.0 twice"),
-    ("100.5", '"50"', "noise holds '50'; a list of numbers"),
-    ("noise = [50, 100.5]", "", "noise is missing; birds has no candidates of its own"),
-    ("noise = [50, 100.5]", 'noise = [2]\ncorruption = "flips"', "noise holds 2; 'flips' expects a number between 0"),
-    ("noise = [50, 100.5]", 'noise = [1.5]\ncorruption = "count"', "noise holds 1.5; 'count' expects a whole number"),
-    (
-        "folds = 3",
-        'corruption = "flip"',
-        "corruption is 'flip', which is not a known corruption; did you mean 'flips'?",
-    ),
-    (
-        "folds = 3",
-        'corruption = { name = "svn" }',
-        "corruption.name is 'svn', which is not a known corruption; did you",
-    ),
-    (
-        "folds = 3",
-        'corruption = { roundin = "exact" }',
-        "corruption.roundin is not a known argument of the corruption 'svm'; did you mean 'rounding'?",
-    ),
-    ("folds = 3", "corruption = { ratio = 2 }", "corruption.ratio is not a known argument"),
-    ("folds = 3", 'corruption = { name = "annotators" }', "corruption.sensitivity is missing"),
-    ("folds = 3", "corruption = 3", "corruption is 3; a text"),
-    ("seeds = [0, 7]", "seeds = [0, 0]", "seeds holds 0 twice"),
-    ("seeds = [0, 7]", "seeds = [-1]", "seeds holds -1; a list of whole numbers of at least 0"),
-    ("seeds = [0, 7]", "seeds = [0.5]", "seeds holds 0.5; a list of whole numbers"),
-    ("seeds = [0, 7]", "seeds = []", "seeds is []"),
-    (
-        "folds = 3",
-        'selection = "orakle"',
-        "selection is 'orakle', which is not a known selection; did you mean 'oracle'?",
-    ),
-    ('"one_error"', '"one_eror"', "metrics names 'one_eror', which is not a known metric; did you mean 'one_error'?"),
-    ("hamming_loss:paper", "hamming_loss:papr", "did you mean 'hamming_loss:paper'?"),
-    (
-        'method = "ridge"',
-        'method = "Rigde"',
-        "methods.Ridge.method is 'Rigde', which is not a known method; did you mean",
-    ),
-    ('method = "ridge"', "", "methods.Ridge.method is missing; did you mean 'ridge'?"),
-    ('method = "ridge"', "method = 1", "methods.Ridge.method is 1; a text"),
-    (
-        "alpha = 3.0",
-        "alhpa = 3.0",
-        "methods.Ridge.params.alhpa is not a known argument of ridge; did you mean 'alpha'?",
-    ),
-    ("alpha = 3.0", "alpha = inf", "methods.Ridge.params.alpha is inf; a finite number"),
-    ("alpha = 3.0", "alpha = 2020-01-01", "methods.Ridge.params.alpha is datetime"),
-    ("params = { alpha = 3.0 }", "params = 3", "methods.Ridge.params is 3; a table"),
-    ("params = { alpha = 3.0 }", "parms = {}", "methods.Ridge.parms is not a known key; did you mean 'params'?"),
-    ("params = { alpha = 3.0 }", 'scaling = "unit"', "methods.Ridge.scaling is 'unit', which is not a known scaling"),
-    ('loss = "propml"', "random_state = 1", 'methods."ProPML, small".params.random_state is set by the runner'),
-    ("params = { alpha = 3.0 }", ORACLE, 'methods.Ridge.grid is missing; selection = "oracle" picks from it'),
-    ("params = { alpha = 3.0 }", "grid = { alpha = [1] }", "methods.Ridge.grid is for other methods than propml with"),
-    ("params = { alpha = 3.0 }", "lams = [1]", 'methods.Ridge.lams is for propml with selection = "oracle"'),
-    ("params = { alpha = 3.0 }", f"{ORACLE}\nlams = [1]", "methods.Ridge.lams is for propml"),
-    (
-        "params = { alpha = 3.0 }",
-        f"{ORACLE}\ngrid = {{ alpha = 1 }}",
-        "methods.Ridge.grid.alpha is 1; a list of values",
-    ),
-    (
-        "params = { alpha = 3.0 }",
-        f"{ORACLE}\ngrid = {{ beta = [1] }}",
-        "methods.Ridge.grid.beta is not a known argument",
-    ),
-    ("[methods.Ridge]", '[methods." "]', "has no name"),
-]
-
-
-@pytest.mark.parametrize(("right", "wrong", "told"), MISTAKES, ids=lambda value: value[:28])
-def test_a_mistake_is_one_sentence_with_file_key_and_nearest_name(write, right, wrong, told):
-    assert right in SMALL
-    if "rows" in wrong:
-        wrong = "folds = 5\n" + wrong
-    path = write(SMALL.replace(right, wrong, 1))
-    with pytest.raises(ValueError) as error:
-        load_experiment(path)
-    assert str(error.value).startswith(f"{path}: ")
-    assert told in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_oracle_networks_choose_nothing_on_candidates(write):
-    for param in ("lam = 0.1", "cv = 3", "forest = true"):
-        text = SMALL.replace('loss = "propml"', param) + ORACLE
-        with pytest.raises(ValueError, match=rf"params\.{param.split()[0]} says what to do on candidates"):
-            load_experiment(write(text))
-    load_experiment(write(SMALL.replace('loss = "propml"', "forest = false") + ORACLE))
-
-
-def test_no_method_at_all_is_told(write):
-    text = SMALL[: SMALL.index("[methods")]
-    with pytest.raises(ValueError, match=r"methods is empty; give at least one method"):
-        load_experiment(write(text))
-
-
-def test_what_is_no_toml_is_told(write, tmp_path):
-    with pytest.raises(ValueError, match=r"mine\.toml cannot be read as TOML: .*line 2"):
-        load_experiment(write("folds = 3\ntitle = \n"))
-    (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"latin\.toml cannot be read as TOML"):
-        load_experiment(tmp_path / "latin.toml")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.toml is not there"):
-        load_experiment(tmp_path / "nowhere.toml")
-
-
-@pytest.mark.parametrize(
-    "text", ["x = " + "[" * 9999 + "]" * 9999, "noise = [" + "9" * 400 + "]", "a." * 9999 + "b = 1"]
-)
-def test_toml_that_no_parser_likes_is_refused_with_its_name(tmp_path, text):
-    (tmp_path / "deep.toml").write_text(text)
-    with pytest.raises(FileError, match=r"deep\.toml"):
-        load_experiment(tmp_path / "deep.toml")
-
-
 def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(
         ValueError, match=r"experiment 'realworld' is not known \(.*\.toml file\); did you mean 'real-world'\?$"
@@ -396,10 +116,10 @@ def test_an_unknown_name_suggests_the_nearest():
 
 def test_narrowed_keeps_what_is_asked_for_in_the_order_of_the_experiment():
     whole = load_experiment("artificial")
-    part = whole.narrowed(datasets=["scene", "Birds"], methods=["Ridge", "CPLST"], noise=[150, 50], seeds=[0])
+    part = whole.narrowed(datasets=["scene", "Birds"], methods=["Ridge", "CPLST"], noise=[1.5, "50"], seeds=[0])
     assert part.datasets == ("birds", "scene")
     assert [entry.name for entry in part.methods] == ["CPLST", "Ridge"]
-    assert part.noise == (50.0, 150.0)
+    assert part.noise == (Noise("svm", 0.5), Noise("svm", 1.5))
     assert len(part.cells()) == 2 * 2 * 2
     assert {cell.key for cell in part.cells()} <= {cell.key for cell in whole.cells()}
     assert whole.narrowed() == whole
@@ -411,7 +131,7 @@ def test_narrowed_keeps_what_is_asked_for_in_the_order_of_the_experiment():
         ({"datasets": ["yeastcc"]}, "artificial has no dataset 'yeastcc'; "),
         ({"datasets": ["birdz"]}, "dataset 'birdz' is not known; did you mean 'birds'?"),
         ({"methods": ["ridge"]}, "artificial has no method 'ridge'; did you mean 'Ridge'?"),
-        ({"noise": [75]}, "artificial has no noise level 75; "),
+        ({"noise": [0.75]}, "artificial has no noise level 0.75; "),
         ({"seeds": [3]}, "artificial has no seed 3; known are 0"),
         ({"methods": []}, "no method of artificial was asked for"),
     ],

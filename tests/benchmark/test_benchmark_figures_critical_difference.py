@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from figure_facts import labelled
 
+from propml.benchmark.comparison import compare, compare_means
 from propml.benchmark.figures.critical_difference import (
     critical_difference,
     critical_difference_data,
     critical_difference_stack,
 )
 from propml.benchmark.figures.style import WIDTH, measuring_renderer
-from propml.benchmark.metric_names import TABULAR_METRICS
-from propml.benchmark.published import load_published
-from propml.benchmark.statistics import compare, compare_results
+from propml.noise import Noise
+from propml.paper import load_published
+from propml.paper.metric_names import TABULAR_METRICS
 
 LONG = "ProPML with λ chosen on held-out candidates"
 
@@ -120,7 +121,7 @@ def test_lines_lead_from_the_rank_to_the_name_and_do_not_cross(k):
 
 
 def test_the_papers_real_world_diagram():
-    found = compare_results(load_published("real-world"), TABULAR_METRICS)
+    found = compare_means(load_published("real-world"), TABULAR_METRICS)
     rows = critical_difference_data(found)
     assert [(row.method, round(row.mean_rank, 2)) for row in rows] == [
         ("ProPML", 1.64),
@@ -150,8 +151,9 @@ def test_the_best_is_on_the_left():
 
 def test_the_stack_over_noise_shares_its_axis():
     published = load_published("artificial")
-    levels = {q: compare_results([row for row in published if row.noise == q], TABULAR_METRICS) for q in (50, 100, 150)}
-    figure, axes = critical_difference_stack(levels)
+    levels = [Noise("svm", level) for level in (0.5, 1.0, 1.5)]
+    comparisons = {q: compare_means([row for row in published if row.noise == q], TABULAR_METRICS) for q in levels}
+    figure, axes = critical_difference_stack(comparisons)
     assert len(axes) == 3
     assert len({axis.get_xlim() for axis in axes}) == 1
     assert [labelled(axis.texts, "title")[0].get_text() for axis in axes] == ["q = 50 %", "q = 100 %", "q = 150 %"]
@@ -176,7 +178,7 @@ def test_a_stack_of_different_comparisons_has_room_for_all():
 
 
 def test_short_names_fit_a_phone():
-    figure, _ = critical_difference(compare_results(load_published("real-world"), TABULAR_METRICS))
+    figure, _ = critical_difference(compare_means(load_published("real-world"), TABULAR_METRICS))
     assert figure.get_size_inches()[0] == pytest.approx(WIDTH)
 
 

@@ -2,15 +2,18 @@
 
 import itertools
 import os
+import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import matplotlib
+import matplotlib.figure
 import numpy as np
 import pytest
 
-from propml.benchmark.figures.noise_curves import noise_curves
-from propml.benchmark.figures.saving import svg_text
+from propml.benchmark.comparison import compare_means
+from propml.benchmark.figures import critical_difference, noise_curves, save, svg_text
 from propml.benchmark.figures.style import (
     INK,
     KNOWN,
@@ -24,7 +27,7 @@ from propml.benchmark.figures.style import (
     ordered_colors,
     panels,
 )
-from propml.benchmark.published import load_published
+from propml.paper import load_published
 
 PAGES = ("#ffffff", "#12161d")
 # Machado, Oliveira, Fernandes 2009, full severity, on linear RGB.
@@ -89,7 +92,7 @@ def test_titles():
 
 def test_the_users_settings_neither_change_a_figure_nor_are_changed():
     def drawn():
-        return svg_text(noise_curves((), load_published("vision"), "mAP")[0], "a")
+        return svg_text(noise_curves(load_published("vision"), "mAP")[0], "a")
 
     expected = drawn()
     with matplotlib.rc_context({"axes.facecolor": "red", "font.size": 30, "axes.grid": True, "svg.fonttype": "path"}):
@@ -132,8 +135,8 @@ def test_two_processes_draw_the_same_with_matplotlib_imported_late_and_pyplot_ne
     code = (
         "import sys, propml.benchmark.figures as figures\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "from propml.benchmark.published import load_published\n"
-        "print(figures.svg_text(figures.noise_curves((), load_published('vision'), 'mAP')[0], 'a'))\n"
+        "from propml.paper import load_published\n"
+        "print(figures.svg_text(figures.noise_curves(load_published('vision'), 'mAP')[0], 'a'))\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     drawn = [
@@ -148,3 +151,100 @@ def test_two_processes_draw_the_same_with_matplotlib_imported_late_and_pyplot_ne
     ]
     assert drawn[0] == drawn[1]
     assert drawn[0].startswith(b"<svg")
+
+
+# -- files: the right kinds, the same bytes twice, and SVG that shares a page with other SVG --------------------------
+
+
+def published_figure():
+    return noise_curves([row for row in load_published("artificial") if row.dataset == "birds"])[0]
+
+
+def test_the_ending_says_what_is_written(tmp_path):
+    figure = published_figure()
+    starts = {"a.png": b"\x89PNG\r\n\x1a\n", "a.pdf": b"%PDF-1.", "a.SVG": b"<?xml"}
+    for name, start in starts.items():
+        assert save(figure, tmp_path / "new folder" / name).read_bytes().startswith(start)
+    assert sorted(path.name for path in (tmp_path / "new folder").iterdir()) == sorted(starts)
+
+
+def test_an_unknown_ending_is_an_error_that_names_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match=r"figure\.gif .* \.svg, \.png or \.pdf"):
+        save(published_figure(), tmp_path / "figure.gif")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_the_old_file(tmp_path):
+    path = save(published_figure(), tmp_path / "a.svg")
+    before = path.read_bytes()
+    broken = matplotlib.figure.Figure()
+    broken.text(0, 0, r"\frac", parse_math=True).set_text("$\\frac$")
+    with pytest.raises(ValueError):
+        save(broken, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_the_same_numbers_give_the_same_bytes(tmp_path, kind):
+    one, two = (save(published_figure(), tmp_path / f"{i}.{kind}").read_bytes() for i in range(2))
+    assert one == two
+
+
+def test_svg_says_its_letters_and_not_the_day(tmp_path):
+    root = ElementTree.parse(save(published_figure(), tmp_path / "a.svg")).getroot()
+    texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Birds", "ProPML", "PAR-VLS", "150 %"} <= texts
+    assert not [element for element in root.iter() if element.tag.endswith("date")]
+
+
+def test_pdf_embeds_its_font_as_truetype(tmp_path):
+    assert b"/FontFile2" in save(published_figure(), tmp_path / "a.pdf").read_bytes()
+
+
+def test_two_figures_share_a_page_without_a_clash():
+    one, two = svg_text(published_figure(), "one"), svg_text(published_figure(), "two")
+    page = ElementTree.fromstring(f"<div>{one}{two}</div>")
+    ids = [element.get("id") for element in page.iter() if element.get("id")]
+    assert len(ids) == len(set(ids)) > 50
+    text = one + two
+    wanted = set(re.findall(r"url\(#([^)]+)\)", text)) | set(re.findall(r'href="#([^"]+)"', text))
+    assert wanted
+    assert wanted <= set(ids)
+    for rule in re.findall(r"<style[^>]*>(.*?)</style>", text):
+        assert rule.startswith(("#one ", "#two "))
+
+
+def test_inline_svg_follows_the_page():
+    text = svg_text(published_figure(), "a", title="Score & noise")
+    root = ElementTree.fromstring(text)
+    assert text.startswith("<svg")
+    assert root.get("aria-label") == "Score & noise"
+    assert "currentColor" in text
+    assert INK not in text
+    assert "DejaVu" not in text
+    assert root.get("height") is None
+    assert float(root.get("width")) == pytest.approx(4.8 * 96, abs=1)
+    # nothing opaque and white lies behind it
+    assert not re.search(r"fill: (#fff|white)", text)
+
+
+def test_inline_svg_is_the_same_twice():
+    comparison = compare_means(load_published("real-world"), "average_precision")
+    one, two = (svg_text(critical_difference(comparison)[0], "cd") for _ in range(2))
+    assert one == two
+    assert ElementTree.fromstring(one).get("aria-hidden") == "true"
+
+
+@pytest.mark.parametrize("prefix", ["", "1a", "a b", 'a"', "é"])
+def test_a_prefix_that_is_no_id_is_an_error(prefix):
+    with pytest.raises(ValueError, match="cannot start an id"):
+        svg_text(published_figure(), prefix)
+
+
+def test_names_with_markup_and_dollars_stay_as_they_are():
+    rows = [
+        row._replace(method={"ProPML": "A & <B> $x$"}.get(row.method, row.method)) for row in load_published("vision")
+    ]
+    root = ElementTree.fromstring(svg_text(noise_curves(rows, "mAP")[0], "a"))
+    assert "A & <B> $x$" in {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-from propml.benchmark.folds import make_splits, stratified_folds
+from propml.benchmark.cell import make_splits, stratified_folds
 from propml.targets import Candidates
 
 

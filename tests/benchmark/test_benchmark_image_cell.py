@@ -12,10 +12,12 @@ from noisy_published import fold_results
 from propml.benchmark import image_cell
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.image_cell import ImageCell, ImageMethod, compute_images, open_part
-from propml.benchmark.report import write_report
+from propml.benchmark.reporting import write_report
+from propml.benchmark.results import Results
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 from propml.metrics import VISION_METRICS, average_precision, mean_average_precision
+from propml.noise import Noise
 
 SMALL = """
 kind = "images"
@@ -70,7 +72,7 @@ def store(run):
 
 def toy(**recipe):
     method = ImageMethod("Toy", {**RECIPE, "loss": "bce", **recipe})
-    return ImageCell("toy", "digits-mosaic", 0.4, method, 0, images={"train": 100, "test": 60})
+    return ImageCell("toy", "digits-mosaic", Noise("flips", 0.4), method, 0, images={"train": 100, "test": 60})
 
 
 def nothing_is_computed(cell):
@@ -79,15 +81,15 @@ def nothing_is_computed(cell):
 
 def test_methods_are_trained_in_processes_and_one_that_fails_stops_no_other(run, store):
     summary = run[1]
-    assert sorted((cell.method.name, cell.noise) for cell in summary.done) == [
+    assert sorted((cell.method.name, cell.noise.level) for cell in summary.done) == [
         (name, noise) for name in ("BCE", "ProPML") for noise in (0.2, 0.4)
     ]
-    assert {(failure.method, failure.error) for failure in summary.failed} == {("Diverges", "ValueError")}
-    assert "the loss is nan" in store.failures()[0].message
-    results = store.results()
-    assert {row.metric for row in results} == set(VISION_METRICS)
-    assert {row.fold for row in results} == {0}
-    assert len(results) == 4 * 5
+    assert {(cell.method, cell.failure.error) for cell in summary.failed} == {("Diverges", "ValueError")}
+    assert "the loss is nan" in store.failed()[0].failure.message
+    done = [cell for cell in store.cells() if not cell.failure]
+    assert len(done) == 4
+    for cell in done:
+        assert [(fold.fold, set(fold.values)) for fold in cell.folds] == [(0, set(VISION_METRICS))]
 
 
 def test_a_second_run_computes_nothing(small, run):
@@ -104,10 +106,10 @@ def test_scores_are_probabilities_and_judged_again_give_the_same_numbers(store):
         assert fold.test.tolist() == list(range(N_TEST))
         assert 0 < fold.scores.min() < fold.scores.max() < 1
         assert (fold.predicted == (fold.scores > 0.5)).all()
-        (value,) = [row.value for row in store.results(keys=[key]) if row.metric == "mAP"]
-        assert value == pytest.approx(mean_average_precision(truth, fold.scores).value)
-    before = {row[:7]: row.value for row in store.results()}
-    assert {row[:7]: row.value for row in store.reevaluate(VISION_METRICS)} == before
+        (cell,) = store.cells(keys=[key])
+        assert cell.folds[0].values["mAP"] == pytest.approx(mean_average_precision(truth, fold.scores).value)
+    before = {cell.key: cell.folds[0].values for cell in store.cells() if not cell.failure}
+    assert {cell.key: cell.folds[0].values for cell in store.reevaluate(VISION_METRICS)} == before
 
 
 def test_a_metric_of_later_needs_no_training(small, run, tmp_path):
@@ -116,8 +118,10 @@ def test_a_metric_of_later_needs_no_training(small, run, tmp_path):
     run_experiment(more, tmp_path / "copy", show=False, compute=nothing_is_computed)
     truth = open_part("digits-mosaic", "test", {"test": N_TEST}).truth
     store, key = ResultStore(tmp_path / "copy"), more.cells()[0].key
-    (added,) = [row.value for row in store.results(keys=[key]) if row.metric == "average_precision"]
-    assert added == pytest.approx(average_precision(truth, store.scores(key)[0].scores))
+    (cell,) = store.cells(keys=[key])
+    assert cell.folds[0].values["average_precision"] == pytest.approx(
+        average_precision(truth, store.scores(key)[0].scores)
+    )
 
 
 def test_this_process_computes_what_a_worker_did(small, store):
@@ -130,23 +134,26 @@ def test_this_process_computes_what_a_worker_did(small, store):
 
 def test_another_way_to_choose_lam_makes_other_cells_of_those_that_choose_it(monkeypatch):
     recipes = {"auto": {"loss": "propml"}, "given": {"loss": "propml", "lam": 0.3}, "without": {"loss": "bce"}}
-    cells = {name: ImageCell("toy", "voc2007", 0.1, ImageMethod("it", recipe), 0) for name, recipe in recipes.items()}
+    cells = {
+        name: ImageCell("toy", "voc2007", Noise("flips", 0.1), ImageMethod("it", recipe), 0)
+        for name, recipe in recipes.items()
+    }
     before = {name: cell.key for name, cell in cells.items()}
     monkeypatch.setattr(image_cell, "RULE", image_cell.RULE + 1)
     assert {name for name, cell in cells.items() if cell.key != before[name]} == {"auto"}
 
 
 def test_what_was_chosen_is_kept(store):
-    chosen = {(row.method, row.noise): row.chosen for row in store.chosen()}
+    done = {(cell.method, cell.noise.level): cell for cell in store.cells() if not cell.failure}
+    chosen = {key: cell.folds[0].chosen for key, cell in done.items()}
     assert chosen["BCE", 0.2] == {"epoch": 2, "weights": "raw"}  # nothing to choose: to the last epoch, no λ
     found = chosen["ProPML", 0.4]
     assert len(found["tried"]) == 4
     taken = next(each for each in found["tried"] if each["lam"] == found["lam"])
     assert taken["worth"] == pytest.approx(taken["mAP"])
     assert taken["behind"] <= taken["error"]
-    settings = {cell["name"]: cell for cell in store.settings().values()}
-    assert settings["ProPML"]["params"]["lam"] == "auto"
-    assert settings["ProPML"]["kind"] == "images"
+    settings = done["ProPML", 0.4].settings
+    assert (settings["params"]["lam"], settings["kind"]) == ("auto", "images")
 
 
 def test_the_report_has_numbers_note_and_figure_in_all_formats(run, tmp_path):
@@ -169,7 +176,7 @@ def test_published_numbers_and_the_note_stand_beside_a_run_of_the_papers_experim
     rows = [
         row for noise in (0.1, 0.2) for row in fold_results("vision", "voc2007", noise, "ProPML", "mAP", [30.0, 32.0])
     ]
-    write_report(rows, tmp_path)
+    write_report(Results(rows), tmp_path)
     page, text = ((tmp_path / name).read_text() for name in ("report.html", "report.md"))
     assert "31.00 (***89.43***, −58.43)" in text
     for told in (page.replace("&#39;", "'"), text):

@@ -9,8 +9,9 @@ import pytest
 
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.published import load_published
 from propml.metrics import METRICS, VISION_METRICS
+from propml.noise import Noise
+from propml.paper import load_published
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +91,7 @@ def test_a_file_of_ones_own(write):
     cells = found.cells()
     assert len(cells) == 2 * 2 * 4
     assert all(isinstance(cell, ImageCell) and cell.images == found.images for cell in cells)
-    recipes = {cell.method.name: cell.recipe() for cell in cells if (cell.noise, cell.seed) == (0.4, 1)}
+    recipes = {cell.method.name: cell.recipe() for cell in cells if (cell.noise.level, cell.seed) == (0.4, 1)}
     bce, gently, unbiased, own = recipes.values()
     assert (bce.loss, bce.size, bce.lr, bce.noise, bce.seed) == ("bce", 16, 3e-3, 0.4, 1)
     assert (gently.loss, gently.lam, gently.lr, gently.epochs) == ("propml", 0.3, 1e-3, 3)
@@ -104,7 +105,7 @@ def test_the_examples_of_the_documents_are_right(write):
     blocks = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     tables, several, images = (load_experiment(write(block)) for block in blocks)
     assert (tables.kind, len(tables.cells())) == ("tables", 2 * 2 * 2 * 2)
-    assert several.noise == ("none", "svm 50", "svm 100", "flips 0.2", "annotators 0.05")
+    assert [*map(str, several.noise)] == ["none", "svm 50", "svm 100", "flips 0.2", "annotators 0.05"]
     assert (images.kind, len(images.cells())) == ("images", 2 * 3 * 3)
 
 
@@ -198,18 +199,19 @@ def test_no_method_at_all_is_told(write):
 
 
 def test_the_key_says_what_is_learned_and_not_where_or_what_is_measured():
-    cell = ImageCell("toy", "digits-mosaic", 0.4, ImageMethod("BCE", {"loss": "bce", "look_every": 7}), 0)
+    noise = Noise("flips", 0.4)
+    cell = ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "look_every": 7}), 0)
     other = ImageMethod("BCE", {"loss": "bce", "look_every": 50})
-    same = ImageCell("toy", "digits-mosaic", 0.4, other, 0, metrics=("mAP",), device="cpu")
+    same = ImageCell("toy", "digits-mosaic", noise, other, 0, metrics=("mAP",), device="cpu")
     assert cell.key == same.key == cell.on_device("cuda:1").key
     assert cell.on_device("cuda:1").device == "cuda:1"
     changed = [
-        ImageCell("toy", "digits-mosaic", 0.2, other, 0),
-        ImageCell("toy", "digits-mosaic", 0.4, other, 1),
-        ImageCell("toy", "voc2007", 0.4, other, 0),
-        ImageCell("toy", "digits-mosaic", 0.4, other, 0, images={"train": 5}),
-        ImageCell("toy", "digits-mosaic", 0.4, other, 0, selection="oracle"),
-        ImageCell("toy", "digits-mosaic", 0.4, ImageMethod("BCE", {"loss": "bce", "lr": 1e-4}), 0),
+        ImageCell("toy", "digits-mosaic", Noise("flips", 0.2), other, 0),
+        ImageCell("toy", "digits-mosaic", noise, other, 1),
+        ImageCell("toy", "voc2007", noise, other, 0),
+        ImageCell("toy", "digits-mosaic", noise, other, 0, images={"train": 5}),
+        ImageCell("toy", "digits-mosaic", noise, other, 0, selection="oracle"),
+        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 1e-4}), 0),
     ]
     hashes = {each.key.rpartition("-")[2] for each in [cell, *changed]}
     assert len(hashes) == 1 + len(changed)

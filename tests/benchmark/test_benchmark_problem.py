@@ -8,11 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 from propml.benchmark import problem as problem_module
-from propml.benchmark.noise_levels import LEVELS
-from propml.benchmark.problem import Problem, has_real_candidates, load_problem, load_truth
-from propml.corruption import CORRUPTIONS, svm_confusions
+from propml.benchmark.problem import CandidateProblem, has_real_candidates, load_problem, load_truth
+from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
+from propml.noise import Noise
 from propml.targets import Candidates
+
+HALF = Noise("svm", 0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +23,8 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path / "propml" / "corruption"
 
 
-def test_svm_noise_is_percent_of_false_labels_per_true_label(own_cache):
-    problem = load_problem("digits-mosaic", 50, seed=3, rows=60)
+def test_svm_noise_is_the_share_of_false_labels_per_true_label(own_cache):
+    problem = load_problem("digits-mosaic", HALF, seed=3, rows=60)
     sizes, true = problem.candidates.sizes(), problem.truth.sum(axis=1)
     assert np.array_equal(sizes, true + true // 2)  # rounded down in each row
     expected = svm_confusions(problem.X, problem.truth, 0.5, random_state=3)
@@ -32,15 +34,15 @@ def test_svm_noise_is_percent_of_false_labels_per_true_label(own_cache):
 
 
 def test_machines_are_trained_once_for_all_noise_levels(own_cache, monkeypatch):
-    for noise in (50, 150):
-        load_problem("digits-mosaic", noise, seed=0, rows=40)
+    for level in (0.5, 1.5):
+        load_problem("digits-mosaic", Noise("svm", level), seed=0, rows=40)
     assert len(list(own_cache.glob("svm-*.npz"))) == 1
     monkeypatch.setattr("propml.corruption.svm._Machines", None)  # would be needed to train again
-    load_problem("digits-mosaic", 100, seed=0, rows=40)
+    load_problem("digits-mosaic", Noise("svm", 1.0), seed=0, rows=40)
 
 
 def test_settings_reach_the_corruption():
-    exact = load_problem("digits-mosaic", 50, seed=0, rows=40, settings={"rounding": "exact"})
+    exact = load_problem("digits-mosaic", HALF, seed=0, rows=40, settings={"rounding": "exact"})
     true = int(exact.truth.sum())
     assert exact.candidates.sizes().sum() == true + round(0.5 * true)
 
@@ -56,8 +58,8 @@ def test_settings_reach_the_corruption():
 )
 def test_other_corruptions_by_name(corruption, noise, settings):
     def made(seed):
-        found = load_problem("digits-mosaic", noise, seed, corruption=corruption, settings=settings, rows=200)
-        return found.candidates.to_matrix(), found.truth
+        problem = load_problem("digits-mosaic", Noise(corruption, noise), seed, settings=settings, rows=200)
+        return problem.candidates.to_matrix(), problem.truth
 
     candidates, truth = made(1)
     assert np.array_equal(candidates, made(1)[0])
@@ -68,10 +70,6 @@ def test_other_corruptions_by_name(corruption, noise, settings):
         assert (candidates.sum(axis=1) == 6).all()
     else:
         assert candidates[spare].mean() == pytest.approx(added[corruption], abs=0.05)
-
-
-def test_every_corruption_of_the_registry_has_a_level():
-    assert set(LEVELS) == set(CORRUPTIONS)
 
 
 def test_a_subset_is_drawn_by_the_seed_from_the_rows_themselves():
@@ -85,7 +83,7 @@ def test_a_subset_is_drawn_by_the_seed_from_the_rows_themselves():
 
 
 def test_kept_scores_can_be_judged_by_the_same_truth():
-    problem = load_problem("digits-mosaic", 0.1, 5, corruption="flips", rows=30)
+    problem = load_problem("digits-mosaic", Noise("flips", 0.1), 5, rows=30)
     assert np.array_equal(problem.truth, load_truth("digits-mosaic", 5, 30).truth)
 
 
@@ -94,7 +92,7 @@ def test_features_are_scaled_over_all_rows_where_asked():
     candidates = Candidates.from_matrix(np.eye(3, dtype=int))
     expected = [[-1, 0, 0], [-0.5, 0, 1], [1, 0, -1]]
     for features in (X, sp.csr_array(X)):
-        problem = Problem(features, candidates, np.eye(3))
+        problem = CandidateProblem(features, candidates, np.eye(3))
         assert np.allclose(problem.scaled("unit-range"), expected)
         assert problem.scaled("none") is features
 
@@ -124,7 +122,7 @@ def test_real_candidates_come_from_the_file_and_unlabelled_rows_are_dropped(data
     assert sp.issparse(problem.X)
     assert problem.truth.sum(axis=1).mean() == pytest.approx(3.40, abs=0.005)
     assert (problem.candidates.to_matrix() >= problem.truth).all()
-    assert load_problem("birds", 0, 0, corruption="flips").truth.shape == (351, 19)
+    assert load_problem("birds", Noise("flips", 0.0), 0).truth.shape == (351, 19)
 
 
 def test_one_worker_trains_the_machines_and_the_others_wait(monkeypatch):
@@ -141,7 +139,9 @@ def test_one_worker_trains_the_machines_and_the_others_wait(monkeypatch):
         return found
 
     monkeypatch.setattr(problem_module.SVMConfusions, "fit", slow_fit)
-    threads = [threading.Thread(target=load_problem, args=("digits-mosaic", 50, 0), kwargs={"rows": 30}) for _ in "abc"]
+    threads = [
+        threading.Thread(target=load_problem, args=("digits-mosaic", HALF, 0), kwargs={"rows": 30}) for _ in "abc"
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -156,5 +156,5 @@ def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(monkeypatch,
     blocked.write_text("a file where a folder would be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     with pytest.warns(UserWarning, match="nothing can be kept in the cache folder"):
-        made = load_problem("digits-mosaic", 50, 0, rows=40)
+        made = load_problem("digits-mosaic", HALF, 0, rows=40)
     assert made.candidates.shape[0] == len(made.truth)

@@ -7,7 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from propml.benchmark.fold_scores import make_model, score_fold
+from propml.benchmark.cell import make_model, score_fold
 from propml.benchmark.rivals import RIVALS
 from propml.datasets import digits_mosaic
 from propml.methods import METHODS

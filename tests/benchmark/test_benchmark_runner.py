@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from propml.benchmark import runner
-from propml.benchmark.block_file import BlockFile
 from propml.benchmark.cell import MethodEntry
-from propml.benchmark.claims import Claims
 from propml.benchmark.executors import compute_cell
 from propml.benchmark.provenance import run_provenance
+from propml.benchmark.results import Failure
 from propml.benchmark.runner import OnDevice, run_experiment
+from propml.benchmark.shared_files import BlockFile, Claims
 from propml.benchmark.store import ResultStore
 from propml.progress import progress_bar
 
@@ -62,7 +62,11 @@ def told(folder):
     blocks = BlockFile(Path(folder) / "results.jsonl").blocks()
     rows = [{key: row[key] for key in row if key != "run"} | {"of": len(block)} for block in blocks for row in block]
     store = ResultStore(folder)
-    scores = {key: [array.tobytes() for fold in store.scores(key) for array in fold[1:]] for key in store.done()}
+    folds = {key: store.scores(key) for key in store.done()}
+    scores = {
+        key: [array.tobytes() for fold in kept for array in (fold.test, fold.scores, fold.predicted)]
+        for key, kept in folds.items()
+    }
     return sorted(json.dumps(row, sort_keys=True) for row in rows), scores
 
 
@@ -122,21 +126,24 @@ def test_the_cell_of_a_runner_that_was_killed_is_computed_by_another(tmp_path):
 def test_done_cells_are_not_computed_again_and_failures_are(tmp_path):
     summary = run(tmp_path / "r", ("Fails", "Plain"))
     assert [cell.method.name for cell in summary.done] == ["Plain"] * 4
-    assert [(failure.dataset, failure.noise) for failure in summary.failed] == [
-        ("birds", 50.0), ("birds", 100.0), ("scene", 50.0), ("scene", 100.0),
+    assert [(cell.dataset, cell.noise.level) for cell in summary.failed] == [
+        ("birds", 0.5), ("birds", 1.0), ("scene", 0.5), ("scene", 1.0),
     ]  # fmt: skip
-    failure = summary.failed[0]
+    failure = summary.failed[0].failure
     assert (failure.error, failure.message) == ("ZeroDivisionError", "nothing to divide in birds")
     assert failure.trace.splitlines()[-1].startswith("fake_cells.py:")
     assert "/" not in failure.trace.splitlines()[-1].partition(":")[0]
-    assert ResultStore(tmp_path / "r").failures() == summary.failed
+    kept = ResultStore(tmp_path / "r").failed()
+    assert [(cell.key, cell.run, cell.failure) for cell in kept] == [
+        (cell.key, cell.run, cell.failure) for cell in summary.failed
+    ]
     again = run(tmp_path / "r", ("Fails", "Plain"))
     assert (len(again.done), len(again.skipped), len(again.failed)) == (0, 4, 4)
     assert len(fake_cells.computed(tmp_path)) == 12
     kept = run(tmp_path / "r", ("Fails", "Plain", "Other"), keep_failures=True)
     assert (len(kept.done), len(kept.skipped), len(kept.failed)) == (4, 4, 4)
     assert len(fake_cells.computed(tmp_path)) == 16
-    assert len(ResultStore(tmp_path / "r").failures()) == 4
+    assert len(ResultStore(tmp_path / "r").failed()) == 4
 
 
 def test_cells_of_one_problem_are_computed_one_after_the_other(tmp_path):
@@ -226,13 +233,13 @@ def test_what_another_run_settles_meanwhile_is_taken_over(tmp_path, capsys, monk
     other = ResultStore(tmp_path / "r")
     provenance = run_provenance([])
     second, third, fourth = (fake_cells.cell(name) for name in ("Second", "Third", "Fourth"))
-    other.add_failure(third, "an old failure", provenance)
+    other.add(third.result(failure=Failure("", "an old failure")), provenance)
     assert other.claims.take(fourth.key)
 
     def compute(cell):
         if cell.method.name == "First":
             other.add(fake_cells.outcome(second), provenance)
-            other.add_failure(third, "a new failure", provenance, error="ValueError")
+            other.add(third.result(failure=Failure("ValueError", "a new failure")), provenance)
             other.claims.release(fourth.key)
         return fake_cells.outcome(cell)
 
@@ -240,7 +247,7 @@ def test_what_another_run_settles_meanwhile_is_taken_over(tmp_path, capsys, monk
     summary = run_experiment(toy, tmp_path / "r", compute=compute)
     assert [cell.method.name for cell in summary.done] == ["First", "Fourth"]
     assert [cell.method.name for cell in summary.skipped] == ["Second"]
-    assert [failure.message for failure in summary.failed] == ["a new failure"]
+    assert [cell.failure.message for cell in summary.failed] == ["a new failure"]
     shown = capsys.readouterr().err
     assert "birds 50 % Second  done by another run  [2/4]" in shown
     assert "birds 50 % Third  FAILED in another run: ValueError: a new failure  [3/4]" in shown
@@ -258,32 +265,36 @@ def test_a_run_waits_for_what_another_works_on_and_takes_it_where_that_one_gives
 
 def test_a_metric_asked_for_later_is_measured_without_a_fit(tmp_path):
     toy = dataclasses.replace(
-        fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2)), corruption="flips", rows=60
+        fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2), kind="flips"), rows=60
     )
     run_experiment(toy, tmp_path / "r", show=False)
     wanted = dataclasses.replace(toy, metrics=(*toy.metrics, "coverage"))
     summary = run_experiment(wanted, tmp_path / "r", show=False, compute=fake_cells._fail)
     assert len(summary.skipped) == 2
-    rows = ResultStore(tmp_path / "r").results()
-    assert sum(row.metric == "coverage" for row in rows) == len(rows) // 3 == 4
-    assert all(0 < row.value < 1 for row in rows if row.metric == "coverage")
+    folds = [fold for cell in ResultStore(tmp_path / "r").cells() for fold in cell.folds]
+    assert len(folds) == 4
+    assert all(fold.values.keys() == {*wanted.metrics} for fold in folds)
+    assert all(0 < fold.values["coverage"] < 1 for fold in folds)
     for file in (tmp_path / "r" / "scores").iterdir():
         file.unlink()
-    wanted = dataclasses.replace(toy, metrics=("hamming_loss",), noise=(0.1,))
+    wanted = dataclasses.replace(toy, metrics=("hamming_loss",), noise=toy.noise[:1])
     with pytest.warns(UserWarning, match=r"digits-mosaic 0.1 Ridge lacks metrics .* needs a run in another folder"):
         run_experiment(wanted, tmp_path / "r", show=False)
 
 
 def test_real_cells_are_the_same_here_and_in_worker_processes(tmp_path):
     toy = dataclasses.replace(
-        fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2)), corruption="flips", rows=60
+        fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2), kind="flips"), rows=60
     )
     for folder, workers in (("here", 1), ("there", 2)):
         assert len(run_experiment(toy, tmp_path / folder, workers=workers, show=False).done) == 2
-    here, there = (ResultStore(tmp_path / folder).results() for folder in ("here", "there"))
-    assert sorted(here) == sorted(there)
-    assert len(here) == 8
-    runs = ResultStore(tmp_path / "there").provenance()
+    here, there = (
+        {cell.key: [fold.values for fold in cell.folds] for cell in ResultStore(tmp_path / folder).cells()}
+        for folder in ("here", "there")
+    )
+    assert here == there
+    assert sum(len(values) for folds in here.values() for values in folds) == 8
+    runs = ResultStore(tmp_path / "there").runs()
     assert [(run["workers"], run["executor"]) for run in runs] == [(2, "local")]
 
 
@@ -297,8 +308,8 @@ def test_a_device_reaches_the_methods_that_know_devices_and_no_key():
     for method, expected in (("propml", {"epochs": 3, "device": "cuda:1"}), ("ml-knn", {"k": 3})):
         params = {"epochs": 3} if method == "propml" else {"k": 3}
         cell = dataclasses.replace(fake_cells.cell(), method=MethodEntry("Named", method, params))
-        made = OnDevice("cuda:1", compute)(cell)
-        assert made.cell == cell
+        result = OnDevice("cuda:1", compute)(cell)
+        assert (result.key, result.settings) == (cell.key, cell.configuration())
         assert seen.pop() == expected
     assert OnDevice("cpu").compute is compute_cell
 
@@ -324,5 +335,5 @@ def test_an_experiment_may_be_given_by_its_path(tmp_path):
     )
     summary = run_experiment(path, tmp_path / "r", device="cpu", show=False)
     assert len(summary.done) == 1
-    results = ResultStore(tmp_path / "r").results("mine")
-    assert np.mean([row.value for row in results if row.metric == "average_precision"]) > 0.5
+    (cell,) = ResultStore(tmp_path / "r").cells("mine")
+    assert np.mean([fold.values["average_precision"] for fold in cell.folds]) > 0.5

@@ -93,23 +93,24 @@ def test_a_run_prints_the_table_of_means_and_a_second_one_computes_nothing():
     assert "cells: 8 done now; results: results/mine" in first.stdout
     store = ResultStore("results/mine")
     values = [
-        100 * row.value
-        for row in store.results()
-        if (row.method, row.noise, row.metric) == ("Ridge", 0.1, "average_precision")
+        100 * fold.values["average_precision"]
+        for cell in store.cells()
+        if (cell.method, cell.noise.level) == ("Ridge", 0.1)
+        for fold in cell.folds
     ]
     assert len(values) == 4
     (row,) = re.findall(r"Ridge +│ +([\d.]+)[ │]+([\d.]+)", first.stdout)
     assert row[0] == f"{sum(values) / 4:.2f}"
-    assert store.provenance()[0]["executor"] == "local"
+    assert store.runs()[0]["executor"] == "local"
     second = run("run", "mine.toml", *GOOD)
     assert "cells: 0 done now, 8 before" in second.stdout
     assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
-    assert len(store.provenance()) == 1
+    assert len(store.runs()) == 1
 
 
 def test_a_part_of_an_experiment_is_a_part_of_its_cells():
     run("run", "mine.toml", "--methods", "Ridge", *SMALL, "--out", "here")
-    assert {(row.method, row.noise, row.seed) for row in ResultStore("here").results()} == {("Ridge", 0.1, 0)}
+    assert [(cell.method, cell.noise.level, cell.seed) for cell in ResultStore("here").cells()] == [("Ridge", 0.1, 0)]
     told = run("run", "mine.toml", *GOOD, "--noise", "0.1,0.3", "--out", "here")
     assert "cells: 7 done now, 1 before" in told.stdout
 
@@ -124,9 +125,9 @@ def test_failures_are_told_kept_and_tried_again():
     again = run("run", "mine.toml", "--methods", "Broken,Ridge", *SMALL, "--keep-failures")
     assert again.exit_code == 1
     assert "[" not in again.stderr
-    assert len(ResultStore("results/mine").provenance()) == 1
+    assert len(ResultStore("results/mine").runs()) == 1
     run("run", "mine.toml", "--methods", "Broken,Ridge", *SMALL)
-    assert len(ResultStore("results/mine").provenance()) == 2
+    assert len(ResultStore("results/mine").runs()) == 2
 
 
 def test_status_counts_what_is_done_missing_and_failed():
@@ -190,7 +191,11 @@ def test_a_ray_that_starts_for_the_run_gives_the_same_numbers():
     assert process.returncode == 0, errors
     assert "cells: 2 done now" in output
     run("run", "mine.toml", *GOOD, *SMALL, "--out", "here")
-    assert sorted(ResultStore("ray").results()) == sorted(ResultStore("here").results())
-    (made,) = ResultStore("ray").provenance()
+    ray, here = (
+        {cell.key: [fold.values for fold in cell.folds] for cell in ResultStore(folder).cells()}
+        for folder in ("ray", "here")
+    )
+    assert ray == here
+    (made,) = ResultStore("ray").runs()
     assert (made["executor"], made["workers"]) == ("ray", 2)
     assert json.loads(json.dumps(made)) == made

@@ -5,10 +5,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from propml.benchmark.cell import Cell, CellOutcome, FoldOutcome, MethodEntry
+from propml.benchmark.cell import Cell, MethodEntry
 from propml.benchmark.provenance import run_provenance
+from propml.benchmark.results import FoldResult
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark_report import report
+from propml.noise import Noise
 
 app = typer.Typer()
 app.command()(report)
@@ -17,7 +19,7 @@ app.command()(report)
 def fold(number):
     scores = np.zeros((2, 3), dtype=np.float32)
     values = {"average_precision": 0.6 + number / 100}
-    return FoldOutcome(number, np.arange(2), scores, scores.astype(np.uint8), values, 1.0, 0.5, {})
+    return FoldResult(number, np.arange(2), scores, scores.astype(np.uint8), values, 1.0, 0.5, {})
 
 
 @pytest.fixture
@@ -25,8 +27,9 @@ def results(tmp_path):
     """A folder with two cells of one experiment and one of another."""
     store = ResultStore(tmp_path / "my results")
     for experiment, method in (("artificial", "ProPML"), ("artificial", "PML-NI"), ("toy", "PML-NI")):
-        cell = Cell(experiment, "birds", 50.0, MethodEntry(method, "ridge"), 0, folds=2, metrics=("average_precision",))
-        store.add(CellOutcome(cell, (fold(0), fold(1)), 2**20, "cpu"), run_provenance(["propml"]))
+        entry, noise = MethodEntry(method, "ridge"), Noise("svm", 0.5)
+        cell = Cell(experiment, "birds", noise, entry, 0, folds=2, metrics=("average_precision",))
+        store.add(cell.result([fold(0), fold(1)], peak_bytes=2**20), run_provenance(["propml"]))
     return store.folder
 
 

@@ -217,7 +217,8 @@ def results_in(folder: Path) -> Any:
     store = ResultStore(folder / "results")
     for key in store.done():
         assert len(store.scores(key)) == 2, f"{key} has rows without their scores"
-    return sorted(store.results(), key=str), len((folder / "results/results.jsonl").read_text().splitlines())
+    cells = sorted((cell.key, [fold.values for fold in cell.folds]) for cell in store.cells())
+    return cells, len((folder / "results/results.jsonl").read_text().splitlines())
 
 
 def arrays_in(folder: Path) -> Any:

@@ -17,11 +17,13 @@ from propml.audit import AuditReport
 from propml.audit.decisions import Decision, read_decisions, write_decisions
 from propml.audit.folder import apply_review, write_audit
 from propml.audit.model_card import make_card, read_model, write_model
-from propml.benchmark.cell import Cell, CellOutcome, FoldOutcome, MethodEntry
+from propml.benchmark.cell import Cell, MethodEntry
 from propml.benchmark.experiment import load_experiment
+from propml.benchmark.results import Failure, FoldResult
 from propml.benchmark.store import ResultStore
 from propml.methods.registry import method_class
 from propml.methods.ridge import RidgeClassifier
+from propml.noise import Noise
 from propml.tables.features import learn_features
 from propml.tables.files import read_table
 from propml.tuning.result import read_best
@@ -172,22 +174,25 @@ def _read_report(folder: Path) -> Any:
 def _fill_store(folder: Path, number: int) -> None:
     store = ResultStore(folder)
     for seed in range(3):
-        cell = Cell("toy", "birds", 50.0, MethodEntry("Ridge", "ridge"), seed + 10 * number, metrics=("one_error",))
-        folds = tuple(
-            FoldOutcome(fold, np.arange(4), np.eye(4, 3, dtype=np.float32), np.eye(4, 3, dtype=np.uint8),
-                        {"one_error": 0.1 * fold + seed}, 0.5, 0.25, {"lam": 0.3})
+        entry, noise = MethodEntry("Ridge", "ridge"), Noise("svm", 0.5)
+        cell = Cell("toy", "birds", noise, entry, seed + 10 * number, metrics=("one_error",))
+        folds = [
+            FoldResult(fold, np.arange(4), np.eye(4, 3, dtype=np.float32), np.eye(4, 3, dtype=np.uint8),
+                       {"one_error": 0.1 * fold + seed}, 0.5, 0.25, {"lam": 0.3})
             for fold in (0, 1)
-        )  # fmt: skip
-        store.add(CellOutcome(cell, folds, 1000, "cpu"), RUN)
-    store.add_failure(cell, "too hot", RUN, error="ValueError")
+        ]  # fmt: skip
+        store.add(cell.result(folds, peak_bytes=1000), RUN)
+    store.add(cell.result(failure=Failure("ValueError", "too hot")), RUN)
 
 
 def _read_store(folder: Path) -> Any:
     store = ResultStore(folder)
-    found = [*store.results(), *store.failures(), *store.timings(), *store.chosen(), *store.provenance()]
-    found += store.settings().items()
-    kept = [scores for key in sorted(store.done()) for scores in store.scores(key)]
-    return {repr(each) for each in [*found, *kept]}
+    kept = [
+        (fold.fold, fold.test, fold.scores, fold.predicted)
+        for key in sorted(store.done())
+        for fold in store.scores(key)
+    ]
+    return {repr(each) for each in [*store.cells(), *store.runs(), *kept]}
 
 
 def _decide(folder: Path, number: int) -> None:

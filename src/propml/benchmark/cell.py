@@ -1,104 +1,124 @@
-"""A cell on tables, (dataset, noise, method, seed): all that its numbers depend on, and computing them."""
+"""A cell, (dataset, noise, method, seed): all that its numbers depend on; and computing those on tables, fold by fold.
+
+Training sees the candidates of the training rows. True labels enter in the metric alone, and, with
+``selection = "oracle"``, in the choice of hyper-parameters, as in the paper.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
+import re
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from propml.benchmark.any_cell import PROTOCOL, AnyCell, CellOutcome, FoldOutcome
-from propml.benchmark.fold_scores import FoldScores, make_model, score_fold, uses_gpu
-from propml.benchmark.folds import make_splits
-from propml.benchmark.machine import watch_machine
-from propml.benchmark.metric_names import TABULAR_METRICS, evaluate_metrics
-from propml.benchmark.problem import Problem, load_problem
+import numpy as np
+import scipy.sparse as sp
+from sklearn.model_selection import KFold
+
+from propml.benchmark.problem import CandidateProblem, load_problem
+from propml.benchmark.provenance import watch_machine
+from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.methods import METHODS
+from propml.methods import METHODS, CandidateClassifier
+from propml.metrics import average_precision
+from propml.noise import Noise
+from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.plain_values import plain
 from propml.progress import track
+from propml.targets import Candidates
+from propml.this_machine import runs_on_gpu
 
+__all__ = ["SELECTIONS", "AnyCell", "Cell", "MethodEntry", "compute", "make_model", "make_splits", "score_fold"]
+
+# Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
+PROTOCOL = 1
+# Who chooses hyper-parameters: candidates, or the true labels of test rows, as in the paper.
+SELECTIONS = ("candidates", "oracle")
 # Arguments that change nothing, or that the seed of the cell decides.
 NOT_CONFIGURATION = ("verbose", "random_state")
+# What a method chose by itself, where it says so.
+CHOSEN = ("lam_", "shares_", "threshold_")
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class AnyCell(ABC):
+    """What one worker computes at once: a method on a dataset at a noise level with a seed."""
+
+    experiment: str
+    dataset: str
+    noise: Noise | None  #: None for candidates that come with the dataset
+    method: Any  #: its ``name`` is what the tables call it
+    seed: int
+    metrics: tuple[str, ...] = ()  #: not part of the key: scores are kept, so another metric needs no other cell
+
+    @property
+    def key(self) -> str:
+        """A readable name with a hash of the configuration, safe as a file name."""
+        noise = str(self.noise) if self.noise else "real"
+        parts = (self.experiment, self.dataset, noise, self.method.name, str(self.seed))
+        canonical = json.dumps(self.configuration(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        # The hash tells apart what is alike without the letters that no file name may have.
+        safe = [re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-")[:60] for part in parts]
+        return "-".join([*safe, hashlib.sha256(canonical.encode()).hexdigest()[:8]])
+
+    @abstractmethod
+    def configuration(self) -> dict[str, Any]:
+        """All that the scores depend on, as plain values."""
+
+    @abstractmethod
+    def on_device(self, device: str) -> Self:
+        """The same cell, computed on a certain device where its method can use one."""
+
+    def result(self, folds: Sequence[FoldResult] = (), **outcome: Any) -> CellResult:
+        """What became of this cell; ``outcome`` are further fields of :class:`~propml.benchmark.results.CellResult`."""
+        identity = (self.experiment, self.dataset, self.noise, self.method.name, self.seed)
+        return CellResult(*identity, self.key, self.configuration(), tuple(folds), **outcome)
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method as an experiment runs it.
+    """A method as an experiment on tables runs it."""
 
-    Attributes
-    ----------
-    name : str
-        What the tables call it; the published name where there is one.
-    method : str
-        Its name in :data:`propml.methods.METHODS`, or in :data:`propml.benchmark.rivals.RIVALS`.
-    params : mapping
-        Arguments of its class.
-    scaling : str
-        ``"unit-range"`` (features in [-1, 1] over the whole set, the paper's protocol) or ``"none"``.
-    selection : str or None
-        ``"candidates"`` or ``"oracle"``; ``None`` takes the experiment's.
-    lams : tuple of float or None
-        The λ that ``"oracle"`` tries for ProPML.
-    grid : mapping or None
-        The values of each argument that ``"oracle"`` tries for other methods.
-    """
-
-    name: str
-    method: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    scaling: str = "unit-range"
-    selection: str | None = None
-    lams: tuple[float, ...] | None = None
-    grid: Mapping[str, Sequence[Any]] | None = None
+    name: str  #: what the tables call it; the published name where there is one
+    method: str  #: its name in :data:`propml.methods.METHODS`, or in :data:`propml.benchmark.rivals.RIVALS`
+    params: Mapping[str, Any] = field(default_factory=dict)  #: arguments of its class
+    scaling: str = "unit-range"  #: features in [-1, 1] over the whole set, the paper's protocol; or "none"
+    selection: str | None = None  #: one of :data:`SELECTIONS`; None takes the experiment's
+    lams: tuple[float, ...] | None = None  #: the λ that "oracle" tries for ProPML
+    grid: Mapping[str, Sequence[Any]] | None = None  #: the values that "oracle" tries for other methods
 
 
 @dataclass(frozen=True)
 class Cell(AnyCell):
     """All folds of a method on a dataset of tables at a noise level with a seed.
 
-    Attributes
-    ----------
-    experiment, dataset, noise, seed, metrics
-        See :class:`~propml.benchmark.any_cell.AnyCell`.
-    method : MethodEntry
-    corruption : str
-    corruption_settings : mapping
-        Its arguments besides the level.
-    rows : int or None
-        A random subset of so many rows.
-    folds : int
-    test_folds : int or None
-        Test so many of the folds, the first ones; by default all.
-    stratified : bool
-    selection : str
-        ``"candidates"``: the method chooses by itself, on candidates; ``"oracle"``: see :mod:`propml.benchmark.oracle`.
-
-    Examples
-    --------
-    >>> Cell("artificial", "birds", 50.0, MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
+    >>> Cell("artificial", "birds", Noise("svm", 0.5), MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
     'artificial-birds-50-PML-NI-0'
     """
 
     method: MethodEntry
     metrics: tuple[str, ...] = TABULAR_METRICS
-    corruption: str = "svm"
-    corruption_settings: Mapping[str, Any] = field(default_factory=dict)
-    rows: int | None = None
+    corruption_settings: Mapping[str, Any] = field(default_factory=dict)  #: besides the level
+    rows: int | None = None  #: a random subset of so many
     folds: int = 5
-    test_folds: int | None = None
+    test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
     stratified: bool = False
-    selection: str = "candidates"
+    selection: str = "candidates"  #: the method chooses by itself; "oracle": the true labels of test rows do
 
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
-        entry = self.method
+        entry, noise = self.method, self.noise
         known = entry.method in METHODS or entry.method in RIVALS
         defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
-        candidates: dict[str, Any] = {}
-        if self.noise is not None:
-            level = self.noise if isinstance(self.noise, str) else float(self.noise)
-            candidates = {"noise": level, "corruption": self.corruption, **self.corruption_settings}
+        candidates = {"noise": noise.written, "corruption": noise.kind, **self.corruption_settings} if noise else {}
         return plain(
             {
                 "protocol": PROTOCOL,
@@ -127,55 +147,168 @@ class Cell(AnyCell):
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 
 
-def compute(cell: Cell, *, problem: Problem | None = None, show: bool = False) -> CellOutcome:
-    """Train and test a cell, fold by fold.
-
-    Parameters
-    ----------
-    cell : Cell
-    problem : Problem, optional
-        The data; by default what the cell names.
-    show : bool
-        Show progress bars.
-    """
+def compute(cell: Cell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
+    """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
-        problem = load_problem(
-            cell.dataset,
-            cell.noise,
-            cell.seed,
-            corruption=cell.corruption,
-            settings=cell.corruption_settings,
-            rows=cell.rows,
-            show=show,
-        )
+        settings = cell.corruption_settings
+        problem = load_problem(cell.dataset, cell.noise, cell.seed, settings=settings, rows=cell.rows, show=show)
     splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
     splits = splits[: cell.test_folds]
-    gpu = uses_gpu(make_model(cell.method.method, cell.method.params, cell.seed))
-    with watch_machine(gpu) as machine:
-        parts = _fold_scores(cell, problem, splits, show)
-    outcomes = []
-    for fold, (part, (_, test)) in enumerate(zip(parts, splits, strict=True)):
-        # By the scores as they are kept, in single precision: judged again they give the same values, and labels that a
-        # method cannot tell apart are tied instead of being ordered by rounding errors.
-        values = evaluate_metrics(problem.truth[test], part.scores, part.predicted, cell.metrics, cell.method.name)
-        outcomes.append(
-            FoldOutcome(
-                fold, test, part.scores, part.predicted, values, part.seconds_fit, part.seconds_predict, part.chosen
-            )
+    model = make_model(cell.method.method, cell.method.params, cell.seed)
+    with watch_machine(runs_on_gpu(model.get_params().get("device", "cpu"))) as machine:
+        folds = _score_folds(cell, problem, splits, show)
+    # By the scores as they are kept, in single precision: judged again they give the same values, and labels that a
+    # method cannot tell apart are tied instead of being ordered by rounding errors.
+    judged = [
+        replace(
+            fold,
+            values=evaluate_metrics(
+                problem.truth[fold.test], fold.scores, fold.predicted, cell.metrics, cell.method.name
+            ),
         )
-    return CellOutcome(cell, tuple(outcomes), machine.peak_bytes, machine.device)
+        for fold in folds
+    ]
+    return cell.result(judged, peak_bytes=machine.peak_bytes, device=machine.device)
 
 
-def _fold_scores(cell: Cell, problem: Problem, splits: Sequence[Any], show: bool) -> list[FoldScores]:
+def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateClassifier:
+    """A method or a rival by its name, with the seed where it draws random numbers.
+
+    >>> make_model("ridge", {"alpha": 3.0}, seed=0)
+    RidgeClassifier(alpha=3.0)
+    """
+    model = benchmark_class(method)(**params)
+    return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+
+def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split: Split, fold: int = 0) -> FoldResult:
+    """Fit a method on the training rows and let it score the test rows; it is given no true label."""
+    train, test = split
+    start = time.perf_counter()
+    model.fit(X[train], candidates[train])
+    fitted = time.perf_counter()
+    scores = model.decision_function(X[test])
+    scored = time.perf_counter()
+    return FoldResult(
+        fold,
+        test,
+        scores.astype(np.float32),
+        model.predict(X[test]).astype(np.uint8),
+        seconds_fit=fitted - start,
+        seconds_predict=scored - fitted,
+        chosen={name.removesuffix("_"): plain(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
+    )
+
+
+def _score_folds(cell: Cell, problem: CandidateProblem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
+    """The folds before anybody has measured them."""
     entry = cell.method
     X = problem.scaled(entry.scaling)
+    if cell.selection == "oracle" and entry.method == "propml":
+        return _best_networks(cell, X, problem, splits, show)
     if cell.selection == "oracle":
-        from propml.benchmark.oracle import oracle_scores
-
-        return oracle_scores(entry, X, problem.candidates, problem.truth, splits, seed=cell.seed, show=show)
+        return _best_of_grid(cell, X, problem, splits, show)
     if cell.selection != "candidates":
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
     return [
-        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split)
-        for split in track(splits, f"{cell.dataset}, {entry.name}", len(splits), show=show)
+        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number)
+        for number, split in enumerate(track(splits, f"{cell.dataset}, {entry.name}", len(splits), show=show))
     ]
+
+
+def _best_networks(
+    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+) -> list[FoldResult]:
+    from propml.paper.oracle import best_networks
+
+    entry = cell.method
+    model: Any = make_model("propml", entry.params, cell.seed)
+    picked = best_networks(
+        model, X, problem.candidates, problem.truth, splits, lams=entry.lams, seed=cell.seed, show=show
+    )
+    return [
+        FoldResult(number, test, **fold._asdict())
+        for number, (fold, (_, test)) in enumerate(zip(picked, splits, strict=True))
+    ]
+
+
+def _best_of_grid(
+    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+) -> list[FoldResult]:
+    """Every combination of a grid is fitted on every fold, and the best one by test labels is taken."""
+    entry, grid = cell.method, cell.method.grid
+    if not grid:
+        raise ValueError(f'{entry.name} has selection = "oracle" and nothing to pick from; give it a grid')
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    best: list[FoldResult] = []
+    best_value, spent = -np.inf, np.zeros((2, len(splits)))
+    for chosen in track(combinations, f"{entry.name}, oracle", len(combinations), show=show):
+        params = {**entry.params, **chosen}
+        folds = [
+            score_fold(make_model(entry.method, params, cell.seed), X, problem.candidates, split, number)
+            for number, split in enumerate(splits)
+        ]
+        spent += [[fold.seconds_fit for fold in folds], [fold.seconds_predict for fold in folds]]
+        value = float(np.mean([average_precision(problem.truth[fold.test], fold.scores) for fold in folds]))
+        if value > best_value:
+            best_value = value
+            best = [replace(fold, chosen={**plain(chosen), **fold.chosen}) for fold in folds]
+    # What it took to find the best is what it costs.
+    return [
+        replace(fold, seconds_fit=float(fit), seconds_predict=float(predict))
+        for fold, fit, predict in zip(best, *spent, strict=True)
+    ]
+
+
+def make_splits(candidates: Candidates, n_folds: int, *, seed: int, stratified: bool = False) -> list[Split]:
+    """The (training, test) rows of every fold, each in ascending order; stratification looks at no true label.
+
+    >>> rows = Candidates.from_matrix([[1, 0], [0, 1]] * 3)
+    >>> [rows[test].to_matrix().sum(axis=0).tolist() for _, test in make_splits(rows, 3, seed=0, stratified=True)]
+    [[1, 1], [1, 1], [1, 1]]
+    """
+    n = len(candidates)
+    if not 2 <= n_folds <= n:
+        raise ValueError(f"folds is {n_folds} and there are {n} rows; give between 2 and {n} folds")
+    if not stratified:
+        return list(KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n)))
+    fold_of = stratified_folds(candidates, n_folds, seed)
+    return [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
+
+
+def stratified_folds(candidates: Candidates, n_folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, so that every fold holds about the same share of every candidate label.
+
+    Iterative stratification (Sechidis, Tsoumakas, Vlahavas: *On the stratification of multi-label data*, ECML PKDD
+    2011), which scikit-learn lacks: the label with the fewest rows left is dealt out first, each of its rows to the
+    fold that lacks most of that label, then to the one that lacks most rows, then by chance.
+    """
+    rng = np.random.default_rng(seed)
+    carried = candidates.to_sparse().astype(np.int64)
+    rows_of = sp.csc_array(carried)
+    n_rows = len(candidates)
+    fold_of = np.full(n_rows, -1)
+    lacking_rows = np.full(n_folds, n_rows / n_folds)
+    left = np.diff(rows_of.indptr).astype(np.int64)
+    lacking = np.outer(left / n_folds, np.ones(n_folds))  # (n_labels, n_folds)
+
+    def put(row: int, fold: int) -> None:
+        labels = carried.indices[carried.indptr[row] : carried.indptr[row + 1]]
+        fold_of[row] = fold
+        lacking[labels, fold] -= 1
+        lacking_rows[fold] -= 1
+        left[labels] -= 1
+
+    def largest(values: np.ndarray) -> int:
+        """The place of the largest value, one of them by chance where several are alike."""
+        return int(rng.choice(np.flatnonzero(values >= values.max() - 1e-9)))
+
+    while left.any():
+        label = largest(np.where(left > 0, -left, -np.inf))
+        rows = rows_of.indices[rows_of.indptr[label] : rows_of.indptr[label + 1]]
+        for row in rng.permutation(rows[fold_of[rows] < 0]):
+            most = lacking[label] >= lacking[label].max() - 1e-9
+            put(row, largest(np.where(most, lacking_rows, -np.inf)))
+    for row in rng.permutation(np.flatnonzero(fold_of < 0)):  # rows without a candidate fill the smallest folds
+        put(row, largest(lacking_rows))
+    return fold_of

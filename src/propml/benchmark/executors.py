@@ -13,29 +13,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from propml.benchmark.results import CellResult, Failure
 from propml.benchmark.worker_processes import end_of, start_worker
 
 if TYPE_CHECKING:
-    from propml.benchmark.any_cell import AnyCell, CellOutcome
+    from propml.benchmark.cell import AnyCell
 
-__all__ = ["CellFailure", "Compute", "Executor", "InProcess", "LocalProcesses", "attempt"]
+__all__ = ["Compute", "Executor", "InProcess", "LocalProcesses", "attempt", "compute_cell"]
 
 # Workers side by side on one machine: each of them with threads of its own would fight over the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TRACE_FRAMES = 8
 
 
-class CellFailure(NamedTuple):
-    """Why a cell came to nothing: type and message of the exception, and the end of its traceback."""
-
-    error: str
-    message: str
-    trace: str = ""
-
-
-Compute = Callable[["AnyCell"], "CellOutcome"]
+Compute = Callable[["AnyCell"], CellResult]
+Ended = list[tuple["AnyCell", CellResult]]
 
 
 class Executor(Protocol):
@@ -46,7 +40,7 @@ class Executor(Protocol):
 
     def submit(self, cell: AnyCell) -> None: ...
 
-    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> Ended:
         """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
         ...
 
@@ -55,7 +49,7 @@ class Executor(Protocol):
         ...
 
 
-def compute_cell(cell: AnyCell) -> CellOutcome:
+def compute_cell(cell: AnyCell) -> CellResult:
     """What executors do by default."""
     from propml.benchmark.cell import Cell, compute
     from propml.benchmark.image_cell import ImageCell, compute_images
@@ -66,14 +60,14 @@ def compute_cell(cell: AnyCell) -> CellOutcome:
     return compute(cell)
 
 
-def attempt(cell: AnyCell, compute: Compute) -> CellOutcome | CellFailure:
+def attempt(cell: AnyCell, compute: Compute) -> CellResult:
     """Compute a cell; what it raises becomes a failure that can be sent, stored and read."""
     try:
         return compute(cell)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)[-TRACE_FRAMES:]
         lines = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
-        return CellFailure(type(error).__name__, str(error), "\n".join(lines))
+        return cell.result(failure=Failure(type(error).__name__, str(error), "\n".join(lines)))
 
 
 def _short(filename: str) -> str:
@@ -101,7 +95,7 @@ class InProcess:
     def submit(self, cell: AnyCell) -> None:
         self._waiting.append(cell)
 
-    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> Ended:
         cell = self._waiting.pop(0)
         return [(cell, attempt(cell, self._compute))]
 
@@ -119,17 +113,8 @@ class _Worker:
 class LocalProcesses:
     """Worker processes on this machine, with one thread each; one that dies is replaced and its cell tried again.
 
-    Processes are spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
-
-    Parameters
-    ----------
-    workers : int
-    retries : int
-        How often a cell whose process died is tried again. A cell that raises is not: it would raise again.
-    environment : mapping, optional
-        Environment variables of the workers.
-    compute : callable
-        By default :func:`compute_cell`.
+    That happens up to ``retries`` times. A cell that raises is not tried again: it would raise again. Processes are
+    spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
     """
 
     def __init__(
@@ -155,15 +140,15 @@ class LocalProcesses:
         with suppress(OSError):  # it died this very moment: `finished` sees that, and tries the cell again
             worker.channel.send(cell)
 
-    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> Ended:
         busy = [worker for worker in self._workers if worker.cell is not None]
         connection.wait([end for worker in busy for end in (worker.channel, worker.process.sentinel)], timeout)
         ended = []
         for worker in busy:
-            cell, computed = worker.cell, self._received(worker)
-            if cell is not None and computed is not None:
+            cell, result = worker.cell, self._received(worker)
+            if cell is not None and result is not None:
                 worker.cell = None
-                ended.append((cell, computed))
+                ended.append((cell, result))
         return ended
 
     def close(self) -> None:
@@ -174,7 +159,7 @@ class LocalProcesses:
             worker.channel.close()
         self._workers.clear()
 
-    def _received(self, worker: _Worker) -> CellOutcome | CellFailure | None:
+    def _received(self, worker: _Worker) -> CellResult | None:
         """What a worker sent, or why its cell is given up; None while there is hope."""
         try:
             if worker.channel.poll():
@@ -191,9 +176,8 @@ class LocalProcesses:
             self.submit(worker.cell)
             return None
         times = "once" if deaths == 1 else f"{deaths} times, at every try"
-        return CellFailure(
-            "WorkerDied", f"the process that computed it died {times}: {end_of(worker.process.exitcode)}"
-        )
+        message = f"the process that computed it died {times}: {end_of(worker.process.exitcode)}"
+        return worker.cell.result(failure=Failure("WorkerDied", message))
 
     def _bury(self, worker: _Worker) -> None:
         worker.process.join()

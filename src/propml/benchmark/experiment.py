@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.any_cell import AnyCell
-from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.cell import AnyCell, Cell, MethodEntry
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.metric_names import TABULAR_METRICS
 from propml.benchmark.problem import has_real_candidates
-from propml.benchmark.results import Noise
 from propml.benchmark.toml_table import hint
 from propml.datasets.catalogue import lookup
+from propml.noise import Noise
+from propml.paper.metric_names import TABULAR_METRICS
 
 __all__ = ["Experiment", "ImageMethod", "MethodEntry", "experiment_names", "load_experiment"]
 
@@ -26,64 +25,25 @@ CHECKOUT = Path(__file__).parents[3] / "paper"
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a TOML file says; see ``paper/quick.toml`` for one on tables, ``paper/vision.toml`` for one on images.
+    """What a TOML file says; see ``paper/quick.toml`` for one on tables, ``paper/vision.toml`` for one on images."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the file without its ending.
-    title : str
-    datasets : tuple of str
-        Names of :func:`propml.datasets.names`.
-    methods : tuple of MethodEntry, or of ImageMethod
-    noise : tuple of float or str
-        The level as the paper prints it: percent of false labels per true label for the corruption ``"svm"``, the rate
-        for ``"flips"`` and for images; with several ``corruptions``, the kind and its level, such as ``"flips 0.2"``.
-        Datasets of tables that bring their own candidates run once, without it.
-    kind : {"tables", "images"}
-        On images ``corruption``, ``corruptions``, ``rows``, ``folds``, ``test_folds`` and ``stratified`` mean nothing.
-    note : str
-        What a reader of the report must know first, such as how the setting differs from the paper's.
-    corruption : str
-        A name of :data:`propml.corruption.CORRUPTIONS`.
-    corruption_settings : mapping
-        Its arguments besides the level, such as ``{"rounding": "exact"}``.
-    corruptions : mapping of str to mapping
-        Where there are several kinds of noise: the arguments of each.
-    rows : int or None
-        Use a random subset of so many rows.
-    folds : int
-    test_folds : int or None
-        Test so many of the folds, the first ones; by default all.
-    stratified : bool
-    seeds : tuple of int
-        Each repeats everything: subset, corruption, folds and method; on images noise, held-out part and network.
-    images : mapping of "train" and "test" to int
-        Of images: use so many of a part.
-    selection : str
-        ``"candidates"``: methods choose on candidates; ``"oracle"``: on the truth of the test rows, as the paper did.
-    metrics : tuple of str
-        Names of :data:`propml.benchmark.metric_names.METRIC_NAMES`.
-    """
-
-    name: str
+    name: str  #: that of the file, without its ending
     title: str
-    datasets: tuple[str, ...]
+    datasets: tuple[str, ...]  #: names of :func:`propml.datasets.names`
     methods: tuple[MethodEntry | ImageMethod, ...]
-    noise: tuple[float | str, ...] = ()
-    kind: str = "tables"
-    note: str = ""
-    corruption: str = "svm"
-    corruption_settings: Mapping[str, Any] = field(default_factory=dict)
-    corruptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    rows: int | None = None
+    noise: tuple[Noise, ...] = ()  #: datasets of tables that bring their own candidates run once, without it
+    kind: str = "tables"  #: or "images", which know no corruption_settings, rows, folds, test_folds and stratified
+    note: str = ""  #: what a reader of the report must know first, such as how the setting differs from the paper's
+    #: By kind of noise, the arguments of the corruption besides its level, such as ``{"svm": {"rounding": "exact"}}``.
+    corruption_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rows: int | None = None  #: use a random subset of so many
     folds: int = 5
-    test_folds: int | None = None
+    test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
     stratified: bool = False
-    seeds: tuple[int, ...] = (0,)
-    images: Mapping[str, int] = field(default_factory=dict)
-    selection: str = "candidates"
-    metrics: tuple[str, ...] = TABULAR_METRICS
+    seeds: tuple[int, ...] = (0,)  #: each repeats everything: subset, noise, folds or held-out images, and method
+    images: Mapping[str, int] = field(default_factory=dict)  #: of images: use so many of "train" and of "test"
+    selection: str = "candidates"  #: methods choose on candidates; "oracle": on the truth of the test rows
+    metrics: tuple[str, ...] = TABULAR_METRICS  #: names of :data:`propml.paper.METRIC_NAMES`
 
     def cells(self) -> Sequence[AnyCell]:
         """Everything there is to compute; cells of one problem stand together.
@@ -101,7 +61,7 @@ class Experiment:
                 noise=noise,
                 method=method,
                 seed=seed,
-                **self._making(noise),
+                corruption_settings=self.corruption_settings.get(noise.kind, {}) if noise else {},
                 rows=self.rows,
                 folds=self.folds,
                 test_folds=self.test_folds,
@@ -115,13 +75,6 @@ class Experiment:
             for method in self.methods
             if isinstance(method, MethodEntry)
         ]
-
-    def _making(self, noise: Noise) -> dict[str, Any]:
-        """What makes the candidates at a level, as arguments of a cell."""
-        if not isinstance(noise, str):
-            return {"corruption": self.corruption, "corruption_settings": self.corruption_settings}
-        kind = noise.partition(" ")[0]
-        return {"corruption": kind, "corruption_settings": self.corruptions[kind]}
 
     def _image_cells(self) -> list[ImageCell]:
         """Seeds one after the other: networks are slow, and a run that is cut off leaves whole tables of a seed."""
@@ -148,39 +101,42 @@ class Experiment:
         *,
         datasets: Iterable[str] | None = None,
         methods: Iterable[str] | None = None,
-        noise: Iterable[float | str] | None = None,
+        noise: Iterable[Noise | float | str] | None = None,
         seeds: Iterable[int] | None = None,
     ) -> Experiment:
         """A part of the experiment; what is ``None`` stays as it is.
 
-        Parameters
-        ----------
-        datasets, methods : iterable of str
-            Names as the experiment has them; for datasets case and punctuation do not matter.
-        noise : iterable of float or str
-        seeds : iterable of int
+        Names are those of the experiment; of datasets, case and punctuation do not matter. Noise is a level (0.5), or
+        what commands write (``"50"``, ``"flips 0.2"``).
         """
         kept: dict[str, Any] = {}
         if datasets is not None:
-            asked = [lookup(name).name if name not in self.datasets else name for name in datasets]
-            kept["datasets"] = self._part("dataset", self.datasets, asked)
+            names = [lookup(name).name if name not in self.datasets else name for name in datasets]
+            kept["datasets"] = self._part("dataset", self.datasets, names)
         if methods is not None:
-            names = self._part("method", [entry.name for entry in self.methods], methods)
-            kept["methods"] = tuple(entry for entry in self.methods if entry.name in names)
+            wanted = self._part("method", [entry.name for entry in self.methods], methods)
+            kept["methods"] = tuple(entry for entry in self.methods if entry.name in wanted)
         if noise is not None:
-            kept["noise"] = self._part("noise level", self.noise, noise)
+            kept["noise"] = self._part("noise level", self.noise, map(self._as_noise, noise))
         if seeds is not None:
             kept["seeds"] = self._part("seed", self.seeds, seeds)
         return replace(self, **kept)
 
-    def _part(self, what: str, known: Iterable[Any], asked: Iterable[Any]) -> tuple[Any, ...]:
-        """Those of the known that are asked for, in the order of the experiment."""
-        known, wanted = tuple(known), set(asked)
-        if not wanted:
+    def _as_noise(self, wanted: Noise | float | str) -> Any:
+        """The noise that is meant, or what was wanted as it is."""
+        for noise in self.noise:
+            if wanted in (noise, str(noise)) or (wanted == noise.level and not noise.named):
+                return noise
+        return wanted
+
+    def _part(self, what: str, known: Iterable[Any], wanted: Iterable[Any]) -> tuple[Any, ...]:
+        """Those of the known that are wanted, in the order of the experiment."""
+        known, unique = tuple(known), set(wanted)
+        if not unique:
             raise ValueError(f"no {what} of {self.name} was asked for; name at least one")
-        for each in sorted(wanted - set(known), key=str):
-            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, known)}")
-        return tuple(each for each in known if each in wanted)
+        for each in sorted(unique - set(known), key=str):
+            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, map(str, known))}")
+        return tuple(each for each in known if each in unique)
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -193,17 +149,10 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def load_experiment(name_or_path: str | Path) -> Experiment:
-    """Read and check an experiment.
+    """Read and check an experiment: a name of :func:`experiment_names`, or a path that ends in ``.toml``.
 
-    Parameters
-    ----------
-    name_or_path : str or path
-        A name of :func:`experiment_names`, or a path that ends in ``.toml``.
-
-    Examples
-    --------
-    >>> load_experiment("artificial").noise
-    (50.0, 100.0, 150.0)
+    >>> [noise.title for noise in load_experiment("artificial").noise]
+    ['50 %', '100 %', '150 %']
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":

@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from propml.benchmark.any_cell import SELECTIONS
-from propml.benchmark.cell import MethodEntry
-from propml.benchmark.image_experiment_file import image_settings
-from propml.benchmark.metric_names import METRIC_NAMES, TABULAR_METRICS
-from propml.benchmark.noise_table import noise_settings
+from propml.benchmark.cell import SELECTIONS, MethodEntry
+from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.benchmark.toml_table import Table, frozen, hint, read_table
+from propml.benchmark.toml_table import TomlTable, frozen, hint, is_integer, is_number, read_table
+from propml.corruption import CORRUPTIONS
+from propml.datasets import names
 from propml.datasets.catalogue import lookup
 from propml.datasets.registry import REGISTRY
 from propml.file_errors import reading
 from propml.methods import METHODS
+from propml.metrics import VISION_METRICS
+from propml.noise import KINDS, Noise
+from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
+from propml.vision.recipe import METHODS as IMAGE_METHODS
+from propml.vision.recipe import Recipe
 
-KINDS = ("tables", "images")
-KEYS = (
-    "kind",
-    "title",
-    "note",
-    "datasets",
-    "noise",
-    "corruption",
-    "corruptions",
-    "rows",
-    "folds",
-    "test_folds",
-    "stratified",
-    "seeds",
-    "selection",
-    "metrics",
-    "methods",
-)
-METHOD_KEYS = ("method", "params", "scaling", "selection", "lams", "grid")
+__all__ = ["GIVEN", "read_settings"]
+
+SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
+TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
+IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
 FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
-# Arguments that the runner gives.
+FOR_TABLES = 'is for experiments on tables, and this one says kind = "images"'
+# Keys of experiments on tables that mean nothing on images.
+NOT_FOR_IMAGES = {
+    "rows": f"{FOR_TABLES}; say images = {{ train = 300, test = 200 }}",
+    "corruptions": f"{FOR_TABLES}; leave it out",
+    "corruption": f"{FOR_TABLES}; noise is the rate at which labels that are not true become candidates. Leave it out",
+    **dict.fromkeys(
+        ("folds", "test_folds", "stratified"),
+        f"{FOR_TABLES}; images are learned from and tested on the two parts of their dataset. Leave it out",
+    ),
+    "params": f"{FOR_TABLES}; say recipe = {{ … }}",
+    "scaling": f"{FOR_TABLES}; leave it out",
+    "lams": f'{FOR_TABLES}; say recipe = {{ lam = 0.3 }}, or lam = "auto", which tries several. Leave it out',
+    "grid": f"{FOR_TABLES}; leave it out, or make each value a method of its own",
+}
+# Arguments that the runner gives to a method, to a corruption, and to a recipe.
 GIVEN = ("random_state", "verbose")
+GIVEN_TO_CORRUPTIONS = ("X", "truth", "random_state", "n_jobs", "cache_dir", "verbose", "labels", "names")
+GIVEN_TO_RECIPES = {
+    "noise": "is the cell's; give a list of levels, noise = [0.1, 0.4], for the whole experiment",
+    "seed": "is the cell's; give a list, seeds = [0, 1], for the whole experiment",
+    "checkpoint_seconds": "is set by the runner: a cell is trained without a break; leave it out",
+}
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
     "loss",
@@ -58,55 +73,113 @@ OF_A_NETWORK = (
     "device",
     "bfloat16",
 )
+PARTS = ("train", "test")
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The arguments of :class:`~propml.benchmark.experiment.Experiment` that a file gives, checked."""
     with reading(path, "experiment", "correct it; paper/quick.toml is an example"):
-        return _settings(read_table(path), path)
+        table = read_table(path)
+        kind = table.choice("kind", ("tables", "images"), "tables")
+        selection = table.choice("selection", SELECTIONS, SELECTIONS[0])
+        return {
+            "kind": kind,
+            "title": table.text("title", path.stem),
+            "note": table.text("note", ""),
+            "seeds": table.integers("seeds", (0,)),
+            "selection": selection,
+            **(_image_settings if kind == "images" else _table_settings)(table, selection),
+        }
 
 
-def _settings(table: Table, path: Path) -> dict[str, Any]:
-    kind = table.choice("kind", KINDS, KINDS[0])
-    selection = table.choice("selection", SELECTIONS, SELECTIONS[0])
-    settings = (image_settings if kind == "images" else _table_settings)(table, selection)
-    return {
-        "kind": kind,
-        "title": table.text("title", path.stem),
-        "note": table.text("note", ""),
-        "seeds": table.integers("seeds", (0,)),
-        "selection": selection,
-        **settings,
-    }
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table_settings(table: Table, selection: str) -> dict[str, Any]:
+def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only tables have."""
     table.refuse(FOR_IMAGES)
-    table.only(KEYS)
+    table.only(TABLE_KEYS)
     folds = table.integer("folds", 5, least=2)
-    settings: dict[str, Any] = {
-        "datasets": table.names("datasets", _tables(), "dataset of tables"),
+    known = [name for name in REGISTRY if lookup(name).suite != "vision"]
+    datasets = table.names("datasets", known, "dataset of tables")
+    return {
+        "datasets": datasets,
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
         "test_folds": table.integer("test_folds", None, least=1),
         "stratified": table.flag("stratified", False),
+        **_noise_settings(table, datasets),
+        "metrics": table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS),
+        "methods": tuple(_method(inner, name, selection) for name, inner in table.tables("methods", "method").items()),
     }
-    made = (name for name in settings["datasets"] if not has_real_candidates(name))
-    settings |= noise_settings(table, made)
-    settings["metrics"] = table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS)
-    methods = table.tables("methods", "method")
-    settings["methods"] = tuple(_method(inner, name, selection) for name, inner in methods.items())
-    return settings
 
 
-def _tables() -> tuple[str, ...]:
-    return tuple(name for name in REGISTRY if lookup(name).suite != "vision")
+def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, Any]:
+    """One corruption with its levels, or several under ``[corruptions]``."""
+    if "corruptions" in table.values:
+        table.refuse(dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two"))
+        return _several_kinds(table)
+    # What has no level cannot stand beside a list of levels.
+    known = [name for name, kind in KINDS.items() if kind.argument]
+    if isinstance(table.values.get("corruption"), dict):
+        inner = table.table("corruption")
+        name = inner.choice("name", known, "svm", "corruption")
+        settings = _corruption_settings(inner, name, own=("name",))
+    else:
+        name, settings = table.choice("corruption", known, "svm"), {}
+    noise = _levels(table, name)
+    needing = [dataset for dataset in datasets if not has_real_candidates(dataset)]
+    if needing and not noise:
+        raise table.error(
+            "noise", f"is missing; {needing[0]} has no candidates of its own, so give a list such as [50]"
+        )
+    return {"noise": noise, "corruption_settings": {name: settings}}
 
 
-def _method(table: Table, name: str, selection: str) -> MethodEntry:
+def _several_kinds(table: TomlTable) -> dict[str, Any]:
+    """Kinds of noise by the names of their corruptions, each with its levels and further arguments."""
+    noise: list[Noise] = []
+    settings: dict[str, dict[str, Any]] = {}
+    tables = table.tables("corruptions", "corruption")
+    table.table("corruptions").only(KINDS, "corruption")
+    for name, inner in tables.items():
+        settings[name] = _corruption_settings(inner, name, own=("noise",))
+        if not KINDS[name].argument:
+            inner.refuse({"noise": f"means nothing to {name!r}, which has no level; leave it out"})
+            noise.append(Noise(name, named=True))
+            continue
+        levels = _levels(inner, name)
+        if not levels:
+            raise inner.error("noise", "is missing; give a list of levels")
+        noise += [level._replace(named=True) for level in levels]
+    return {"noise": tuple(noise), "corruption_settings": settings}
+
+
+def _corruption_settings(inner: TomlTable, name: str, own: tuple[str, ...]) -> dict[str, Any]:
+    """The arguments of a corruption besides its level; ``own`` are keys of the table that are none."""
+    taken = {*GIVEN_TO_CORRUPTIONS, KINDS[name].argument}
+    arguments = [each for each in inspect.signature(CORRUPTIONS[name]).parameters.values() if each.name not in taken]
+    inner.only([*own, *(each.name for each in arguments)], f"argument of the corruption {name!r}")
+    for each in arguments:
+        if each.default is each.empty and each.name not in inner.values:
+            raise inner.error(each.name, f"is missing; the corruption {name!r} needs it")
+    return {key: value for key, value in inner.values.items() if key not in own}
+
+
+def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
+    numbers, kind = table.numbers("noise", ()), KINDS[name]
+    for number in numbers:
+        broken = kind.argument == "count" and number != int(number)
+        if number > kind.most or broken:
+            expected = "a whole number" if broken else f"a number between 0 and {kind.most:g}"
+            raise table.error("noise", f"holds {number:g}; {name!r} expects {expected}")
+    return tuple(Noise.read(float(number), name) for number in numbers)
+
+
+def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     table.refuse(FOR_IMAGES)
-    table.only(METHOD_KEYS)
+    table.only(("method", "params", "scaling", "selection", "lams", "grid"))
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
         raise table.error("method", f"is missing; {hint(name, known)}")
@@ -130,11 +203,9 @@ def _method(table: Table, name: str, selection: str) -> MethodEntry:
     return MethodEntry(name, method, params, scaling, own, lams or None, frozen(grid.values) or None)
 
 
-def _arguments(table: Table, method: str) -> dict[str, Any]:
+def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     known = [name for name in benchmark_class(method)().get_params() if name not in GIVEN]
-    for name in GIVEN:
-        if name in table.values:
-            raise table.error(name, "is set by the runner (random_state is the seed); leave it out")
+    table.refuse(dict.fromkeys(GIVEN, "is set by the runner (random_state is the seed); leave it out"))
     table.only(known, f"argument of {method}")
     for key, value in table.values.items():
         try:
@@ -144,7 +215,101 @@ def _arguments(table: Table, method: str) -> dict[str, Any]:
     return frozen(table.values)
 
 
-def _check_network(params: Table) -> None:
+def _check_network(params: TomlTable) -> None:
     for key, value in params.values.items():
         if key not in OF_A_NETWORK and value is not False:
             raise params.error(key, 'says what to do on candidates, and selection = "oracle" does not; leave it out')
+
+
+# -- images -----------------------------------------------------------------------------------------------------------
+
+
+def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
+    """The arguments that only images have."""
+    table.refuse(NOT_FOR_IMAGES)
+    table.only(IMAGE_KEYS)
+    if "noise" not in table.values:
+        raise table.error("noise", "is missing; candidates are made by flips, so give a list of rates such as [0.1]")
+    rates = table.numbers("noise", ())
+    for rate in rates:
+        if rate >= 1:
+            raise table.error("noise", f"holds {rate:g}; rates of at least 0 and below 1 were expected")
+    noise = tuple(Noise("flips", float(rate)) for rate in rates)
+    images = table.table("images")
+    images.only(PARTS, "part")
+    shared = _recipe(table)
+    return {
+        "datasets": table.names("datasets", (*names("vision"), *names("embedded")), "dataset of images"),
+        "noise": noise,
+        "images": {part: images.integer(part, None, least=1) for part in PARTS if part in images.values},
+        "metrics": table.names("metrics", METRIC_NAMES, "metric", VISION_METRICS),
+        "methods": tuple(
+            _image_method(inner, name, shared, noise, selection)
+            for name, inner in table.tables("methods", "method").items()
+        ),
+    }
+
+
+def _image_method(
+    table: TomlTable, name: str, shared: TomlTable, noise: tuple[Noise, ...], selection: str
+) -> ImageMethod:
+    table.refuse(NOT_FOR_IMAGES)
+    table.only(("method", "recipe", "selection"))
+    own = _recipe(table)
+    if not own.values and "method" not in table.values:
+        raise table.error("", f'names no method and no recipe; say method = "…" ({hint(name, IMAGE_METHODS)})')
+    preset = table.choice("method", IMAGE_METHODS, None)
+    settings = {**shared.values, **IMAGE_METHODS.get(preset, {}), **own.values}
+    entry = ImageMethod(name, settings, table.choice("selection", SELECTIONS, None))
+    for level in noise:
+        try:
+            ImageCell("", "", level, entry, 0, selection=entry.selection or selection).recipe()
+        except ValueError as error:
+            # What the recipe said, under the name of the key it speaks of: the method's, or the one that all share.
+            key, _, problem = str(error).partition(" ")
+            for recipe in (own, shared):
+                if key in recipe.values:
+                    raise recipe.error(key, problem) from error
+            raise table.error("recipe", f"does not work: {error}") from error
+    return entry
+
+
+def _recipe(table: TomlTable) -> TomlTable:
+    """The table ``recipe`` of the file or of a method: known settings with values of the right kind."""
+    recipe, types = table.table("recipe"), get_type_hints(Recipe)
+    recipe.refuse(GIVEN_TO_RECIPES)
+    recipe.only([field.name for field in fields(Recipe)], "setting of a recipe")
+    for key, value in recipe.values.items():
+        _check_type(recipe, key, value, types[key])
+    if recipe.values.get("select") == "oracle":
+        raise recipe.error("select", 'is "oracle"; say selection = "oracle", for the experiment or for a method')
+    return recipe
+
+
+def _check_type(table: TomlTable, key: str, value: Any, expected: Any) -> None:
+    if key == "flip_rate" and value == KNOWN_RATE:
+        return
+    if get_origin(expected) is Literal and isinstance(value, str):
+        if value not in get_args(expected):
+            raise table.error(key, f"is {value!r}, which is not a known {key}; {hint(value, get_args(expected))}")
+    elif not _is_of_type(value, expected):
+        raise table.error(key, f"is {value!r}; {_in_words(expected)} was expected")
+
+
+def _is_of_type(value: Any, expected: Any) -> bool:
+    if get_origin(expected) in (Union, UnionType):
+        return any(_is_of_type(value, part) for part in get_args(expected))
+    if get_origin(expected) is Literal:
+        return value in get_args(expected)
+    checks: Mapping[Any, Any] = {int: is_integer, float: is_number}
+    return checks[expected](value) if expected in checks else isinstance(value, expected)
+
+
+def _in_words(expected: Any) -> str:
+    """
+    >>> _in_words(float | Literal["auto"]), _in_words(int | None)
+    ("a number or 'auto'", 'a whole number')
+    """
+    if get_origin(expected) in (Union, UnionType):
+        return " or ".join(_in_words(part) for part in get_args(expected) if part is not NoneType)
+    return " or ".join(map(repr, get_args(expected))) if get_origin(expected) is Literal else WORDS[expected]

@@ -16,11 +16,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from propml.benchmark.any_cell import PROTOCOL, AnyCell, CellOutcome, FoldOutcome
-from propml.benchmark.fold_scores import FoldScores
-from propml.benchmark.machine import watch_machine
-from propml.benchmark.metric_names import evaluate_metrics
+from propml.benchmark.cell import PROTOCOL, AnyCell
+from propml.benchmark.provenance import watch_machine
+from propml.benchmark.results import CellResult, FoldResult
 from propml.metrics import VISION_METRICS
+from propml.noise import Noise
+from propml.paper.metric_names import evaluate_metrics
 from propml.plain_values import plain
 from propml.this_machine import cache_dir, choose_device
 from propml.vision.lam_choice import RULE
@@ -39,64 +40,38 @@ NO_CHECKPOINTS = 1e9
 
 @dataclass(frozen=True)
 class ImageMethod:
-    """A method as an experiment on images runs it.
+    """A method as an experiment on images runs it."""
 
-    Attributes
-    ----------
-    name : str
-        What the tables call it; the published name where there is one.
-    recipe : mapping
-        Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
-        ``flip_rate = "noise"`` is the noise of the cell.
-    selection : str or None
-        ``"candidates"`` or ``"oracle"``; ``None`` takes the experiment's.
-    """
-
-    name: str
+    name: str  #: what the tables call it; the published name where there is one
+    #: Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
+    #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    selection: str | None = None
+    selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's
 
 
 @dataclass(frozen=True)
 class ImageCell(AnyCell):
     """One training of a method on a dataset of images at a noise level with a seed.
 
-    Attributes
-    ----------
-    experiment, dataset, noise, seed, metrics
-        See :class:`~propml.benchmark.any_cell.AnyCell`; the noise is the rate at which labels that are not true become
-        candidates, and the seed that of the noise, the held-out images and the network.
-    method : ImageMethod
-    images : mapping of "train" and "test" to int
-        Use so many; a part that is not named is used as a whole.
-    selection : str
-        ``"candidates"``: the recipe's ``select``; ``"oracle"``: by the true labels of test images.
-    device : str
-        Where to train, ``"auto"``: on a GPU where there is one. Not part of :attr:`key`.
-
-    Examples
-    --------
     >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})
-    >>> cell = ImageCell("vision", "voc2007", 0.4, unbiased, 1)
+    >>> cell = ImageCell("vision", "voc2007", Noise("flips", 0.4), unbiased, 1)
     >>> cell.key.rpartition("-")[0], cell.recipe().flip_rate
     ('vision-voc2007-0.4-Unbiased-1', 0.4)
     """
 
+    noise: Noise  #: flips: the rate at which labels that are not true become candidates
     method: ImageMethod
     metrics: tuple[str, ...] = VISION_METRICS
-    images: Mapping[str, int] = field(default_factory=dict)
-    selection: str = "candidates"
-    device: str = "auto"
-
-    @property
-    def corruption(self) -> str:
-        return "flips"
+    images: Mapping[str, int] = field(default_factory=dict)  #: use so many of "train" and of "test"; by default all
+    selection: str = "candidates"  #: the recipe's ``select``; "oracle": the true labels of test images choose
+    device: str = "auto"  #: where to train; not part of the key
 
     def recipe(self) -> Recipe:
         """How the network is trained."""
-        settings = {**self.method.recipe, "noise": self.noise, "seed": self.seed, "checkpoint_seconds": NO_CHECKPOINTS}
+        rate = self.noise.level
+        settings = {**self.method.recipe, "noise": rate, "seed": self.seed, "checkpoint_seconds": NO_CHECKPOINTS}
         if settings.get("flip_rate") == KNOWN_RATE:
-            settings["flip_rate"] = self.noise
+            settings["flip_rate"] = rate
         if self.selection == "oracle":
             settings["select"] = "oracle"
         return Recipe(**settings)
@@ -126,18 +101,11 @@ class ImageCell(AnyCell):
 
 
 def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource:
-    """The training or the test part of a dataset, whose images are not read yet.
+    """The part "train" or "test" of a dataset, whose images are not read yet.
 
-    Parameters
-    ----------
-    dataset : str
-        ``"voc2007"``, ``"coco2014"`` or ``"digits-mosaic"``.
-    part : {"train", "test"}
-    images : mapping of "train" and "test" to int
-        So many mosaics, or so many images at random; the same ones for every seed, so that they are decoded once.
+    ``images`` says how many: so many mosaics, or images at random, the same for every seed, so that they are decoded
+    once.
 
-    Examples
-    --------
     >>> open_part("digits-mosaic", "test", {"train": 9, "test": 5}).truth.shape
     (5, 10)
     """
@@ -150,60 +118,56 @@ def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource
     return whole.take(np.sort(np.random.default_rng(0).choice(len(whole), wanted, replace=False)))
 
 
-def compute_images(cell: ImageCell, *, show: bool = False) -> CellOutcome:
-    """Train a network in a temporary folder, and test it.
-
-    Parameters
-    ----------
-    cell : ImageCell
-    show : bool
-        Show progress bars.
-    """
-    learned, judged = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
+def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
+    """Train a network in a temporary folder, and test it."""
+    train, test = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
     device = _device(cell.device)
     with watch_machine(device.startswith("cuda")) as machine:
-        found, test = _scores(cell, learned, judged, device, show)
-    assert judged.truth is not None
-    values = evaluate_metrics(judged.truth[test], found.scores, found.predicted, cell.metrics, cell.method.name)
-    fold = FoldOutcome(
-        0, test, found.scores, found.predicted, values, found.seconds_fit, found.seconds_predict, found.chosen
-    )
-    return CellOutcome(cell, (fold,), machine.peak_bytes, machine.device)
+        fold = _score_images(cell, train, test, device, show)
+    assert test.truth is not None
+    truth = test.truth[fold.test]
+    values = evaluate_metrics(truth, fold.scores, fold.predicted, cell.metrics, cell.method.name)
+    return cell.result([replace(fold, values=values)], peak_bytes=machine.peak_bytes, device=machine.device)
 
 
-def _scores(
-    cell: ImageCell, learned: ImageSource, judged: ImageSource, device: str, show: bool
-) -> tuple[FoldScores, np.ndarray]:
-    """Probabilities of the test images that can be read, and which these are."""
+def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
+    """Probabilities of the test images that can be read."""
+    from propml.vision import training
     from propml.vision.checkpoint import load_network
     from propml.vision.image_cache import build_cache
     from propml.vision.predict import probabilities
-    from propml.vision.training import train
 
     recipe, cache = cell.recipe(), cache_dir() / "images"
     # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.size, cache, show=show) for source in (learned, judged))
+    _, decoded = (build_cache(source, recipe.size, cache, show=show) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
-        seen = judged if recipe.select == "oracle" else None  # nobody else is shown a test label
-        result = train(learned, seen, recipe, run, device=device, cache=cache, show=show)
+        seen = test if recipe.select == "oracle" else None  # nobody else is shown a test label
+        network = training.train(train, seen, recipe, run, device=device, cache=cache, show=show)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
         scored = time.perf_counter()
-        chosen = {"epoch": result.epoch, "weights": result.weights, **_chosen_lam(recipe, run)}
-    predicted = (scores > 0.5).astype(np.uint8)
-    return FoldScores(scores, predicted, fitted - start, scored - fitted, plain(chosen)), decoded.kept
+        chosen = {"epoch": network.epoch, "weights": network.weights, **_chosen_lam(recipe, run)}
+    return FoldResult(
+        0,
+        decoded.kept,
+        scores,
+        (scores > 0.5).astype(np.uint8),
+        seconds_fit=fitted - start,
+        seconds_predict=scored - fitted,
+        chosen=plain(chosen),
+    )
 
 
 def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
     """λ and what the others that were tried were worth; nothing where λ was given."""
     if not recipe.chooses_lam:
         return {}
-    found = json.loads((run / "lam.json").read_text(encoding="utf-8"))
-    told = ("lam", "worth", "behind", "error")
-    tried = [{name: each[name] for name in told if name in each} | each["held_out"] for each in found["tried"]]
-    return {"lam": found["lam"], "tried": tried}
+    choice = json.loads((run / "lam.json").read_text(encoding="utf-8"))
+    kept = ("lam", "worth", "behind", "error")
+    tried = [{name: each[name] for name in kept if name in each} | each["held_out"] for each in choice["tried"]]
+    return {"lam": choice["lam"], "tried": tried}
 
 
 def _device(name: str) -> str:

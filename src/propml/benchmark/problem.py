@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.benchmark.noise_levels import level_arguments
-from propml.benchmark.results import Noise
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
 from propml.durable import lock_file
+from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
 from propml.this_machine import cache_dir
@@ -28,22 +27,12 @@ SCALINGS = ("unit-range", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What a cell is computed on.
+class CandidateProblem:
+    """What a cell is computed on."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-        As the file has them.
-    candidates : Candidates
-        What is trained on.
-    truth : ndarray of uint8, shape (n_samples, n_labels)
-        What test rows are judged by; never given to a method.
-    """
-
-    X: np.ndarray | sp.csr_array
-    candidates: Candidates
-    truth: np.ndarray
+    X: np.ndarray | sp.csr_array  #: shape (n_samples, n_features), as the file has them
+    candidates: Candidates  #: what is trained on
+    truth: np.ndarray  #: uint8, (n_samples, n_labels): what test rows are judged by; never given to a method
 
     def scaled(self, scaling: str) -> np.ndarray | sp.csr_array:
         """The features as a method wants them.
@@ -69,38 +58,19 @@ def has_real_candidates(dataset: str) -> bool:
 
 def load_problem(
     dataset: str,
-    noise: Noise,
+    noise: Noise | None,
     seed: int,
     *,
-    corruption: str = "svm",
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
     show: bool = False,
-) -> Problem:
+) -> CandidateProblem:
     """The rows that have a true label, with their candidates; the same for the same arguments.
 
-    Parameters
-    ----------
-    dataset : str
-        A name of :func:`propml.datasets.names`.
-    noise : float, str or None
-        Percent of false labels per true label for ``"svm"``, the rate of ``"flips"``, …, see
-        :data:`~propml.benchmark.noise_levels.LEVELS`, or a text such as ``"flips 0.2"``;
-        ``None`` for the candidates of the file.
-    seed : int
-        Of the corruption, and of the subset where ``rows`` asks for one.
-    corruption : str
-        A name of :data:`propml.corruption.CORRUPTIONS`.
-    settings : mapping, optional
-        Further arguments of the corruption, such as ``{"rounding": "exact"}``.
-    rows : int, optional
-        Take so many rows at random instead of all.
-    show : bool
-        Show a progress bar while support vector machines are trained. They are kept in the user's cache.
+    Without noise the candidates are those of the file. The seed is that of the corruption, which takes ``settings``
+    besides its level, and of the subset where ``rows`` asks for one. Support vector machines are kept in a cache.
 
-    Examples
-    --------
-    >>> problem = load_problem("digits-mosaic", 0.2, seed=0, corruption="flips", rows=50)
+    >>> problem = load_problem("digits-mosaic", Noise("flips", 0.2), seed=0, rows=50)
     >>> problem.X.shape, problem.candidates.shape
     ((50, 256), (50, 10))
     """
@@ -109,13 +79,13 @@ def load_problem(
     if noise is None:
         if data.candidates is None:
             raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
-        return Problem(data.X, data.candidates, data.truth)
-    asked = {**(settings or {}), **level_arguments(noise, corruption)}
-    if corruption == "svm":
-        made = _svm_candidates(data, seed, asked, show)
+        return CandidateProblem(data.X, data.candidates, data.truth)
+    arguments = {**(settings or {}), **noise.arguments()}
+    if noise.kind == "svm":
+        candidates = _svm_candidates(data, seed, arguments, show)
     else:
-        made = corrupt(corruption, data.X, data.truth, labels=data.label_names, random_state=seed, **asked)
-    return Problem(data.X, made, data.truth)
+        candidates = corrupt(noise.kind, data.X, data.truth, labels=data.label_names, random_state=seed, **arguments)
+    return CandidateProblem(data.X, candidates, data.truth)
 
 
 def load_truth(dataset: str, seed: int, rows: int | None = None) -> Dataset:

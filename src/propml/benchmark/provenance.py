@@ -1,4 +1,4 @@
-"""What a number was measured with: versions, commit, device and machine, without a path or a host name in it."""
+"""What a number was measured with, and what it took: versions, commit, machine and memory; no path and no host name."""
 
 from __future__ import annotations
 
@@ -11,42 +11,35 @@ import shlex
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
 from propml import __version__
 from propml.this_machine import usable_cores
 
-__all__ = ["device_name", "run_provenance"]
+__all__ = ["Machine", "run_provenance", "watch_machine"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "ray")
 
 
 def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[str, Any]:
-    """All that one wants to know of a run a year later.
+    """All that one wants to know of a run a year later; ``facts`` are more to remember, such as ``workers=2``.
 
-    Parameters
-    ----------
-    command : sequence of str, optional
-        What was typed; by default the arguments of this process. Paths lose their folders, addresses their hosts.
-    **facts
-        More to remember, such as ``workers=2``.
+    The command is what was typed, by default the arguments of this process; paths lose their folders, addresses their
+    hosts. ``run`` is a name for it, which rows refer to; ``commit`` and ``dirty`` are None outside a checkout.
 
-    Returns
-    -------
-    dict
-        ``run`` (a name for it, which rows refer to), ``propml``, ``commit`` and ``dirty`` (None outside a checkout),
-        ``python``, ``packages``, ``device``, ``system``, ``machine``, ``processor``, ``cpus``, ``memory_gib``,
-        ``started`` (UTC) and ``command``.
-
-    Examples
-    --------
-    >>> made = run_provenance(["/usr/bin/propml", "benchmark", "run", "quick"], workers=2)
-    >>> made["command"], made["workers"]
+    >>> facts = run_provenance(["/usr/bin/propml", "benchmark", "run", "quick"], workers=2)
+    >>> facts["command"], facts["workers"]
     ('propml benchmark run quick', 2)
     """
+    import torch
+
     started = datetime.now(UTC)
     commit, dirty = _commit()
     return {
@@ -56,7 +49,7 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
         "dirty": dirty,
         "python": platform.python_version(),
         "packages": _versions(),
-        "device": device_name(),
+        "device": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu",
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": _processor(),
@@ -68,21 +61,12 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
     }
 
 
-def device_name() -> str:
-    """The GPU that would be used, or ``"cpu"``."""
-    import torch
-
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
-
-
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 @functools.cache
@@ -134,3 +118,46 @@ def _without_places(argument: str) -> str:
     elif PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute() or value.startswith("~"):
         value = PureWindowsPath(value).name  # knows both kinds of slashes
     return f"{option}{equals}{value}"
+
+
+@dataclass
+class Machine:
+    """The name of the GPU, or ``"cpu"``, and the most bytes that were held there."""
+
+    device: str = "cpu"
+    peak_bytes: int = 0
+
+
+@contextmanager
+def watch_machine(gpu: bool) -> Iterator[Machine]:
+    """What the block runs on, and, once it has ended, how much memory it took."""
+    machine = Machine()
+    if gpu:
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        machine.device = torch.cuda.get_device_name()
+        yield machine
+        machine.peak_bytes = int(torch.cuda.max_memory_allocated())
+        return
+    _forget_most_memory()
+    # One thread: cells run side by side, and BLAS threads that wait for each other cost more than they bring.
+    with threadpool_limits(1, user_api="blas"):
+        yield machine
+    machine.peak_bytes = _most_memory()
+
+
+def _forget_most_memory() -> None:
+    """Let the peak of this process start anew, so that a cell is not charged for the one before; Linux can do that."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def _most_memory() -> int:
+    """The most that this process has held, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import propml
-from propml.benchmark.executors import CellFailure, Compute, attempt, compute_cell
+from propml.benchmark.executors import Compute, Ended, attempt, compute_cell
+from propml.benchmark.results import CellResult, Failure
 from propml.extras import require
 
 if TYPE_CHECKING:
-    from propml.benchmark.any_cell import AnyCell, CellOutcome
+    from propml.benchmark.cell import AnyCell
 
 __all__ = ["RayCluster", "connect"]
 
@@ -26,23 +27,11 @@ LOOPBACK = "127.0.0.1"
 
 
 class RayCluster:
-    """Each cell is a Ray task; Ray tries it again where the worker or the machine dies.
+    """Each cell is a Ray task; Ray tries it again, up to ``retries`` times, where the worker or the machine dies.
 
-    Parameters
-    ----------
-    address : str, optional
-        Of a cluster, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``; its workers are sent this
-        very package, and find data under the same ``PROPML_DATA``. By default Ray starts here.
-    workers : int, optional
-        CPUs of a Ray that starts here; by default all.
-    retries : int
-        How often a cell whose worker died is tried again.
-    gpus : float
-        GPUs that a cell asks for.
-    environment : mapping, optional
-        Environment variables of the workers.
-    compute : callable
-        By default :func:`~propml.benchmark.executors.compute_cell`.
+    Without an address, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``, Ray starts here, with so
+    many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find data under the
+    same ``PROPML_DATA``. A cell asks for so many ``gpus``; ``environment`` are further variables of the workers.
     """
 
     def __init__(
@@ -85,9 +74,10 @@ class RayCluster:
     def submit(self, cell: AnyCell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
 
-    def finished(self, timeout: float) -> list[tuple[AnyCell, CellOutcome | CellFailure]]:
+    def finished(self, timeout: float) -> Ended:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
-        return [(self._running.pop(reference), self._result(reference)) for reference in ready]
+        ended = [(reference, self._running.pop(reference)) for reference in ready]
+        return [(cell, self._result(reference, cell)) for reference, cell in ended]
 
     def close(self) -> None:
         for reference in self._running:
@@ -96,11 +86,11 @@ class RayCluster:
         if self._ours:
             self._ray.shutdown()
 
-    def _result(self, reference: Any) -> CellOutcome | CellFailure:
+    def _result(self, reference: Any, cell: AnyCell) -> CellResult:
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayError as error:  # what a cell raises comes back as a failure; this is Ray's own
-            return CellFailure(type(error).__name__, f"Ray gave the cell up: {error}")
+            return cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
 
 
 def connect(ray: Any, address: str | None, workers: int | None) -> None:

@@ -1,72 +1,130 @@
-"""What was measured: one result per (experiment, dataset, noise, method, seed, fold, metric), and means over folds."""
+"""What was measured: one record per cell, with its folds, and means over them as tables print them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-# A level; where an experiment has several kinds of noise, the kind and its level, such as "flips 0.2"; None: real.
-Noise = float | str | None
+from propml.benchmark.wording import setting_name
+from propml.noise import Noise, Setting
+from propml.paper.published import Mean
+
+__all__ = ["CellResult", "Failure", "FoldResult", "Results", "load_results", "means"]
 
 
-class Result(NamedTuple):
-    """One number.
+@dataclass(frozen=True)
+class FoldResult:
+    """One fold of a cell; what was tested and its scores are None where they were left in their file."""
 
-    Attributes
-    ----------
-    experiment : str
-        Such as ``"real-world"``.
-    dataset : str
-        Its name in :mod:`propml.datasets`, such as ``"birds"``.
-    noise : float, str or None
-        The level as the paper prints it: percent of false candidates per true label for tables (50, 100, 150), the rate
-        of flips for images (0.1, 0.2, 0.4), ``None`` where the candidates are real. Where an experiment has several
-        kinds of noise, the kind and its level: ``"flips 0.2"``.
-    method : str
-        The name that the experiment gives it, which is the one its tables print.
-    seed, fold : int
-    metric : str
-        A name of :data:`propml.metrics.METRICS`.
-    value : float
-        A fraction, as :func:`propml.metrics.evaluate` returns it.
-    """
+    fold: int
+    #: Shape (n_test,): rows of a table, counted among those that have a true label, or images of the test part.
+    test: Any = field(default=None, compare=False, repr=False)
+    scores: Any = field(default=None, compare=False, repr=False)  #: float32, shape (n_test, n_labels)
+    predicted: Any = field(default=None, compare=False, repr=False)  #: uint8, shape (n_test, n_labels)
+    values: Mapping[str, float] = field(default_factory=dict)  #: metrics by name, as fractions
+    seconds_fit: float = 0.0
+    seconds_predict: float = 0.0
+    chosen: Mapping[str, Any] = field(default_factory=dict)  #: what was chosen on the way, such as λ
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell came to nothing: type and message of the exception, and the end of its traceback."""
+
+    error: str
+    message: str
+    trace: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Type and message in one line."""
+        return f"{self.error}: {self.message}".strip(": ").partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What became of a cell: its folds, or why it failed."""
 
     experiment: str
     dataset: str
-    noise: Noise
-    method: str
+    noise: Noise | None  #: None for candidates that come with the dataset
+    method: str  #: its name in the tables
     seed: int
-    fold: int
-    metric: str
-    value: float
+    key: str = ""  #: of the cell
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: everything that the numbers depend on
+    folds: tuple[FoldResult, ...] = ()
+    peak_bytes: int = 0  #: the most that was allocated on the GPU, or that the process held
+    device: str = "cpu"  #: the name of the GPU, or "cpu"
+    failure: Failure | None = None
+    run: str = ""  #: the run that brought it
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.dataset, self.noise)
+
+    @property
+    def seconds_fit(self) -> float:
+        return sum(fold.seconds_fit for fold in self.folds)
+
+    @property
+    def seconds_predict(self) -> float:
+        return sum(fold.seconds_predict for fold in self.folds)
+
+    def __str__(self) -> str:
+        outcome = self.failure.reason if self.failure else f"{len(self.folds)} folds"
+        return f"{setting_name(self.dataset, self.noise)} {self.method}, seed {self.seed}: {outcome}"
 
 
-class Summary(NamedTuple):
-    """Mean and standard deviation (dividing by n, as the paper's tables do) of ``n`` values, in percent."""
+@dataclass(frozen=True)
+class Results:
+    """The content of a results folder."""
 
-    mean: float
-    std: float
-    n: int
+    cells: Sequence[CellResult]  #: those that are done, in the order in which they were added; then those that failed
+    runs: Sequence[Mapping[str, Any]] = ()  #: what brought them, first one first: versions, commit, device
+
+    @property
+    def failed(self) -> list[CellResult]:
+        return [cell for cell in self.cells if cell.failure]
+
+    @property
+    def done(self) -> list[CellResult]:
+        return [cell for cell in self.cells if not cell.failure]
+
+    def of(self, experiment: str) -> Results:
+        """The part that belongs to one experiment."""
+        return Results([cell for cell in self.cells if cell.experiment == experiment], self.runs)
+
+    def means(self, metric: str | None = None) -> list[Mean]:
+        """Means over folds and seeds, see :func:`means`; of one metric, or of all."""
+        return [mean for mean in means(self.cells) if metric in (None, mean.metric)]
 
 
-class Setting(NamedTuple):
-    """A row of a table: one dataset at one noise level."""
+def load_results(folder: str | Path) -> Results:
+    """What ``propml benchmark run`` has put into a folder so far."""
+    from propml.benchmark.store import ResultStore
 
-    dataset: str
-    noise: Noise
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"there is no results folder {folder}; `propml benchmark run` makes one")
+    store = ResultStore(folder)
+    return Results(store.cells(), store.runs())
 
 
-def summarise(results: Iterable[Result], metric: str) -> dict[tuple[Setting, str], Summary]:
-    """Mean over folds and seeds for every (setting, method), in the order in which they come.
+def means(cells: Iterable[CellResult]) -> list[Mean]:
+    """Mean and standard deviation over folds and seeds, in percent, in the order in which cells come.
 
-    >>> rows = [Result("toy", "birds", 50, "Ridge", 0, fold, "one_error", 0.25 + 0.5 * fold) for fold in (0, 1)]
-    >>> summarise(rows, "one_error")[Setting("birds", 50), "Ridge"]
-    Summary(mean=50.0, std=25.0, n=2)
+    >>> folds = tuple(FoldResult(fold, values={"one_error": 0.25 + 0.5 * fold}) for fold in (0, 1))
+    >>> (mean,) = means([CellResult("toy", "birds", Noise("svm", 0.5), "Ridge", 0, folds=folds)])
+    >>> mean.mean, mean.std, mean.n
+    (50.0, 25.0, 2)
     """
-    values: dict[tuple[Setting, str], list[float]] = {}
-    for result in results:
-        if result.metric == metric:
-            values.setdefault((Setting(result.dataset, result.noise), result.method), []).append(100 * result.value)
-    return {key: Summary(float(np.mean(v)), float(np.std(v)), len(v)) for key, v in values.items()}
+    values: dict[tuple[str, str, Noise | None, str, str], list[float]] = {}
+    for cell in cells:
+        for fold in cell.folds:
+            for metric, value in fold.values.items():
+                key = (cell.experiment, cell.dataset, cell.noise, cell.method, metric)
+                values.setdefault(key, []).append(100 * value)
+    return [Mean(*key, float(np.mean(some)), float(np.std(some)), len(some)) for key, some in values.items()]

@@ -7,6 +7,7 @@ row, or in none, is answered as it was seen.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,9 @@ __all__ = ["RIVALS", "Rival", "benchmark_class"]
 class Rival(CandidateClassifier):
     """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities.
 
-    Attributes
-    ----------
-    models_ : list of estimators
-        One for all labels, or one for each label.
-    known_ : ndarray of bool, shape (n_labels,)
-        Labels that are candidates in some rows and not in others. Only these are learned.
-    share_ : ndarray, shape (n_labels,)
-        The share of rows in which each label is a candidate.
+    Fitted, ``models_`` holds one estimator for all labels or one for each, ``share_`` the share of rows in which each
+    label is a candidate, and ``known_`` the labels that are candidates in some rows and not in others: only these are
+    learned.
     """
 
     @abstractmethod
@@ -71,51 +67,46 @@ class _Forest(Rival):
         return [self._new().fit(X, targets if targets.shape[1] > 1 else targets.ravel())]
 
     def _positive(self, X: Features) -> np.ndarray:
-        found = self.models_[0].predict_proba(X)
-        return np.column_stack([each[:, 1] for each in ([found] if isinstance(found, np.ndarray) else found)])
+        labels = self.models_[0].predict_proba(X)
+        return np.column_stack([each[:, 1] for each in ([labels] if isinstance(labels, np.ndarray) else labels)])
 
 
+@dataclass(eq=False, repr=False)
 class ExtraTreesRival(_Forest):
     """Extremely randomised trees.
 
-    Examples
-    --------
     >>> X, candidates = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
-    >>> ExtraTreesRival(50, min_samples_leaf=1).fit(X, candidates).predict(X)
-    array([[1, 0],
-           [1, 0],
-           [0, 1],
-           [0, 1]])
+    >>> ExtraTreesRival(50, min_samples_leaf=1).fit(X, candidates).predict(X).tolist()
+    [[1, 0], [1, 0], [0, 1], [0, 1]]
     """
 
-    def __init__(self, n_estimators: int = 300, min_samples_leaf: int = 3, random_state: int | None = 0) -> None:
-        self.n_estimators = n_estimators
-        self.min_samples_leaf = min_samples_leaf
-        self.random_state = random_state
+    n_estimators: int = 300
+    min_samples_leaf: int = 3
+    random_state: int | None = 0
 
     def _new(self) -> Any:
         return ExtraTreesClassifier(**self.get_params())
 
 
+@dataclass(eq=False, repr=False)
 class RandomForestRival(_Forest):
     """A random forest."""
 
-    def __init__(self, n_estimators: int = 200, min_samples_leaf: int = 1, random_state: int | None = 0) -> None:
-        self.n_estimators = n_estimators
-        self.min_samples_leaf = min_samples_leaf
-        self.random_state = random_state
+    n_estimators: int = 200
+    min_samples_leaf: int = 1
+    random_state: int | None = 0
 
     def _new(self) -> Any:
         return RandomForestClassifier(**self.get_params())
 
 
+@dataclass(eq=False, repr=False)
 class BoostingRival(Rival):
     """Gradient boosting on histograms, one versus the rest; sparse features are made dense."""
 
-    def __init__(self, max_iter: int = 100, learning_rate: float = 0.1, random_state: int | None = 0) -> None:
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.random_state = random_state
+    max_iter: int = 100
+    learning_rate: float = 0.1
+    random_state: int | None = 0
 
     def _new(self) -> Any:
         return HistGradientBoostingClassifier(**self.get_params())
@@ -127,12 +118,12 @@ class BoostingRival(Rival):
         return super()._positive(_dense(X))
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRival(Rival):
     """Logistic regression on scaled features, one versus the rest; sparse features are not centred."""
 
-    def __init__(self, C: float = 1.0, max_iter: int = 1000) -> None:
-        self.C = C
-        self.max_iter = max_iter
+    C: float = 1.0
+    max_iter: int = 1000
 
     def _new(self) -> Any:
         return LogisticRegression(**self.get_params())

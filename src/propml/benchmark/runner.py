@@ -14,39 +14,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from propml.benchmark.executors import CellFailure, Compute, Executor, InProcess, LocalProcesses, compute_cell
+from propml.benchmark.cell import AnyCell
+from propml.benchmark.executors import Compute, Executor, InProcess, LocalProcesses, compute_cell
+from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.provenance import run_provenance
-from propml.benchmark.records import Failure
-from propml.benchmark.run_progress import RunProgress, cell_title, outcome_text
+from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
-
-if TYPE_CHECKING:
-    from propml.benchmark.any_cell import AnyCell, CellOutcome
-    from propml.benchmark.experiment import Experiment
+from propml.benchmark.wording import setting_name
+from propml.paper.metric_names import metric_of
+from propml.progress import Bar, progress_bar
 
 __all__ = ["OnDevice", "RunSummary", "run_experiment"]
 
 # Seconds between two looks at cells that another process works on.
 LOOK_AGAIN = 0.5
+# The paper's abbreviations, where a line must be short.
+SHORT = {"average_precision": "AP", "average_precision:paper": "AP"}
 
 
 class RunSummary(NamedTuple):
-    """What a run did.
+    """What a run did."""
 
-    Attributes
-    ----------
-    done : list of AnyCell
-        Computed by this run.
-    skipped : list of AnyCell
-        Done before, or by another run meanwhile.
-    failed : list of Failure
-    """
-
-    done: list[AnyCell]
-    skipped: list[AnyCell]
-    failed: list[Failure]
+    done: list[AnyCell]  #: computed by this run
+    skipped: list[AnyCell]  #: done before, or by another run meanwhile
+    failed: list[CellResult]
 
 
 def run_experiment(
@@ -99,8 +92,6 @@ def run_experiment(
     if workers < 1:
         raise ValueError(f"workers is {workers}; give 1 or more")
     if isinstance(experiment, str | Path):
-        from propml.benchmark.experiment import load_experiment
-
         experiment = load_experiment(experiment)
     store = ResultStore(folder)
     use_ray = use_ray or ray_address is not None
@@ -112,7 +103,7 @@ def run_experiment(
         title=experiment.title,
         note=experiment.note,
     )
-    run = _Run(experiment.cells(), store, provenance, keep_failures)
+    run = _Run(experiment.cells(), store, provenance, keep_failures, show)
     if device is not None:
         _check_device(device, here=not use_ray)
         # A Ray task sees no GPU but its own, whatever its number.
@@ -120,10 +111,10 @@ def run_experiment(
     executor: Executor | None = None
     try:
         run.add_metrics()
-        with RunProgress(run.total, run.settled, show=show) as progress:
-            if run.waiting:
-                executor = _executor(workers, use_ray, ray_address, retries, device, compute)
-                run.work(executor, progress)
+        if run.waiting:
+            executor = _executor(workers, use_ray, ray_address, retries, device, compute)
+            with progress_bar("cells", run.total - run.settled, show=show, long_steps=True) as bar:
+                run.work(executor, bar)
     except KeyboardInterrupt:
         if show:
             done = len(run.summary.done) + len(run.summary.skipped)
@@ -146,8 +137,9 @@ class OnDevice:
     device: str
     compute: Compute = compute_cell
 
-    def __call__(self, cell: AnyCell) -> CellOutcome:
-        return replace(self.compute(cell.on_device(self.device)), cell=cell)
+    def __call__(self, cell: AnyCell) -> CellResult:
+        result = self.compute(cell.on_device(self.device))
+        return replace(result, key=cell.key, settings=cell.configuration())
 
 
 def _check_device(device: str, *, here: bool) -> None:
@@ -176,18 +168,25 @@ def _executor(
 
 
 class _Run:
-    """The cells of a run: which of them wait, and what became of the others."""
+    """The cells of a run: which of them wait, what became of the others, and what is told of them."""
 
     def __init__(
-        self, cells: Sequence[AnyCell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool
+        self,
+        cells: Sequence[AnyCell],
+        store: ResultStore,
+        provenance: dict[str, Any],
+        keep_failures: bool,
+        show: bool,
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
         self.waiting: deque[AnyCell] = deque()
         self._store, self._provenance = store, provenance
         self._running = 0
+        # A bar on a terminal, one line per finished cell anywhere else.
+        self._lines = show and not sys.stderr.isatty()
         done = store.done()
-        self._failed_before = {failure.key: failure for failure in store.failures()}
+        self._failed_before = {failed.key: failed for failed in store.failed()}
         for cell in cells:
             if cell.key in done:
                 self.summary.skipped.append(cell)
@@ -201,43 +200,43 @@ class _Run:
         """Cells that there is nothing left to do for."""
         return sum(len(cells) for cells in (self.summary.done, self.summary.skipped, self.summary.failed))
 
-    def work(self, executor: Executor, progress: RunProgress) -> None:
+    def work(self, executor: Executor, bar: Bar) -> None:
         """Compute all that waits."""
         while self.waiting or self._running:
-            while self._running < executor.slots and (cell := self._next(progress)) is not None:
+            while self._running < executor.slots and (cell := self._next(bar)) is not None:
                 executor.submit(cell)
                 self._running += 1
-                progress.started()
+                self._show(bar, 0)
             if self._running:
-                for cell, computed in executor.finished(LOOK_AGAIN):
+                for cell, result in executor.finished(LOOK_AGAIN):
                     self._running -= 1
-                    self._keep(cell, computed, progress)
+                    self._keep(cell, result, bar)
             elif self.waiting:  # other processes are on all that is left
                 time.sleep(LOOK_AGAIN)
 
-    def _next(self, progress: RunProgress) -> AnyCell | None:
+    def _next(self, bar: Bar) -> AnyCell | None:
         """Claim a cell that nobody has settled and nobody works on; the others wait on."""
         for _ in range(len(self.waiting)):
             cell = self.waiting.popleft()
-            with _told_how_to_go_on(self._store):
+            with _saying_how_to_go_on(self._store):
                 mine = self._store.claims.take(cell.key)
             if not mine:
                 self.waiting.append(cell)
-            elif self._settled_elsewhere(cell, progress):  # looked at once nobody else can be on it
+            elif self._settled_elsewhere(cell, bar):  # looked at once nobody else can be on it
                 self._store.claims.release(cell.key)
             else:
                 return cell
         return None
 
-    def _settled_elsewhere(self, cell: AnyCell, progress: RunProgress) -> bool:
+    def _settled_elsewhere(self, cell: AnyCell, bar: Bar) -> bool:
         if cell.key in self._store.done():
             self.summary.skipped.append(cell)
-            progress.ended(cell, "done by another run", mine=False)
+            self._show(bar, 1, cell, "done by another run")
             return True
-        failures = self._store.failures(keys=[cell.key])
-        if failures and failures[0] != self._failed_before.get(cell.key):
-            self.summary.failed.append(failures[0])
-            progress.ended(cell, f"FAILED in another run: {failures[0].reason}", failed=True, mine=False)
+        failed, before = self._store.failed(keys=[cell.key]), self._failed_before.get(cell.key)
+        if failed and (before is None or (failed[0].run, failed[0].failure) != (before.run, before.failure)):
+            self.summary.failed.append(failed[0])
+            self._show(bar, 1, cell, f"FAILED in another run: {_reason(failed[0])}")
             return True
         return False
 
@@ -251,23 +250,43 @@ class _Run:
                 except FileNotFoundError as error:
                     warnings.warn(f"{cell_title(cell)} lacks metrics that were asked for: {error}", stacklevel=2)
 
-    def _keep(self, cell: AnyCell, computed: CellOutcome | CellFailure, progress: RunProgress) -> None:
-        with _told_how_to_go_on(self._store):
-            if isinstance(computed, CellFailure):
-                error, message, trace = computed
-                failure = self._store.add_failure(cell, message, self._provenance, error=error, trace=trace)
-                self.summary.failed.append(failure)
-                told = f"FAILED {failure.reason}"
-            else:
-                self._store.add(computed, self._provenance)
-                self.summary.done.append(cell)
-                told = outcome_text(computed)
+    def _keep(self, cell: AnyCell, result: CellResult, bar: Bar) -> None:
+        with _saying_how_to_go_on(self._store):
+            kept = self._store.add(result, self._provenance)
         self._store.claims.release(cell.key)
-        progress.ended(cell, told, failed=isinstance(computed, CellFailure))
+        if kept.failure:
+            self.summary.failed.append(kept)
+            self._show(bar, 1, cell, f"FAILED {_reason(kept)}")
+        else:
+            self.summary.done.append(cell)
+            self._show(bar, 1, cell, result_text(result, cell.metrics[0]))
+
+    def _show(self, bar: Bar, steps: int, cell: AnyCell | None = None, outcome: str = "") -> None:
+        bar.advance(steps, f"{self._running} running, {len(self.summary.failed)} failed")
+        if cell is not None and self._lines:
+            sys.stderr.write(f"{cell_title(cell)}  {outcome}  [{self.settled}/{self.total}]\n")
+            sys.stderr.flush()
+
+
+def cell_title(cell: AnyCell) -> str:
+    """A cell in few words, such as ``"birds 50 % PML-NI"``."""
+    seed = f", seed {cell.seed}" if cell.seed else ""
+    return f"{setting_name(cell.dataset, cell.noise)} {cell.method.name}{seed}"
+
+
+def result_text(result: CellResult, metric: str) -> str:
+    """One metric of a cell and its seconds, such as ``"AP 63.8  2.1 s"``."""
+    mean = sum(fold.values[metric] for fold in result.folds) / len(result.folds)
+    seconds = result.seconds_fit + result.seconds_predict
+    return f"{SHORT.get(metric) or metric_of(metric).title} {100 * mean:.1f}  {seconds:.1f} s"
+
+
+def _reason(result: CellResult) -> str:
+    return result.failure.reason if result.failure else ""
 
 
 @contextmanager
-def _told_how_to_go_on(store: ResultStore) -> Iterator[None]:
+def _saying_how_to_go_on(store: ResultStore) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -8,103 +8,93 @@
     scores/         test rows, scores and predictions of each cell, so that a new metric needs no new fit
 
 A cell is done when its block is there. Its scores are written before, and each is written as a whole or not at all (see
-:mod:`propml.benchmark.block_file`), so that a run may be killed anywhere, and several may run at once.
+:mod:`propml.benchmark.shared_files`), so that a run may be killed anywhere, and several may run at once.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propml.benchmark.block_file import BlockFile, Row
-from propml.benchmark.claims import Claims
-from propml.benchmark.records import (
-    IDENTITY,
-    Chosen,
-    Failure,
-    KeptFold,
-    Timing,
-    check_cell,
-    check_run,
-    chosen_of,
-    identity_of,
-    outcome_rows,
-    pack_scores,
-    results_of,
-    timing_of,
-    unpack_scores,
-    value_rows,
-)
-from propml.benchmark.results import Result
+from propml.benchmark.results import CellResult, Failure, FoldResult
+from propml.benchmark.shared_files import BlockFile, Claims, Row
 from propml.durable import write_whole
+from propml.file_errors import reading
+from propml.noise import Noise
+from propml.schema import Array, Schema, check_schema
+from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
-    from propml.benchmark.any_cell import AnyCell, CellOutcome
+    from propml.benchmark.cell import AnyCell
 
-__all__ = ["Chosen", "Failure", "KeptFold", "ResultStore", "Timing"]
+__all__ = ["ResultStore"]
 
 Block = list[Row]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
+_CELL: Schema = {
+    **dict.fromkeys(("key", "experiment", "dataset", "method"), str),
+    "noise": (None, float, str),
+    "seed": int,
+    str: object,
+}
+# What the rows of a block hold, by their kind.
+ROWS: dict[str, Schema] = {
+    "value": {**_CELL, "fold": int, "metric": str, "value": (None, float)},
+    "fold": {"fold": int, "seconds_fit": float, "seconds_predict": float, "chosen": {str: object}, str: object},
+    "cell": {**_CELL, "peak_bytes": int, "device": str, "settings": {"candidates?": {str: object}, str: object}},
+    "values": _CELL,
+    "failure": {**_CELL, **dict.fromkeys(("message", "error", "trace", "run"), str)},
+}
+KEPT: Schema = {
+    "fold": Array("iu", "rows"),
+    "test": Array("iu", "rows", least=0),
+    "scores": Array("f", "rows", "labels", finite=False),
+    "predicted": Array("iu", "rows", "labels", least=0, most=1),
+}
+
 
 class ResultStore:
-    """The results in a folder.
+    """The results in a folder, which is made by the first thing that is added.
 
     Where a folder holds two cells that differ in their settings alone (an experiment was changed and run again), the
     one that was added last is shown; ``keys`` asks for certain ones.
-
-    Parameters
-    ----------
-    folder : path
-        Need not exist: it is made by the first thing that is added.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.claims = Claims(self.folder / ".claims")
-        self._cells = BlockFile(self.folder / "results.jsonl", check_cell)
-        self._runs = BlockFile(self.folder / "runs.jsonl", check_run)
+        self._cells = BlockFile(self.folder / "results.jsonl", _check_cell)
+        self._runs = BlockFile(self.folder / "runs.jsonl", _check_run)
 
-    def add(self, outcome: CellOutcome, provenance: Mapping[str, Any]) -> None:
-        """Keep what a cell gave; a cell that is there already stays as it is.
+    def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
+        """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
 
-        Parameters
-        ----------
-        outcome : CellOutcome
-        provenance : mapping
-            From :func:`propml.benchmark.provenance.run_provenance`.
+        ``provenance`` comes from :func:`propml.benchmark.provenance.run_provenance`.
         """
         self._add_run(provenance)
         with self._cells.locked() as append:
-            if outcome.cell.key not in self.done():
-                write_whole(self._scores_path(outcome.cell.key), pack_scores(outcome))
-                append([{**row, "run": provenance["run"]} for row in outcome_rows(outcome)])
-
-    def add_failure(
-        self, cell: AnyCell, message: str, provenance: Mapping[str, Any], *, error: str = "", trace: str = ""
-    ) -> Failure:
-        """Keep how a cell failed, unless it was done meanwhile."""
-        self._add_run(provenance)
-        told = {"error": error, "message": message, "trace": trace, "run": provenance["run"]}
-        row = {**identity_of(cell), **told}
-        with self._cells.locked() as append:
-            if cell.key not in self.done():
-                append([{"row": "failure", **row}])
-        return Failure(**row)
+            if result.key not in self.done():
+                if result.failure is None:
+                    write_whole(self._scores_path(result.key), _pack_scores(result.folds))
+                append([{**row, "run": provenance["run"]} for row in _rows(result)])
+        return replace(result, run=provenance["run"])
 
     def add_metrics(self, cell: AnyCell, provenance: Mapping[str, Any]) -> None:
         """Measure what a cell that is done was not asked for when it was computed, by its kept scores."""
         self._add_run(provenance)
         with self._cells.locked() as append:
-            there = self.measured()[cell.key]
-            wanted = [name for name in cell.metrics if name not in there]
+            known = self.measured()[cell.key]
+            wanted = [name for name in cell.metrics if name not in known]
             if wanted:
-                identity = identity_of(cell)
-                values = self._judged({**identity, "settings": cell.configuration()}, wanted)
-                rows = [*value_rows(identity, values), {"row": "values", **identity}]
+                result = cell.result()
+                result = replace(result, folds=self._measured_again(result, wanted))
+                rows = [*_value_rows(result), {"row": "values", **_identity(result)}]
                 append([{**row, "run": provenance["run"]} for row in rows])
 
     def done(self) -> set[str]:
@@ -113,100 +103,78 @@ class ResultStore:
 
     def measured(self) -> dict[str, set[str]]:
         """Which metrics are known of each cell that is done, by key."""
-        found: dict[str, set[str]] = {}
+        metrics: dict[str, set[str]] = {}
         for block in self._cells.blocks():
             if block[-1]["row"] in ("cell", "values"):
-                found.setdefault(block[-1]["key"], set()).update(
+                metrics.setdefault(block[-1]["key"], set()).update(
                     row["metric"] for row in block if row["row"] == "value"
                 )
-        return found
+        return metrics
 
-    def failures(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[Failure]:
+    def cells(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[CellResult]:
+        """The last result of every cell that was done, then the last failure of every cell that was not done since."""
+        done: dict[tuple[Any, ...], Block] = {}
+        failed: dict[tuple[Any, ...], Block] = {}
+        for block in self._cells.blocks():
+            row = block[-1]
+            if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
+                continue
+            identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
+            if row["row"] == "cell":
+                done[identity] = block
+                failed.pop(identity, None)
+            elif row["row"] == "failure":
+                failed[identity] = block
+            elif identity in done and done[identity][-1]["key"] == row["key"]:
+                done[identity] = [*block[:-1], *done[identity]]
+        results = [_done_cell(block) for block in done.values()]
+        # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
+        kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
+        return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
+
+    def failed(self, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """Cells that failed, each with its last failure, and have not been done since."""
-        _, failed = self._latest(experiment, keys)
-        return [
-            Failure(*(row[name] for name in (*IDENTITY, "message", "error", "trace", "key", "run"))) for row in failed
-        ]
+        return [cell for cell in self.cells(keys=keys) if cell.failure]
 
-    def results(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[Result]:
-        """One result per fold and metric of every cell, in the order in which cells were first added."""
-        return [result for block in self._latest(experiment, keys)[0] for result in results_of(block)]
-
-    def timings(self, experiment: str | None = None) -> list[Timing]:
-        """What every cell cost."""
-        return [timing_of(block) for block in self._latest(experiment)[0]]
-
-    def chosen(self, experiment: str | None = None) -> list[Chosen]:
-        """What every fold selected; folds that selected nothing are left out."""
-        return [chosen for block in self._latest(experiment)[0] for chosen in chosen_of(block)]
-
-    def settings(self, experiment: str | None = None) -> dict[str, dict[str, Any]]:
-        """Everything that the numbers of a cell depend on, by key."""
-        return {block[-1]["key"]: block[-1]["settings"] for block in self._latest(experiment)[0]}
-
-    def provenance(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[dict[str, Any]]:
         """The runs that filled the folder, first one first."""
         return [dict(run) for (run,) in self._runs.blocks()]
 
-    def scores(self, key: str) -> list[KeptFold]:
-        """The kept predictions of a cell, fold by fold."""
+    def scores(self, key: str) -> list[FoldResult]:
+        """The kept test rows, scores and predictions of a cell, fold by fold."""
         path = self._scores_path(key)
         if not path.exists():
             raise FileNotFoundError(
                 f"the scores of {key} are not in {path.parent}; without them a new metric needs a run in another folder"
             )
-        return unpack_scores(path)
+        return _unpack_scores(path)
 
-    def reevaluate(self, metrics: Sequence[str] | Mapping[str, Measure], experiment: str | None = None) -> list[Result]:
-        """Other metrics of the kept scores: nothing is fitted again, and nothing is written.
+    def reevaluate(
+        self, metrics: Sequence[str] | Mapping[str, Measure], experiment: str | None = None
+    ) -> list[CellResult]:
+        """The cells with other metrics of their kept scores: nothing is fitted again, and nothing is written.
 
-        Parameters
-        ----------
-        metrics : sequence of str, or mapping of names to functions
-            Names that an experiment could ask for, or functions of ``(truth, scores, predicted)``, each
-            ``(n_test, n_labels)``, that return a number.
+        Metrics are names that an experiment could ask for, or functions, by their names, of ``(truth, scores,
+        predicted)``, each ``(n_test, n_labels)``, that return a number.
         """
-        return [
-            Result._make([*(block[-1][name] for name in IDENTITY), fold, metric, value])
-            for block in self._latest(experiment)[0]
-            for fold, values in self._judged(block[-1], metrics).items()
-            for metric, value in values.items()
-        ]
+        done = [cell for cell in self.cells(experiment) if not cell.failure]
+        return [replace(cell, folds=self._measured_again(cell, metrics)) for cell in done]
 
-    def _judged(self, cell: Row, metrics: Sequence[str] | Mapping[str, Measure]) -> dict[int, dict[str, float]]:
-        """Metrics by fold, from the kept scores of a cell and the true labels of its dataset."""
-        from propml.benchmark.metric_names import evaluate_metrics
+    def _measured_again(
+        self, cell: CellResult, metrics: Sequence[str] | Mapping[str, Measure]
+    ) -> tuple[FoldResult, ...]:
+        """Folds with other values, from the kept scores of a cell and the true labels of its dataset."""
+        from propml.paper.metric_names import evaluate_metrics
 
-        kept, truth = self.scores(cell["key"]), _truth(cell)
-        if isinstance(metrics, Mapping):
-            return {
-                fold: {name: float(measure(truth[test], scores, predicted)) for name, measure in metrics.items()}
-                for fold, test, scores, predicted in kept
-            }
-        return {
-            fold: evaluate_metrics(truth[test], scores, predicted, metrics, cell["method"])
-            for fold, test, scores, predicted in kept
-        }
+        truth = _truth(cell)
 
-    def _latest(
-        self, experiment: str | None = None, keys: Collection[str] | None = None
-    ) -> tuple[list[Block], list[Row]]:
-        """The last block of every cell that was done, and the last failure of every cell that was not done since."""
-        done: dict[tuple[Any, ...], Block] = {}
-        failed: dict[tuple[Any, ...], Row] = {}
-        for block in self._cells.blocks():
-            row = block[-1]
-            if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
-                continue
-            identity = tuple(row[name] for name in IDENTITY)
-            if row["row"] == "cell":
-                done[identity] = block
-                failed.pop(identity, None)
-            elif row["row"] == "failure":
-                failed[identity] = row
-            elif identity in done and done[identity][-1]["key"] == row["key"]:
-                done[identity] = [*block[:-1], *done[identity]]
-        return list(done.values()), list(failed.values())
+        def values(fold: FoldResult) -> dict[str, float]:
+            arrays = truth[fold.test], fold.scores, fold.predicted
+            if isinstance(metrics, Mapping):
+                return {name: float(measure(*arrays)) for name, measure in metrics.items()}
+            return evaluate_metrics(*arrays, metrics, cell.method)
+
+        return tuple(replace(fold, values=values(fold)) for fold in self.scores(cell.key))
 
     def _add_run(self, provenance: Mapping[str, Any]) -> None:
         with self._runs.locked() as append:
@@ -217,16 +185,129 @@ class ResultStore:
         return self.folder / "scores" / f"{key}.npz"
 
 
-def _truth(cell: Row) -> np.ndarray:
+def _check_cell(block: Block) -> None:
+    """Raise where a block is no cell, no failure and no further values of a cell."""
+    for row in block:
+        check_schema(row, ROWS[row["row"]], "a row")
+    kind = block[-1]["row"]
+    if kind not in ("cell", "values", "failure"):
+        raise ValueError("a block ends with its cell")
+    if kind != "values":
+        (_done_cell if kind == "cell" else _failed_cell)(block)
+
+
+def _check_run(block: Block) -> None:
+    """Raise where a block is not one row that tells of a run."""
+    check_schema(block[0], {"run": str, str: object}, "a run")
+    if len(block) > 1:
+        raise ValueError("a run is one row")
+
+
+def _identity(result: CellResult) -> Row:
+    """What every row of a cell says; the key ends in the hash of its configuration."""
+    return {
+        "key": result.key,
+        "experiment": result.experiment,
+        "dataset": result.dataset,
+        "noise": result.noise.written if result.noise else None,
+        "method": result.method,
+        "seed": result.seed,
+    }
+
+
+def _rows(result: CellResult) -> list[Row]:
+    """One row per fold and metric, one per fold, and one for the cell; or the one of a failure."""
+    identity = _identity(result)
+    if result.failure:
+        kind = {"corruption": result.noise.kind} if result.noise else {}
+        return [{"row": "failure", **identity, **asdict(result.failure), **kind}]
+    rows = _value_rows(result)
+    for fold in result.folds:
+        seconds = {"seconds_fit": round(fold.seconds_fit, 4), "seconds_predict": round(fold.seconds_predict, 4)}
+        rows.append({"row": "fold", "key": result.key, "fold": fold.fold, **seconds, "chosen": fold.chosen})
+    machine = {"peak_bytes": result.peak_bytes, "device": result.device}
+    return [*rows, {"row": "cell", **identity, **machine, "settings": result.settings}]
+
+
+def _value_rows(result: CellResult) -> list[Row]:
+    return [
+        {"row": "value", **_identity(result), "fold": fold.fold, "metric": metric, "value": value}
+        for fold in result.folds
+        for metric, value in fold.values.items()
+    ]
+
+
+def _done_cell(block: Block) -> CellResult:
+    """What :func:`_rows` wrote; null, which stands for a value that is not finite, comes back as nan."""
+    row = block[-1]
+    values: dict[int, dict[str, float]] = {}
+    for each in block:
+        if each["row"] == "value":
+            value = float("nan") if each["value"] is None else each["value"]
+            values.setdefault(each["fold"], {})[each["metric"]] = value
+    folds = [
+        FoldResult(
+            each["fold"],
+            values=values.get(each["fold"], {}),
+            seconds_fit=each["seconds_fit"],
+            seconds_predict=each["seconds_predict"],
+            chosen=each["chosen"],
+        )
+        for each in block
+        if each["row"] == "fold"
+    ]
+    settings = row["settings"]
+    kind = "flips" if settings.get("kind") == "images" else settings.get("candidates", {}).get("corruption")
+    machine = {"peak_bytes": row["peak_bytes"], "device": row["device"]}
+    return CellResult(**_read_identity(row, kind), settings=settings, folds=tuple(folds), **machine)
+
+
+def _failed_cell(block: Block, kind: str | None = None) -> CellResult:
+    row = block[-1]
+    failure = Failure(row["error"], row["message"], row["trace"])
+    return CellResult(**_read_identity(row, row.get("corruption", kind)), failure=failure)
+
+
+def _read_identity(row: Row, kind: str | None) -> dict[str, Any]:
+    noise = None if row["noise"] is None else Noise.read(row["noise"], kind)
+    return {name: row.get(name, "") for name in ("experiment", "dataset", "method", "seed", "key", "run")} | {
+        "noise": noise
+    }
+
+
+def _pack_scores(folds: Sequence[FoldResult]) -> bytes:
+    """The predictions of all folds as one compressed ``.npz``."""
+    arrays = {
+        "fold": np.repeat([fold.fold for fold in folds], [len(fold.test) for fold in folds]),
+        "test": np.concatenate([fold.test for fold in folds]),
+        "scores": np.concatenate([np.asarray(fold.scores, dtype=np.float32) for fold in folds]),
+        "predicted": np.concatenate([np.asarray(fold.predicted, dtype=np.uint8) for fold in folds]),
+    }
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    return packed.getvalue()
+
+
+def _unpack_scores(path: Path) -> list[FoldResult]:
+    """What :func:`_pack_scores` packed."""
+    with reading(path, "file of kept scores", "restore the file, or run the cell anew"):
+        check_zip(path)
+        with np.load(path, allow_pickle=False) as stored:
+            kept = {name: stored[name] for name in KEPT}
+        check_schema(kept, KEPT, "it")
+    fold, *arrays = kept.values()
+    return [FoldResult(int(number), *(array[fold == number] for array in arrays)) for number in np.unique(fold)]
+
+
+def _truth(cell: CellResult) -> np.ndarray:
     """The true labels that the rows of kept scores count in; no image is read for them."""
-    settings = cell["settings"]
-    if settings.get("kind") == "images":
+    if cell.settings.get("kind") == "images":
         from propml.benchmark.image_cell import open_part
 
-        truth = open_part(cell["dataset"], "test", settings["images"]).truth
+        truth = open_part(cell.dataset, "test", cell.settings["images"]).truth
     else:
         from propml.benchmark.problem import load_truth
 
-        truth = load_truth(cell["dataset"], cell["seed"], settings["rows"]).truth
+        truth = load_truth(cell.dataset, cell.seed, cell.settings["rows"]).truth
     assert truth is not None
     return truth

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Table", "frozen", "hint", "is_integer", "is_number", "read_table"]
+__all__ = ["TomlTable", "frozen", "hint", "is_integer", "is_number", "read_table"]
 
 
 def hint(name: Any, known: Iterable[Any]) -> str:
@@ -23,25 +23,20 @@ def hint(name: Any, known: Iterable[Any]) -> str:
     return f"did you mean {plain[near[0]]!r}?" if near else f"known are {', '.join(map(str, plain.values()))}"
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> TomlTable:
     """The whole of an experiment's file."""
     try:
-        return Table(tomllib.loads(path.read_text(encoding="utf-8")), path)
+        return TomlTable(tomllib.loads(path.read_text(encoding="utf-8")), path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there; give the path of an experiment's .toml file") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as TOML: {error}") from error
 
 
-class Table:
+class TomlTable:
     """A table of the file, read key by key; what is wrong becomes an error that names file and key.
 
-    Parameters
-    ----------
-    values : mapping
-    file : path
-    where : str
-        The dotted name of the table; empty for the whole file.
+    ``where`` is the dotted name of the table, empty for the whole file.
     """
 
     def __init__(self, values: Mapping[str, Any], file: Path, where: str = "") -> None:
@@ -66,13 +61,13 @@ class Table:
             if key in reasons:
                 raise self.error(key, reasons[key])
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.error(key, f"is {value!r}; a table was expected")
-        return Table(value, self.file, self._name(key))
+        return TomlTable(value, self.file, self._name(key))
 
-    def tables(self, key: str, what: str) -> dict[str, Table]:
+    def tables(self, key: str, what: str) -> dict[str, TomlTable]:
         """The tables in a table by their names, at least one."""
         outer = self.table(key)
         if not outer.values:
@@ -125,11 +120,11 @@ class Table:
             if default is not None:
                 return default
             raise self.error(key, f"is missing; give a list of names out of {', '.join(known)}")
-        found = self._list(key, (), "names", lambda v: isinstance(v, str))
-        for name in found:
+        names = self._list(key, (), "names", lambda v: isinstance(v, str))
+        for name in names:
             if name not in known:
                 raise self.error(key, f"names {name!r}, which is not a known {what}; {hint(name, known)}")
-        return found
+        return names
 
     def _list(self, key: str, default: tuple[Any, ...], what: str, right: Any) -> tuple[Any, ...]:
         if key not in self.values:

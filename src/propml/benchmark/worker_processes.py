@@ -15,17 +15,10 @@ __all__ = ["end_of", "start_worker"]
 
 
 def start_worker(target: Callable[..., None], arguments: Sequence[Any], environment: Mapping[str, str] = {}) -> Any:
-    """Start a process that does this and nothing else.
+    """Start a process that does this and nothing else; ``environment`` are variables besides those of this process.
 
-    It is spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
-
-    Parameters
-    ----------
-    target : callable
-        Which the process can import.
-    arguments : sequence
-    environment : mapping
-        Its environment variables, besides those of this process.
+    It is spawned, and must be able to import ``target``: a script that gets here must keep its own work under
+    ``if __name__ == "__main__":``.
     """
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_live, args=(target, *arguments), name="propml-worker")

@@ -38,7 +38,7 @@ Name = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Results folder.", show_default="results/EXPERIMENT")]
 Datasets = Annotated[list[str] | None, typer.Option(help="Only these, separated by commas.", metavar="A,B")]
 Methods = Annotated[list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")]
-Noise = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100|flips 0.2")]
+Levels = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100|flips 0.2")]
 Quick = Annotated[bool, typer.Option("--quick", help="The short form of the experiment, EXPERIMENT-quick.")]
 Seeds = Annotated[list[str] | None, typer.Option(help="Only these of the experiment's seeds.", metavar="0,1")]
 
@@ -49,7 +49,7 @@ def run(
     out: Out = None,
     datasets: Datasets = None,
     methods: Methods = None,
-    noise: Noise = None,
+    noise: Levels = None,
     seeds: Seeds = None,
     quick: Quick = False,
     workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 1,
@@ -79,11 +79,11 @@ def run(
     from propml.benchmark.runner import run_experiment
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
-    folder = out or Path("results") / asked.name
+    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
+    folder = out or Path("results") / part.name
     try:
         summary = run_experiment(
-            asked,
+            part,
             folder,
             workers=workers,
             use_ray=ray,
@@ -94,11 +94,11 @@ def run(
         )
     except KeyboardInterrupt as stop:
         raise typer.Exit(exit_code(stop)) from None  # the runner has told what is kept
-    _print_means(asked, ResultStore(folder))
+    _print_means(part, ResultStore(folder))
     before = f", {len(summary.skipped)} before" if summary.skipped else ""
     typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")
     if summary.failed:
-        lines = [f"{len(summary.failed)} of {len(asked.cells())} cells failed:", *map(str, summary.failed)]
+        lines = [f"{len(summary.failed)} of {len(part.cells())} cells failed:", *map(str, summary.failed)]
         typer.echo("\n  ".join(lines) + "\nThe same command tries them again.", err=True)
         raise typer.Exit(1)
 
@@ -124,7 +124,7 @@ def status(
     out: Out = None,
     datasets: Datasets = None,
     methods: Methods = None,
-    noise: Noise = None,
+    noise: Levels = None,
     seeds: Seeds = None,
     quick: Quick = False,
 ) -> None:
@@ -134,11 +134,11 @@ def status(
     """
     from propml.benchmark.store import ResultStore
 
-    asked = _experiment(experiment, datasets, methods, noise, seeds, quick)
-    store = ResultStore(out or Path("results") / asked.name)
-    keys = {cell.key: cell.method.name for cell in asked.cells()}
+    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
+    store = ResultStore(out or Path("results") / part.name)
+    keys = {cell.key: cell.method.name for cell in part.cells()}
     done = store.done() & keys.keys()
-    failed = {failure.key: failure for failure in store.failures(keys=keys)}
+    failed = {cell.key: cell for cell in store.failed(keys=keys)}
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("method", no_wrap=True)
     for column in ("done", "missing", "failed"):
@@ -148,8 +148,8 @@ def status(
         counts = (len(own & done), len(own - done - failed.keys()), len(own & failed.keys()))
         table.add_row(escape(name), *map(str, counts), style="bold" if name == "all" else None)
     Console().print(table)
-    for failure in failed.values():
-        typer.echo(f"failed: {failure}")
+    for cell in failed.values():
+        typer.echo(f"failed: {cell}")
 
 
 app.command()(report)
@@ -191,15 +191,15 @@ def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[s
     return [piece.strip() for piece in pieces if piece.strip()]
 
 
-def _levels(given: Sequence[str] | None) -> list[float | str] | None:
-    """Noise levels: numbers, or kinds of noise with their level, such as ``flips 0.2``."""
+def _levels(given: Sequence[str] | None) -> list[str] | None:
+    """Noise levels as the experiment's file writes them: numbers, or kinds of noise with their level."""
     parts = _parts(given)
-    return None if parts is None else [_number_or_text(part) for part in parts]
+    return None if parts is None else [_without_zeros(part) for part in parts]
 
 
-def _number_or_text(part: str) -> float | str:
+def _without_zeros(part: str) -> str:
     try:
-        return float(part)
+        return f"{float(part):g}"
     except ValueError:
         return part
 
@@ -214,20 +214,21 @@ def _numbers(option: str, given: Sequence[str] | None, kind: Callable[[str], Any
 
 def _print_means(experiment: Experiment, store: ResultStore) -> None:
     """The first metric of the experiment, one row per method and one column per setting; the best ones are bold."""
-    from propml.benchmark.metric_names import metric_of
-    from propml.benchmark.results import Setting, summarise
-    from propml.benchmark.titles import setting_name
+    from propml.benchmark.results import means
+    from propml.benchmark.wording import setting_name
+    from propml.noise import Setting
+    from propml.paper.metric_names import metric_of
 
     metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
-    keys = {cell.key for cell in cells}
-    shown = {(Setting(row.dataset, row.noise), row.method): "failed" for row in store.failures(keys=keys)}
+    results = store.cells(keys={cell.key for cell in cells})
+    shown = {(cell.setting, cell.method): "failed" for cell in results if cell.failure}
     best: dict[Setting, float] = {}
-    means = summarise(store.results(keys=keys), experiment.metrics[0])
-    for (setting, _), summary in means.items():
-        best[setting] = (max if metric.higher_is_better else min)(summary.mean, best.get(setting, summary.mean))
-    for (setting, method), summary in means.items():
-        text = f"{summary.mean:.2f}"
-        shown[setting, method] = f"[bold]{text}[/bold]" if summary.mean == best[setting] else text
+    rows = [row for row in means(results) if row.metric == experiment.metrics[0]]
+    for row in rows:
+        best[row.setting] = (max if metric.higher_is_better else min)(row.mean, best.get(row.setting, row.mean))
+    for row in rows:
+        text = f"{row.mean:.2f}"
+        shown[row.setting, row.method] = f"[bold]{text}[/bold]" if row.mean == best[row.setting] else text
     settings = list(dict.fromkeys(Setting(cell.dataset, cell.noise) for cell in cells))
     per_table = max(1, (console.width - 20) // COLUMN_WIDTH)
     for first in range(0, len(settings), per_table):
@@ -235,7 +236,7 @@ def _print_means(experiment: Experiment, store: ResultStore) -> None:
         table = Table(title=f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent", title_justify="left")
         table.add_column("", no_wrap=True)
         for setting in part:
-            table.add_column(escape(setting_name(*setting, cells[0].corruption)), justify="right")
+            table.add_column(escape(setting_name(*setting)), justify="right")
         for entry in experiment.methods:
             table.add_row(escape(entry.name), *(shown.get((setting, entry.name), "") for setting in part))
         console.print(table)

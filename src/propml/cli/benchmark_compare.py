@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from propml.benchmark.statistics.paired import PairedComparison
+    from propml.benchmark.paired import PairedComparison
     from propml.benchmark.store import ResultStore
 
 
@@ -40,7 +40,7 @@ def compare(
 
     Before and after a change: [bold]propml benchmark compare results/after results/before[/bold]
     """
-    from propml.benchmark.statistics.paired import compare_pairs
+    from propml.benchmark.paired import compare_pairs
 
     judged, judge = _store(folder), None if other is None else _store(other)
     for name in metric or ["average_precision"]:
@@ -55,25 +55,25 @@ def _store(folder: Path) -> ResultStore:
     return ResultStore(folder)
 
 
-def _print(found: PairedComparison) -> None:
-    from propml.benchmark.metric_names import metric_of
+def _print(pair: PairedComparison) -> None:
+    from propml.paper.metric_names import metric_of
 
-    arrow = "↑" if metric_of(found.metric).higher_is_better else "↓"
-    names = (found.of, found.against) if found.of != found.against else ("after", "before")
+    arrow = "↑" if metric_of(pair.metric).higher_is_better else "↓"
+    names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
     table = Table(
-        title=escape(f"{metric_of(found.metric).title} {arrow}, percent: {found.of} against {found.against}"),
+        title=escape(f"{metric_of(pair.metric).title} {arrow}, percent: {pair.of} against {pair.against}"),
         title_justify="left",
     )
     table.add_column("dataset", no_wrap=True)
     for column in ("settings", *names, "gain", "wins", "losses"):
         table.add_column(escape(column), justify="right")
-    for each in found.datasets:
+    for each in pair.datasets:
         counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
         table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
     Console().print(table)
     typer.echo(
-        f"mean gain over {len(found.datasets)} datasets: {found.gain:+.2f}; better on {found.won}, worse on "
-        f"{found.lost}, sign test p = {found.p_value:.3g}; fitting takes {found.times_as_long:.2f} × as long"
+        f"mean gain over {len(pair.datasets)} datasets: {pair.gain:+.2f}; better on {pair.won}, worse on "
+        f"{pair.lost}, sign test p = {pair.p_value:.3g}; fitting takes {pair.times_as_long:.2f} × as long"
     )
-    if found.left_out:
-        typer.echo(f"left out: {found.left_out} cells that only one of the two has")
+    if pair.left_out:
+        typer.echo(f"left out: {pair.left_out} cells that only one of the two has")

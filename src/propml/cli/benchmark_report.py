@@ -31,10 +31,10 @@ def report(
 
     Example: [bold]propml benchmark report results --experiment real-world --formats html,md[/bold]
     """
-    from propml.benchmark.report import write_report
+    from propml import benchmark
 
     wanted = [name for part in formats.split(",") if (name := part.strip())]
-    files = write_report(
+    files = benchmark.report(
         folder,
         out or folder / "report",
         formats=wanted,

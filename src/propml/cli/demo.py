@@ -20,14 +20,14 @@ def demo(
 
     Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
     """
-    from propml.benchmark.report import write_report
+    from propml.benchmark import report
     from propml.cli.benchmark import run
     from propml.extras import require
 
     require("matplotlib", "report")
     require("jinja2", "report")
     run("quick", out=out / "results", methods=methods, workers=workers)
-    write_report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
+    report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
     _audit(out / "review.html")
     typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
 

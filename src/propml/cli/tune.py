@@ -262,12 +262,13 @@ def _refuse_file_options(context: typer.Context, dataset: str) -> None:
 
 def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, dict[str, Any]]:
     from propml.benchmark.problem import has_real_candidates, load_problem
+    from propml.noise import Noise
 
     if noise is not None and has_real_candidates(name):
         raise ValueError(f"{name} brings its own candidates; leave out --noise")
     if noise is None and not has_real_candidates(name):
         raise ValueError(f"{name} has clean labels; say with how many false ones to search: --noise 100 (percent)")
-    problem = load_problem(name, noise, seed, show=True)
+    problem = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed, show=True)
     experiment: dict[str, Any] = {"title": f"Tuned on {name}", "datasets": [name]}
     return problem.X, problem.candidates, problem.truth, experiment | ({} if noise is None else {"noise": [noise]})
 

@@ -16,31 +16,22 @@ drawn by                             shows                                      
 """
 
 from propml.benchmark.figures.critical_difference import (
-    RankRow,
     critical_difference,
     critical_difference_data,
     critical_difference_stack,
 )
-from propml.benchmark.figures.lambda_choice import ChoiceRow, lambda_choice, lambda_choice_data
-from propml.benchmark.figures.lambda_curves import (
-    LambdaPoint,
-    LambdaRow,
+from propml.benchmark.figures.curves import noise_curve_data, noise_curves, training_curve_data, training_curves
+from propml.benchmark.figures.lambdas import (
+    lambda_choice,
+    lambda_choice_data,
     lambda_curve_data,
     lambda_curves,
     lambda_metrics,
-    points_from_results,
+    lambda_points,
 )
-from propml.benchmark.figures.noise_curves import NoiseRow, noise_curve_data, noise_curves
-from propml.benchmark.figures.saving import save, svg_text
-from propml.benchmark.figures.training_curves import TrainingRow, training_curve_data, training_curves
+from propml.benchmark.figures.style import save, svg_text
 
 __all__ = [
-    "ChoiceRow",
-    "LambdaPoint",
-    "LambdaRow",
-    "NoiseRow",
-    "RankRow",
-    "TrainingRow",
     "critical_difference",
     "critical_difference_data",
     "critical_difference_stack",
@@ -49,9 +40,9 @@ __all__ = [
     "lambda_curve_data",
     "lambda_curves",
     "lambda_metrics",
+    "lambda_points",
     "noise_curve_data",
     "noise_curves",
-    "points_from_results",
     "save",
     "svg_text",
     "training_curve_data",

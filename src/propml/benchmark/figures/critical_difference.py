@@ -2,6 +2,7 @@
 
 The best rank, 1, is on the left, as one reads. Methods that a bar joins are not significantly different; bars that
 would meet stand on levels below one another. Where a test has a critical difference of ranks, a ruler shows it.
+Lengths are in points.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from propml.benchmark.comparison import Comparison
 from propml.benchmark.figures import rank_layout as layout
-from propml.benchmark.figures.rank_layout import Bar, Frame, Label
+from propml.benchmark.figures.rank_layout import Frame, GroupBar, Label
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look
-from propml.benchmark.results import Noise
-from propml.benchmark.statistics import Comparison
-from propml.benchmark.titles import level_title
+from propml.benchmark.wording import level_title
 from propml.extras import require
+from propml.noise import Noise
 
-# Height that the ruler takes, and length of a tick, in points.
+__all__ = ["RankRow", "critical_difference", "critical_difference_data", "critical_difference_stack"]
+
+# Height that the ruler takes, and length of a tick.
 RULER, TICK = 16.0, 4.0
 CARETRIGHT = 5
 BAR_COLOR = PALETTE[1]
@@ -56,7 +59,7 @@ def critical_difference(
     Parameters
     ----------
     comparison : Comparison
-        See :func:`propml.benchmark.statistics.compare`.
+        See :func:`propml.benchmark.comparison.compare`.
     highlight : str or None
         The method to draw in colour.
     axes : matplotlib Axes, optional
@@ -69,31 +72,21 @@ def critical_difference(
     """
     with look():
         diagram = _Diagram(comparison, title, highlight)
-        frame = layout.make_frame([diagram.sides])
         if axes is None:
-            figure, (axes,) = _figure(frame, [diagram])
-        else:
-            figure = axes.figure
-            frame = _fitted(axes, frame, diagram)
-        diagram.draw(axes, frame)
-    return figure, axes
+            figure, (axes,) = _draw_stack([diagram])
+            return figure, axes
+        diagram.draw(axes, _fitted(axes, layout.make_frame([diagram.sides]), diagram))
+    return axes.figure, axes
 
 
 def critical_difference_stack(
-    comparisons: Mapping[Noise | str, Comparison],
-    *,
-    highlight: str | None = "ProPML",
-    corruption: str | None = None,
+    comparisons: Mapping[Noise | str | None, Comparison], *, highlight: str | None = "ProPML"
 ) -> tuple[Any, list[Any]]:
     """Diagrams one over the other with the same axis: the paper's figure over noise levels.
 
     Parameters
     ----------
     comparisons : mapping of noise level (or title) to Comparison
-    highlight : str or None
-        The method to draw in colour.
-    corruption : str, optional
-        What the noise levels are levels of, see :mod:`propml.benchmark.titles`.
 
     Returns
     -------
@@ -105,25 +98,24 @@ def critical_difference_stack(
         diagrams: list[_Diagram] = []
         ruler = None
         for key, comparison in comparisons.items():
-            title = key if isinstance(key, str) else level_title(key, corruption)
+            title = key if isinstance(key, str) else level_title(key)
             # The same ruler is not drawn again.
             same = bool(diagrams) and comparison.critical_difference == ruler
             diagrams.append(_Diagram(comparison, title, highlight, with_ruler=not same))
             ruler = comparison.critical_difference
-        frame = layout.make_frame([diagram.sides for diagram in diagrams])
-        figure, axes = _figure(frame, diagrams)
-        for diagram, axis in zip(diagrams, axes, strict=True):
-            diagram.draw(axis, frame)
-    return figure, axes
+        return _draw_stack(diagrams)
 
 
-def _figure(frame: Frame, diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
+def _draw_stack(diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
     """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
+    frame = layout.make_frame([diagram.sides for diagram in diagrams])
     heights = [diagram.height(frame) for diagram in diagrams]
     total = sum(heights)
     figure = require("matplotlib.figure", "report").Figure(figsize=(frame.width / 72, total / 72))
     below = [sum(heights[i + 1 :]) for i in range(len(heights))]
     axes = [figure.add_axes((0, b / total, 1, h / total)) for b, h in zip(below, heights, strict=True)]
+    for diagram, axis in zip(diagrams, axes, strict=True):
+        diagram.draw(axis, frame)
     return figure, axes
 
 
@@ -167,7 +159,8 @@ class _Diagram:
         return self.comparison.critical_difference if self.with_ruler else None
 
     def title_lines(self, frame: Frame) -> list[str]:
-        return layout.wrapped(self.title, frame.width - 2 * layout.MARGIN, "bold").split("\n") if self.title else []
+        letters = int((frame.width - 2 * layout.MARGIN) / layout.text_width("n", TEXT, "bold"))
+        return layout.wrapped(self.title, letters).split("\n") if self.title else []
 
     def axis_y(self, frame: Frame) -> float:
         """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
@@ -176,7 +169,7 @@ class _Diagram:
         explained = layout.LINE + 4 if self.with_ruler else 0.0
         return layout.MARGIN + title + explained + (RULER if self.ruler is not None else 0.0) + layout.LINE + TICK
 
-    def bars(self, frame: Frame) -> list[Bar]:
+    def bars(self, frame: Frame) -> list[GroupBar]:
         return layout.make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
 
     def labels_y(self, frame: Frame) -> float:
@@ -232,7 +225,7 @@ class _Diagram:
         for rank in numbered:
             axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
 
-    def _bar(self, axes: Any, frame: Frame, bar: Bar) -> None:
+    def _bar(self, axes: Any, frame: Frame, bar: GroupBar) -> None:
         """Thick at its members and between neighbours; thin where it passes a method that is none of its members."""
         y = self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * bar.level
         ranks, reach = self.ranks, layout.BAR_OVERHANG / frame.points_per_rank
@@ -240,10 +233,9 @@ class _Diagram:
         for left, right in zip(bar.methods, bar.methods[1:], strict=False):
             passes = any(ranks[left] < ranks[i] < ranks[right] for i in range(len(ranks)) if i not in bar.methods)
             pieces.append((ranks[left], ranks[right], 1.2 if passes else layout.BAR_WIDTH))
+        style = {"color": BAR_COLOR, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
         for start, stop, width in _joined(pieces):
-            axes.plot(
-                [start, stop], [y, y], color=BAR_COLOR, linewidth=width, solid_capstyle="butt", zorder=3, label="bar"
-            )
+            axes.plot([start, stop], [y, y], linewidth=width, **style)
 
     def _label(self, axes: Any, frame: Frame, label: Label, y: float, outwards: int) -> None:
         """A point on the axis, a line down and outwards, the mean rank at its end and the name beside it."""

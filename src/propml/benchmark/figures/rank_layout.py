@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,8 +10,8 @@ from functools import cache
 from propml.benchmark.figures.style import RC, SMALL, TEXT, WIDTH
 from propml.extras import require
 
-# Widest label before it is broken into lines, and shortest axis, in points.
-WIDEST_LABEL, SHORTEST_AXIS = 92.0, 170.0
+# Letters of a label in one line, and the shortest axis.
+LETTERS, SHORTEST_AXIS = 16, 170.0
 LINE = 1.2 * TEXT
 BETWEEN_LABELS = 4.0
 MARGIN = 4.0
@@ -22,8 +22,6 @@ NAME_TO_RANK = 4.0
 BAR_OVERHANG, BAR_STEP, BAR_WIDTH, FIRST_BAR = 3.0, 8.0, 4.0, 10.0
 # Viewers set text a little wider or narrower than it was measured.
 SLACK = 1.04
-# Where a name may be broken: after spaces, hyphens and the like.
-PIECES = re.compile(r"[^\s\-/_,;]*[\-/_,;]*\s*")
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Bar:
+class GroupBar:
     """A bar that joins methods which do not differ significantly; level 0 is next to the axis."""
 
     methods: tuple[int, ...]
@@ -83,52 +81,29 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
     return SLACK * max(float(measure(line, fonts, ismath=False)[0]) if line else 0.0 for line in text.split("\n"))
 
 
-def wrapped(text: str, width: float = WIDEST_LABEL, weight: str = "normal") -> str:
-    """The text in as few lines of at most ``width`` points as it takes, all about as long.
+def wrapped(text: str, letters: int = LETTERS) -> str:
+    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be.
 
-    It is broken after spaces and hyphens, and inside a word only if it must be.
-
-    >>> wrapped("ProPML")
-    'ProPML'
     >>> wrapped("ProPML with λ chosen on candidates").split("\\n")
     ['ProPML with', 'λ chosen on', 'candidates']
     """
-    pieces = PIECES.findall(" ".join(text.split()))
-    lines = _filled(pieces, width, weight)
+    lines, longest = textwrap.wrap(text, letters), max(map(len, text.split()), default=letters)
     # Narrower as long as that costs no line and breaks no word.
-    widest = max((text_width(piece.rstrip(), TEXT, weight) for piece in pieces), default=width)
-    while (width := width - 4) >= widest and len(again := _filled(pieces, width, weight)) == len(lines):
-        lines = again
+    while (letters := letters - 1) >= longest and len(narrower := textwrap.wrap(text, letters)) == len(lines):
+        lines = narrower
     return "\n".join(lines)
-
-
-def _filled(pieces: Sequence[str], width: float, weight: str) -> list[str]:
-    """Lines, each as full as can be."""
-    lines = [""]
-    for piece in pieces:
-        if text_width((lines[-1] + piece).rstrip(), TEXT, weight) <= width or not lines[-1]:
-            lines[-1] += piece
-        else:
-            lines.append(piece)
-        while len(line := lines[-1].rstrip()) > 1 and text_width(line, TEXT, weight) > width:
-            fits = next(n for n in range(len(line) - 1, 0, -1) if n == 1 or text_width(line[:n], TEXT, weight) <= width)
-            lines[-1:] = [line[:fits], lines[-1][fits:]]
-    return [line.rstrip() for line in lines if line.strip()]
 
 
 def make_labels(
     names: Sequence[str], ranks: Sequence[float], bold: str | None = None
 ) -> tuple[list[Label], list[Label]]:
-    """Labels of the left side (the better half) and of the right side, each from top to bottom.
-
-    On both sides the outermost method comes first: then no line to a label crosses another.
-    """
+    """Labels of the left side (the better half) and of the right side, the outermost first: so no two lines cross."""
     labels = []
     # The names of a side begin at one place, however many digits the ranks have.
     rank_width = max(text_width(f"{rank:.2f}", SMALL) for rank in ranks)
     for method in sorted(range(len(names)), key=lambda i: ranks[i]):
         weight = "bold" if names[method] == bold else "normal"
-        name, rank = wrapped(names[method], weight=weight), f"{ranks[method]:.2f}"
+        name, rank = wrapped(names[method]), f"{ranks[method]:.2f}"
         labels.append(Label(method, name, rank, text_width(name, TEXT, weight), rank_width))
     half = (len(labels) + 1) // 2
     return labels[:half], labels[half:][::-1]
@@ -143,15 +118,15 @@ def make_frame(sides: Sequence[tuple[list[Label], list[Label]]]) -> Frame:
     return Frame(n_ranks, left, right, max(72 * WIDTH - left - right, SHORTEST_AXIS))
 
 
-def make_bars(cliques: Sequence[Sequence[int]], ranks: Sequence[float], points_per_rank: float) -> list[Bar]:
+def make_bars(cliques: Sequence[Sequence[int]], ranks: Sequence[float], points_per_rank: float) -> list[GroupBar]:
     """A bar for every clique of two and more, on the first level where it touches no other bar."""
     reach = BAR_OVERHANG / points_per_rank
-    bars: list[Bar] = []
+    bars: list[GroupBar] = []
     for clique in sorted((tuple(c) for c in cliques if len(c) > 1), key=lambda c: min(ranks[i] for i in c)):
         members = tuple(sorted(clique, key=lambda i: ranks[i]))
         first, last = ranks[members[0]] - reach, ranks[members[-1]] + reach
         taken = {bar.level for bar in bars if first - reach <= bar.last and bar.first <= last + reach}
-        bars.append(Bar(members, first, last, next(level for level in range(len(bars) + 1) if level not in taken)))
+        bars.append(GroupBar(members, first, last, next(level for level in range(len(bars) + 1) if level not in taken)))
     return bars
 
 

@@ -1,0 +1,82 @@
+"""What was measured, as a page to read and tables to use: HTML, Markdown, LaTeX and CSV from one model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from propml.benchmark.figures.style import save
+from propml.benchmark.reporting import csv, latex
+from propml.benchmark.reporting.html import render_html
+from propml.benchmark.reporting.markdown import render_markdown
+from propml.benchmark.reporting.model import Report, Section, build_report
+from propml.benchmark.reporting.pictures import draw
+from propml.benchmark.results import Results
+from propml.durable import write_whole
+
+__all__ = ["FORMATS", "Report", "Section", "build_report", "write_report"]
+
+FORMATS = ("html", "md", "tex", "csv")
+# Figures that stand in the page anyway, as files of their own.
+PICTURES = ("svg", "png", "pdf")
+
+
+def write_report(
+    source: str | Path | Results | Report,
+    folder: str | Path,
+    *,
+    formats: Sequence[str] = FORMATS,
+    experiments: Sequence[str] | None = None,
+    paper: str | None = None,
+    title: str = "",
+    command: str = "",
+) -> list[Path]:
+    """Write a report; each file whole or not at all.
+
+    Parameters
+    ----------
+    source : path, Results or Report
+        A results folder, what stands in one, or a report that is made already.
+    folder : path
+        Where to; made if it is not there.
+    formats : sequence of {"html", "md", "tex", "csv", "svg", "png", "pdf"}
+        ``report.html`` and ``report.md``; ``tables.tex`` with ``report.tex`` around it; ``results-long.csv`` and
+        ``results-wide.csv``; each figure as a file, such as ``vision-noise-ours.svg``.
+    experiments, paper, title, command
+        See :func:`build_report`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    unknown = [name for name in formats if name not in FORMATS + PICTURES]
+    if unknown or not formats:
+        given = f"there is no format {unknown[0]!r}" if unknown else "no format is given"
+        raise ValueError(f"{given}; choose from {', '.join(FORMATS + PICTURES)}")
+    if isinstance(source, Report):
+        report = source
+    else:
+        report = build_report(source, experiments=experiments, paper=paper, title=title, command=command)
+    paths = []
+    for name in dict.fromkeys(name for name in formats if name in FORMATS):
+        for file, text in _files(report, name).items():
+            path = Path(folder) / file
+            write_whole(path, text.encode())
+            paths.append(path)
+    kinds = [kind for kind in PICTURES if kind in formats]
+    for section in report.sections if kinds else ():
+        pictures = [picture for group in draw(section) for picture in group]
+        names = [(picture, f"{section.name}-{picture.name}.{kind}") for picture in pictures for kind in kinds]
+        paths += [save(picture.figure, Path(folder) / name) for picture, name in names]
+    return paths
+
+
+def _files(report: Report, kind: str) -> dict[str, str]:
+    if kind == "html":
+        return {"report.html": render_html(report)}
+    if kind == "md":
+        return {"report.md": render_markdown(report)}
+    if kind == "tex":
+        return {"tables.tex": latex.render_tables(report), "report.tex": latex.render_document(report)}
+    return {"results-long.csv": csv.render_long(report), "results-wide.csv": csv.render_wide(report)}

@@ -1,0 +1,297 @@
+"""What the numbers say, in sentences computed from them: what is best where, and which differences are significant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from statistics import fmean
+from typing import NamedTuple
+
+from propml.benchmark.comparison import Comparison, compare_means
+from propml.benchmark.reporting.tables import MetricTable, TableCell
+from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
+from propml.metrics import METRICS
+from propml.noise import Noise, Setting, noise_order
+from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
+from propml.paper.notes import published_method
+from propml.paper.published import Mean
+
+__all__ = ["TOLERANCE", "Agreement", "Finding", "RankComparison", "agreements", "own_tables", "rank_comparisons"]
+
+# Folds and seeds alone move a mean by about this much, in points of percent.
+TOLERANCE = 1.0
+
+
+class Finding(NamedTuple):
+    """A sentence of the summary, and what it is about."""
+
+    topic: str
+    text: str
+
+
+class Agreement(NamedTuple):
+    """How the numbers of one method compare with the published ones, over all metrics."""
+
+    method: str
+    n: int  #: numbers that have a published counterpart
+    better: int  #: by more than :data:`TOLERANCE`
+    close: int
+    worse: int
+    mean_gain: float  #: over the first metric (average precision where there is one); positive is better
+    most_better: str  #: the largest gap in that direction, with metric and setting; empty where there is none
+    most_worse: str
+
+
+def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
+    """One table per metric: ours under our own conventions where both were recorded."""
+    chosen = {table.title: table for table in tables if table.by_paper_rules}
+    chosen |= {table.title: table for table in tables if not table.by_paper_rules}
+    return sorted(chosen.values(), key=tables.index)
+
+
+def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
+    """One line per method that has published numbers beside it."""
+    compared = [table for table in tables if table.compared]
+    lines = []
+    for method in dict.fromkeys(method for table in compared for method in table.methods):
+        gains = [each for table in compared for each in table.gains() if each[3].method == method]
+        if not gains:
+            continue
+        values = [gain for gain, *_ in gains]
+        first = [gain for gain, table, *_ in gains if table is compared[0]]
+        low, high = min(gains, key=lambda each: each[0]), max(gains, key=lambda each: each[0])
+        lines.append(
+            Agreement(
+                method,
+                len(values),
+                sum(gain > TOLERANCE for gain in values),
+                sum(abs(gain) <= TOLERANCE for gain in values),
+                sum(gain < -TOLERANCE for gain in values),
+                round(fmean(first), 2) if first else nan,
+                _gap(*high[1:]) if high[0] > TOLERANCE else "",
+                _gap(*low[1:]) if low[0] < -TOLERANCE else "",
+            )
+        )
+    return lines
+
+
+def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
+    assert cell.difference is not None
+    where = setting_name(dataset_title(setting.dataset), setting.noise)
+    return f"{signed(cell.difference)} ({table.title}, {where})"
+
+
+# -- the summary ------------------------------------------------------------------------------------------------------
+
+
+def summary(
+    tables: Sequence[MetricTable],
+    ranks: Sequence[RankComparison] = (),
+    n_failed: int = 0,
+    not_run: Sequence[tuple[Setting, str]] = (),
+) -> list[Finding]:
+    """The report in a few sentences: what was measured, what is best where, and how that compares with the paper."""
+    findings = [_scope(tables)]
+    findings += [finding for table in own_tables(tables) if (finding := _best(table))]
+    first = next((comparison for comparison in ranks if comparison.single and comparison.parts), None)
+    if first:
+        findings.append(Finding("Mean ranks", f"{first.title}: {' '.join(first.sentences)}"))
+    findings += _beside_paper(tables)
+    if n_failed:
+        findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
+    if not_run:
+        known = dict.fromkeys(row.setting for table in tables for row in table.rows)
+        where = settings_text(dict.fromkeys(setting for setting, _ in not_run), known, 12)
+        cells = counted(len(not_run), "published cell has", "published cells have")
+        findings.append(Finding("Not run", f"{cells} no number of ours: {where}."))
+    return findings
+
+
+def _scope(tables: Sequence[MetricTable]) -> Finding:
+    measured = {(r.setting, c.method): c.ours.n for t in tables for r in t.rows for c in r.cells if c.ours}
+    if not measured:
+        return Finding("Measured", "Nothing yet.")
+    methods, datasets = {m for _, m in measured}, {s.dataset for s, _ in measured}
+    noises = sorted({s.noise for s, _ in measured if s.noise is not None}, key=noise_order)
+    at = f" at {counted(len(noises), 'noise level')} ({listed([n.title for n in noises])})" if noises else ""
+    runs = sorted(set(measured.values()))
+    values = counted(runs[0], "value") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} values"
+    each = " each" if len(measured) > 1 else ""
+    return Finding(
+        "Measured",
+        f"{counted(len(methods), 'method')} on {counted(len(datasets), 'dataset')}{at}: "
+        f"{counted(len(measured), 'mean')} of {values} (folds times seeds){each}.",
+    )
+
+
+def _best(table: MetricTable) -> Finding | None:
+    """Who is best how often, and where the one with the most first places is."""
+    places: dict[str, list[Setting]] = {}
+    for setting, methods in table.best.items():
+        for method in methods:
+            places.setdefault(method, []).append(setting)
+    if not places:
+        return None
+    (leader, first), *rest = sorted(places.items(), key=lambda item: -len(item[1]))
+    others = listed([f"{method} in {len(where)}" for method, where in rest], 5)
+    where = settings_text(first, table.best)
+    if len(table.best) == 1:
+        text = f"{listed(list(places))} {'is' if not rest else 'are'} best on {where}"
+    elif len(first) == len(table.best):
+        text = f"{leader} is best everywhere" + (f"; as good are {others}" if others else "")
+    else:
+        text = f"{leader} is best in {len(first)} of {len(table.best)} settings ({where}); {others}"
+    return Finding(table.title, f"{text}.")
+
+
+def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
+    lines = agreements(tables)
+    if not lines:
+        return []
+    total, better, close, worse = (
+        sum(getattr(line, name) for line in lines) for name in ("n", "better", "close", "worse")
+    )
+    text = (
+        f"Of {counted(total, 'number')} that the paper prints too, {close} {'lies' if close == 1 else 'lie'} within "
+        f"{TOLERANCE:g} point, {better} {'is' if better == 1 else 'are'} better by more and {worse} "
+        f"{'is' if worse == 1 else 'are'} worse by more."
+    )
+    gains = [each for table in tables for each in table.gains()]
+    high, low = max(gains, key=lambda each: each[0]), min(gains, key=lambda each: each[0])
+    far = [
+        f"furthest on the {side} side: {each[3].method} {_gap(*each[1:])}"
+        for side, each, is_far in (("better", high, high[0] > TOLERANCE), ("worse", low, low[0] < -TOLERANCE))
+        if is_far
+    ]
+    if far:
+        text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
+    first = next(table for table in tables if table.compared)
+    propml = [line.method for line in lines if published_method(line.method) == "ProPML"]
+    against = [finding for method in propml if (finding := _against(first, method))]
+    return [Finding("Beside the paper", text), *against]
+
+
+def _against(table: MetricTable, method: str) -> Finding | None:
+    """One method beside its published row by one metric: where better, where close, where worse."""
+    groups: dict[str, list[Setting]] = {"better than the paper on": [], "within a point on": [], "worse on": []}
+    for gain, _, setting, cell in table.gains():
+        if cell.method == method:
+            place = 0 if gain > TOLERANCE else 2 if gain < -TOLERANCE else 1
+            list(groups.values())[place].append(setting)
+    among = [setting for settings in groups.values() for setting in settings]
+    parts = [f"{words} {settings_text(where, among, 8)}" for words, where in groups.items() if where]
+    return Finding(method, f"{table.title}: {'; '.join(parts)}.") if parts else None
+
+
+# -- ranks ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RankComparison:
+    """One diagram, or a stack of them over noise levels."""
+
+    name: str  #: letters, digits and hyphens: for file names and links
+    title: str
+    single: bool  #: whether it is about one metric, and not about all together
+    parts: Mapping[Noise | str | None, Comparison]  #: by noise level, or ""; empty where nothing can be compared
+    sentences: tuple[str, ...]  #: what was found, or why nothing was
+    warnings: tuple[str, ...] = ()  #: what to be careful about
+
+
+def rank_comparisons(
+    means: Sequence[Mean], published: Sequence[Mean], tuned: Collection[str] = ()
+) -> list[RankComparison]:
+    """All metrics together as the paper draws it, from its numbers and from ours, and then one metric at a time.
+
+    Methods in ``tuned`` saw test labels, and take no part.
+    """
+    recorded = {row.metric for row in means}
+    # Ours under our own conventions; under the paper's only where nothing else was recorded.
+    ours = [
+        row._replace(metric=own_name(row.metric))
+        for row in means
+        if row.method not in tuned and (not row.metric.endswith(PAPER_SUFFIX) or own_name(row.metric) not in recorded)
+    ]
+    metrics = [name for name in METRICS if any(row.metric == name for row in ours)]
+    comparisons = []
+    if published and len(metrics) > 1:
+        printed = [name for name in METRICS if any(row.metric == name for row in published)]
+        comparisons.append(_by_noise("paper", "The paper's numbers, all metrics together", published, printed))
+    if len(metrics) > 1:
+        comparisons.append(_by_noise("ours", "Ours, all metrics together", ours, metrics))
+    for metric in metrics:
+        name = f"by-{metric.lower().replace('_', '-').replace('@', '-')}"
+        comparisons.append(_comparison(name, metric_of(metric).title, ours, [metric]))
+    return comparisons
+
+
+def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
+    levels = sorted({row.noise for row in rows}, key=noise_order)
+    if len(levels) == 1:
+        return _comparison(name, title, rows, metrics)
+    by_level = {noise: _comparison(name, title, [r for r in rows if r.noise == noise], metrics) for noise in levels}
+    return RankComparison(
+        name,
+        title,
+        len(metrics) == 1,
+        {noise: part for noise, each in by_level.items() for part in each.parts.values()},
+        _once({noise: each.sentences for noise, each in by_level.items()}),
+        _once({noise: each.warnings for noise, each in by_level.items()}),
+    )
+
+
+def _once(by_level: Mapping[Noise | None, Sequence[str]]) -> tuple[str, ...]:
+    """Sentences of several levels; one that holds for more than one level is said once, with the levels in front."""
+    levels: dict[str, list[str]] = {}
+    for noise, sentences in by_level.items():
+        for sentence in sentences:
+            levels.setdefault(sentence, []).append(noise_title(noise) or "real candidates")
+    return tuple(f"{listed(names)}: {text}" for text, names in levels.items())
+
+
+def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
+    methods, left_out = comparable_methods(rows, metrics)
+    single = len(metrics) == 1
+    if len(methods) < 2:
+        return RankComparison(name, title, single, {}, ("No diagram: it takes two methods to compare.",))
+    try:
+        comparison = compare_means(rows, metrics, methods=methods)
+    except ValueError as error:
+        return RankComparison(name, title, single, {}, (f"No diagram: {error}",))
+    sentences, warnings = (_leader(comparison),), (*left_out, *comparison.warnings)
+    return RankComparison(name, title, single, {"": comparison}, sentences, warnings)
+
+
+def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The methods to compare, and a sentence on each that has less than half of the results of the fullest one.
+
+    Ranks need every method in every block, so that a method with few results would cost all the others theirs.
+    """
+    places: dict[str, set[tuple[Setting, str]]] = {}
+    for row in rows:
+        if row.metric in metrics:
+            places.setdefault(row.method, set()).add((row.setting, row.metric))
+    most = max((len(where) for where in places.values()), default=0)
+    kept = [method for method, where in places.items() if 2 * len(where) >= most]
+    sentences = [
+        f"{method} takes no part: it has results in {len(where)} of {most} places."
+        for method, where in places.items()
+        if method not in kept
+    ]
+    return kept, sentences
+
+
+def _leader(comparison: Comparison) -> str:
+    """The leader, whom it beats, and whom it does not."""
+    order = comparison.order()
+    leader = comparison.names[order[0]]
+    beaten = comparison.better_than(leader)
+    equal = [comparison.names[i] for i in order[1:] if comparison.names[i] not in beaten]
+    blocks = counted(comparison.friedman.n_blocks, "block")
+    head = f"{leader} has the best mean rank, {comparison.mean_ranks[order[0]]:.2f} over {blocks}"
+    if not beaten:
+        return f"{head}; no difference between it and another method is significant."
+    tail = f"; not than {listed(equal)}" if equal else ""
+    test = f"Nemenyi test, α = {comparison.alpha:g}, critical difference {comparison.critical_difference:.3f}"
+    return f"{head}; it is significantly better than {listed(beaten, 8)}{tail} ({test})."

@@ -1,0 +1,315 @@
+"""What a report says, as plain data: every format is written from this, so that the numbers agree everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from propml import __version__
+from propml.benchmark.reporting.findings import (
+    Agreement,
+    Finding,
+    RankComparison,
+    agreements,
+    own_tables,
+    rank_comparisons,
+    summary,
+)
+from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
+from propml.benchmark.results import CellResult, Results, load_results
+from propml.benchmark.wording import cell_command, counted
+from propml.noise import Setting
+from propml.paper.notes import ORACLE_SUFFIX, published_method, reading_notes
+from propml.paper.published import Mean, load_published, published_lams
+
+if TYPE_CHECKING:
+    from propml.benchmark.experiment import Experiment
+
+__all__ = ["ChosenLam", "MethodCost", "Report", "Section", "build_report"]
+
+
+class MethodCost(NamedTuple):
+    """The cost of one method on one kind of device: seconds over all cells, the most memory of any of them."""
+
+    method: str
+    device: str
+    n_cells: int
+    seconds_fit: float
+    seconds_predict: float
+    peak_bytes: int
+    by_dataset: dict[str, float]  #: mean seconds to fit a cell (all of its folds)
+
+
+class ChosenLam(NamedTuple):
+    """The λ of one method in one setting: median and range over folds and seeds."""
+
+    setting: Setting
+    method: str
+    part: str  #: which λ, for a method that has several
+    middle: float
+    least: float
+    most: float
+    n: int
+    published: float | None  #: the paper's, where it says
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything about one experiment."""
+
+    name: str
+    title: str
+    note: str  #: what the experiment's file says that a reader must know first; may be empty
+    argument: str  #: what ``propml benchmark run`` is given for it: its name, or a file that a user has
+    results: Results
+    published: Sequence[Mean]  #: the paper's numbers that stand beside ours; may be empty
+    tables: Sequence[MetricTable]
+    ranks: Sequence[RankComparison]
+    tuned: frozenset[str]  #: methods that were tuned on test labels, as their settings or their names tell
+    known_methods: frozenset[str]  #: those that were run, or that the experiment's file has
+
+    @property
+    def summary(self) -> list[Finding]:
+        """What was measured, what is best where, and how that compares with the paper."""
+        return summary(self.tables, self.ranks, len(self.failures), self.not_run)
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the tables rightly."""
+        compared = [table for table in self.tables if table.compared]
+        return reading_notes(
+            [method for table in self.tables for method in table.methods],
+            {row.setting.dataset for table in compared for row in table.rows},
+            self.tuned,
+            compared=bool(compared),
+            paper_rules=any(table.by_paper_rules for table in compared),
+        )
+
+    @property
+    def own_tables(self) -> list[MetricTable]:
+        """One table per metric, by our own conventions where there are two."""
+        return own_tables(self.tables)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The rows of the tables: datasets and noise levels that were measured or published."""
+        return order_settings(row.setting for table in self.tables for row in table.rows)
+
+    @property
+    def won_settings(self) -> list[Setting]:
+        """The settings in which some method is best."""
+        return [setting for setting in self.settings if any(setting in table.best for table in self.own_tables)]
+
+    @cached_property
+    def agreements(self) -> list[Agreement]:
+        """Method by method beside the paper; empty without published numbers."""
+        return agreements(self.tables)
+
+    @cached_property
+    def costs(self) -> list[MethodCost]:
+        return method_costs(self.results.done, self.tables[0].methods if self.tables else ())
+
+    @property
+    def cost_datasets(self) -> list[str]:
+        """The datasets that costs are known of."""
+        return list(dict.fromkeys(name for cost in self.costs for name in cost.by_dataset))
+
+    @property
+    def failures(self) -> list[CellResult]:
+        return self.results.failed
+
+    @cached_property
+    def lams(self) -> list[ChosenLam]:
+        """Which λ was chosen where; not those that were given."""
+        free = [cell for cell in self.results.done if not isinstance(_given_lam(cell), int | float)]
+        return chosen_lams(free, beside_paper=bool(self.published))
+
+    @cached_property
+    def not_run(self) -> list[tuple[Setting, str]]:
+        """Published cells, by setting and method, that ours has neither a number nor a failure for."""
+        ours = {(cell.setting, published_method(cell.method)) for cell in self.results.cells}
+        cells = dict.fromkeys((row.setting, row.method) for row in self.published)
+        order = order_settings(setting for setting, _ in cells)
+        return sorted((cell for cell in cells if cell not in ours), key=lambda cell: order.index(cell[0]))
+
+    def not_run_by_methods(self) -> dict[tuple[str, ...], list[Setting]]:
+        """The same gaps in fewer words: settings that lack the same methods together."""
+        methods: dict[Setting, list[str]] = {}
+        for setting, method in self.not_run:
+            methods.setdefault(setting, []).append(method)
+        groups: dict[tuple[str, ...], list[Setting]] = {}
+        for setting, names in methods.items():
+            groups.setdefault(tuple(names), []).append(setting)
+        return groups
+
+    def command(self, setting: Setting, method: str) -> str:
+        """What makes a number again; nothing for a method that only the paper has."""
+        return cell_command(self.argument, setting, method) if method in self.known_methods else ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report on one or more experiments, with the runs that brought the results and the command that makes it again.
+
+    ``version`` is that of the package that made it.
+    """
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    runs: Sequence[Mapping[str, Any]]
+    version: str
+    command: str
+
+
+def build_report(
+    source: str | Path | Results,
+    *,
+    experiments: Sequence[str] | None = None,
+    paper: str | None = None,
+    title: str = "",
+    command: str = "",
+) -> Report:
+    """Make the report of what was measured.
+
+    Parameters
+    ----------
+    source : path or Results
+        A results folder, or what stands in one.
+    experiments : sequence of str, optional
+        Which experiments to report on; by default all.
+    paper : str, optional
+        The published experiment to stand beside ours, or ``"none"``; by default the one of the same name, if there is
+        one.
+    title : str
+    command : str
+        What the reader types to make the report again.
+    """
+    results = source if isinstance(source, Results) else load_results(source)
+    known = list(dict.fromkeys(cell.experiment for cell in results.cells))
+    missing = [name for name in experiments or () if name not in known]
+    if missing or not known:
+        held = f"results of {', '.join(known)}" if known else "no results yet; `propml benchmark run` makes some"
+        wanted = f"there are no results of {missing[0]!r}: " if missing else ""
+        raise ValueError(f"{wanted}the folder holds {held}")
+    sections = tuple(_section(name, results.of(name), _published(name, paper)) for name in experiments or known)
+    return Report(
+        title=title or (sections[0].title if len(sections) == 1 else "Benchmark report"),
+        lead=_lead(sections),
+        sections=sections,
+        runs=results.runs,
+        version=__version__,
+        command=command,
+    )
+
+
+def _published(experiment: str, paper: str | None) -> list[Mean]:
+    if paper == "none":
+        return []
+    if paper is not None:
+        return load_published(paper)
+    return [row for row in load_published() if row.experiment == experiment]
+
+
+def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
+    experiment = _experiment(name)
+    planned = [entry.name for entry in experiment.methods] if experiment else []
+    # Methods in the order of the experiment's file: results come in the order in which workers were done.
+    place = {method: number for number, method in enumerate(planned)}
+    cells = sorted(results.cells, key=lambda cell: place.get(cell.method, len(place)))
+    results = Results(cells, results.runs)
+    done = results.done
+    by_name = {cell.method for cell in done if cell.method.endswith(ORACLE_SUFFIX)}
+    tuned = frozenset(by_name | {cell.method for cell in done if cell.settings.get("selection") == "oracle"})
+    failures = {(cell.setting, cell.method): cell.failure.reason for cell in cells if cell.failure}
+    # The file may be gone: each run keeps what it said.
+    runs = [run for run in results.runs if run.get("experiment") == name]
+    title, note = (runs[-1]["title"], runs[-1]["note"]) if runs else (name, "")
+    return Section(
+        name=name,
+        title=experiment.title if experiment else title,
+        note=experiment.note if experiment else note,
+        argument=name if experiment else f"{name}.toml",
+        results=results,
+        published=published,
+        tables=metric_tables(results.means(), published, failures, tuned),
+        ranks=rank_comparisons(results.means(), published, tuned),
+        tuned=tuned,
+        known_methods=frozenset({*planned, *(cell.method for cell in cells)}),
+    )
+
+
+def _experiment(name: str) -> Experiment | None:
+    """The experiment's file, where there is one of that name."""
+    from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
+
+    try:
+        return load_experiment(name)
+    except (ValueError, OSError):
+        return None
+
+
+def _lead(sections: Sequence[Section]) -> str:
+    cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
+    failed = sum(len(section.failures) for section in sections)
+    beside = any(section.published for section in sections)
+    text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
+    return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."
+
+
+def method_costs(cells: Sequence[CellResult], methods: Sequence[str]) -> list[MethodCost]:
+    """One line per method and device, in the order of ``methods``."""
+    groups: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in cells:
+        groups.setdefault((cell.method, cell.device), []).append(cell)
+    order = list(dict.fromkeys([*methods, *(method for method, _ in groups)]))
+    costs = []
+    for method, device in sorted(groups, key=lambda key: (order.index(key[0]), key[1])):
+        rows = groups[method, device]
+        datasets = dict.fromkeys(setting.dataset for setting in order_settings(row.setting for row in rows))
+        costs.append(
+            MethodCost(
+                method,
+                device,
+                len(rows),
+                sum(row.seconds_fit for row in rows),
+                sum(row.seconds_predict for row in rows),
+                max(row.peak_bytes for row in rows),
+                {name: fmean(row.seconds_fit for row in rows if row.dataset == name) for name in datasets},
+            )
+        )
+    return costs
+
+
+def chosen_lams(cells: Sequence[CellResult], *, beside_paper: bool) -> list[ChosenLam]:
+    """One line per setting and method that chose a λ."""
+    values: dict[tuple[Setting, str, str], list[float]] = {}
+    for cell in cells:
+        for fold in cell.folds:
+            for part, lam in _lam_parts(fold.chosen.get("lam")).items():
+                values.setdefault((cell.setting, cell.method, part), []).append(lam)
+    paper = published_lams() if beside_paper else {}
+    order = order_settings(setting for setting, _, _ in values)
+    return [
+        ChosenLam(*key, median(lams), min(lams), max(lams), len(lams), paper.get(key[0]))
+        for key, lams in sorted(values.items(), key=lambda item: order.index(item[0][0]))
+    ]
+
+
+def _lam_parts(lam: Any) -> dict[str, float]:
+    """One λ, or one of each part of a mixture.
+
+    >>> _lam_parts(0.1), _lam_parts({"network": 0.1, "linear": None})
+    ({'': 0.1}, {'network': 0.1})
+    """
+    if isinstance(lam, Mapping):
+        return {str(part): float(value) for part, value in lam.items() if isinstance(value, int | float)}
+    return {"": float(lam)} if isinstance(lam, int | float) else {}
+
+
+def _given_lam(cell: CellResult) -> Any:
+    return cell.settings.get("params", {}).get("lam")

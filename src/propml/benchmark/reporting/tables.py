@@ -1,0 +1,193 @@
+"""The tables of a report, one per metric: a row per setting, a column per method, the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
+from typing import Literal
+
+from propml.datasets import REGISTRY
+from propml.metrics import METRICS
+from propml.noise import Setting, noise_order
+from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
+from propml.paper.notes import ORACLE_SUFFIX, published_method
+from propml.paper.published import Mean
+
+__all__ = ["Mark", "MetricTable", "TableCell", "TableRow", "marks", "metric_tables", "order_methods", "order_settings"]
+
+Mark = Literal["", "best", "second"]
+# What the failed methods said.
+Failures = Mapping[tuple[Setting, str], str]
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One number of ours and its published counterpart, and which of them are bold; what a failed method said."""
+
+    method: str
+    ours: Mean | None
+    published: Mean | None
+    ours_mark: Mark = ""
+    published_mark: Mark = ""
+    message: str | None = None
+
+    @property
+    def state(self) -> Literal["measured", "failed", "not run"]:
+        if self.ours:
+            return "measured"
+        return "not run" if self.message is None else "failed"
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's, of the two numbers as they are printed, so that a reader finds the same."""
+        if self.ours is None or self.published is None:
+            return None
+        difference = round(round(self.ours.mean, 2) - round(self.published.mean, 2), 2)
+        return None if isnan(difference) else difference
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One dataset at one noise level."""
+
+    setting: Setting
+    cells: tuple[TableCell, ...]
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """All numbers of one metric."""
+
+    metric: str  #: as ours are recorded: with ":paper" where they follow the paper's conventions
+    compared: bool  #: whether published numbers stand beside ours
+    secondary: bool  #: whether another table shows the same metric by the paper's conventions, beside the paper
+    methods: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+
+    @property
+    def title(self) -> str:
+        return metric_of(own_name(self.metric)).title
+
+    @property
+    def higher_is_better(self) -> bool:
+        return metric_of(self.metric).higher_is_better
+
+    @property
+    def by_paper_rules(self) -> bool:
+        """Whether ours follow the paper's conventions, coding slips included."""
+        return self.metric.endswith(PAPER_SUFFIX)
+
+    @cached_property
+    def best(self) -> dict[Setting, tuple[str, ...]]:
+        """Who is best in each setting; ties share a place."""
+        return self._marked("best")
+
+    @cached_property
+    def second(self) -> dict[Setting, tuple[str, ...]]:
+        return self._marked("second")
+
+    def _marked(self, mark: Mark) -> dict[Setting, tuple[str, ...]]:
+        methods = {row.setting: tuple(cell.method for cell in row.cells if cell.ours_mark == mark) for row in self.rows}
+        return {setting: names for setting, names in methods.items() if names}
+
+    def gain(self, cell: TableCell) -> float | None:
+        """By how many points ours is better than the paper's: positive is better, whatever the metric."""
+        if cell.difference is None:
+            return None
+        return cell.difference if self.higher_is_better else -cell.difference
+
+    def gains(self) -> list[tuple[float, MetricTable, Setting, TableCell]]:
+        """The gain of every number that stands beside a published one."""
+        cells = [(self.gain(cell), row.setting, cell) for row in self.rows for cell in row.cells]
+        return [(gain, self, setting, cell) for gain, setting, cell in cells if gain is not None]
+
+
+def metric_tables(
+    means: Sequence[Mean], published: Sequence[Mean], failures: Failures, tuned: Collection[str] = ()
+) -> list[MetricTable]:
+    """The tables of one experiment, in the order of :data:`propml.metrics.METRICS`.
+
+    A metric with published numbers has a table beside the paper, from values under the paper's conventions where those
+    were recorded; ours under our own conventions then make a second table. Methods in ``tuned`` saw test labels: they
+    take no part in bold.
+    """
+    recorded = list(dict.fromkeys(row.metric for row in means))
+    methods = order_methods([*(row.method for row in means), *(method for _, method in failures)], published)
+    tables = []
+    for base in dict.fromkeys([*METRICS, *map(own_name, recorded)]):
+        paper = [row for row in published if row.metric == base]
+        names = [name for name in (base + PAPER_SUFFIX, base) if name in recorded]
+        if not paper:
+            names = names[-1:]  # the paper's conventions serve the comparison only
+        for place, name in enumerate(names):
+            ours = [row for row in means if row.metric == name]
+            tables.append(_table(name, ours, [] if place else paper, methods, failures, tuned, secondary=place > 0))
+    return tables
+
+
+def _table(
+    metric: str,
+    means: Sequence[Mean],
+    published: Sequence[Mean],
+    methods: Sequence[str],
+    failures: Failures,
+    tuned: Collection[str],
+    *,
+    secondary: bool,
+) -> MetricTable:
+    ours, paper = ({(row.setting, row.method): row for row in rows} for rows in (means, published))
+    named = {published_method(method) for method in methods}
+    columns = [*methods, *dict.fromkeys(row.method for row in published if row.method not in named)]
+    higher = metric_of(metric).higher_is_better
+    rows = []
+    for setting in order_settings(setting for setting, _ in (*ours, *failures, *paper)):
+        fair = {name: row.mean for (at, name), row in ours.items() if at == setting and name not in tuned}
+        printed = {name: row.mean for (at, name), row in paper.items() if at == setting}
+        bold, printed_bold = (marks(values, higher_is_better=higher) for values in (fair, printed))
+        cells = [
+            TableCell(
+                method,
+                ours.get((setting, method)),
+                paper.get((setting, published_method(method))),
+                bold.get(method, ""),
+                printed_bold.get(published_method(method), ""),
+                failures.get((setting, method)),
+            )
+            for method in columns
+        ]
+        rows.append(TableRow(setting, tuple(cells)))
+    return MetricTable(metric, bool(paper), secondary, tuple(columns), tuple(rows))
+
+
+def marks(values: Mapping[str, float], *, higher_is_better: bool) -> dict[str, Mark]:
+    """The paper's rule: the best number of a row bold, the second best bold italic, equal printed numbers alike.
+
+    >>> marks({"a": 8.95, "b": 7.28, "c": 8.951}, higher_is_better=False)
+    {'b': 'best', 'a': 'second', 'c': 'second'}
+    """
+    printed = {name: round(value, 2) for name, value in values.items() if not isnan(value)}
+    if len(printed) < 2:
+        return {}
+    best, *others = sorted(set(printed.values()), reverse=higher_is_better)
+    marked: dict[str, Mark] = {name: "best" for name, value in printed.items() if value == best}
+    if others:
+        marked |= {name: "second" for name, value in printed.items() if value == others[0]}
+    return marked
+
+
+def order_methods(methods: Iterable[str], published: Iterable[Mean]) -> list[str]:
+    """Those of the paper first and in its order, each followed by its variant tuned on test labels; then the others."""
+    given = list(dict.fromkeys(methods))
+    paper = list(dict.fromkeys(row.method for row in published))
+    first = [method for name in paper for method in given if published_method(method) == name]
+    first.sort(key=lambda method: (paper.index(published_method(method)), method.endswith(ORACLE_SUFFIX)))
+    return first + [method for method in given if method not in first]
+
+
+def order_settings(settings: Iterable[Setting]) -> list[Setting]:
+    """Datasets in the order of the registry, a user's own after them; noise upwards."""
+    given = dict.fromkeys(settings)
+    names = list(dict.fromkeys([*REGISTRY, *(setting.dataset for setting in given)]))
+    return sorted(given, key=lambda setting: (names.index(setting.dataset), noise_order(setting.noise)))

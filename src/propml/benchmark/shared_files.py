@@ -1,0 +1,209 @@
+"""What several processes on one folder share: text that only grows, by whole blocks of JSON lines, and claims on cells.
+
+Any of them may be killed at any time: half a block is as good as not there, and a claim is a locked file, so that it
+dies with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from propml.durable import is_at, lock_file, naming, sync_folder, write_all
+from propml.plain_values import plain
+
+__all__ = ["BlockFile", "Claims", "Row", "json_line"]
+
+Row = dict[str, Any]
+
+
+class BlockFile:
+    """JSON lines that grow by blocks; the last line of a block counts its lines and has their checksum.
+
+    Reading needs neither the lock nor the right to write: half a block, one that was changed, or one that ``check``
+    raises for is as good as not there. Appending first cuts off half a block, which only a writer that was killed can
+    have left behind. The file need not exist.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = BlockFile(Path(folder) / "rows.jsonl")
+    ...     file.append([{"fold": 0}, {"fold": 1}])
+    ...     file.blocks()
+    [[{'fold': 0}, {'fold': 1}]]
+    """
+
+    def __init__(self, path: str | Path, check: Callable[[list[Row]], None] = lambda block: None) -> None:
+        self.path, self._check = Path(path), check
+        self._forget()
+
+    def blocks(self) -> list[list[Row]]:
+        """Every complete block, in the order in which they were written."""
+        self._read_on()
+        return self._blocks
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add one block."""
+        with self.locked() as add:
+            add(rows)
+
+    @contextmanager
+    def locked(self) -> Iterator[Callable[[Sequence[Mapping[str, Any]]], None]]:
+        """Hold the file's lock; hands out the function that adds a block, so that one can look before one adds."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = not self.path.exists()
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            lock_file(descriptor)
+            if new:
+                sync_folder(self.path.parent)
+            self._read_on()
+            if os.fstat(descriptor).st_size > self._end:
+                os.ftruncate(descriptor, self._end)
+            yield lambda rows: self._append(descriptor, rows)
+        finally:
+            os.close(descriptor)
+
+    def _append(self, descriptor: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        last = {**rows[-1], "block": [len(rows), _digest(rows)]}
+        content = b"".join(json_line(row) for row in [*rows[:-1], last])
+        if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
+            content = b"\n" + content
+        try:
+            with naming(self.path):
+                write_all(descriptor, content)
+                os.fsync(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, self._end)
+            raise
+        self._read_on()
+
+    def _forget(self) -> None:
+        self._blocks: list[list[Row]] = []
+        self._end = 0  # of the last complete block, in bytes
+        self._line = 0
+
+    def _read_on(self) -> None:
+        """Take in what was written since the last look, by whomever."""
+        if not self.path.exists():
+            self._forget()
+            return
+        rows: list[Row | None] = []
+        with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < self._end:
+                self._forget()
+            file.seek(self._end)
+            position, number = self._end, self._line
+            for line in file:
+                position, number = position + len(line), number + 1
+                if not line.strip():
+                    continue
+                rows.append(_parsed(line))
+                mark = (rows[-1] or {}).pop("block", None)
+                if mark is not None:
+                    self._take(rows, mark, number)
+                    rows, self._end, self._line = [], position, number
+
+    def _take(self, rows: list[Row | None], mark: Any, number: int) -> None:
+        # Files of earlier versions have the length alone.
+        length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
+        block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
+        whole = bool(block) and len(block) == length and self._is_right(block, None if mark == length else digest)
+        if whole:
+            self._blocks.append(block)
+        if not whole or len(rows) > length:
+            warnings.warn(
+                f"{self.path} is damaged before line {number + 1}: lines there belong to no whole block and are "
+                f"left out; what they told is computed again by the next run",
+                stacklevel=2,
+            )
+
+    def _is_right(self, block: list[Row], digest: Any) -> bool:
+        try:
+            self._check(block)
+            return digest in (None, _digest(block))
+        except (ValueError, KeyError, TypeError):  # half a character of UTF-16, a field that is missing
+            return False
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """A row as one line of strict JSON; a number that is not finite becomes null.
+
+    >>> import numpy as np
+    >>> json_line({"value": np.float32(0.5), "loss": float("nan")})
+    b'{"value": 0.5, "loss": null}\\n'
+    """
+    return (json.dumps(plain(row, lossy=True), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Of what the rows of a block say, however their lines are written."""
+    return hashlib.sha256(b"".join(map(json_line, rows))).hexdigest()[:16]
+
+
+def _parsed(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+class Claims:
+    """The cells that this process works on, where other processes on the same folder see them.
+
+    A claim is a file in the folder that is locked; one that nobody locks means nothing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mine, theirs = Claims(folder), Claims(folder)
+    ...     first = mine.take("birds"), theirs.take("birds")
+    ...     mine.release("birds")
+    ...     first, theirs.take("birds")
+    ((True, False), True)
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._held: dict[str, int] = {}
+
+    def take(self, key: str) -> bool:
+        """Claim a cell; false where somebody else, or this very object, has claimed it."""
+        if key in self._held:
+            return False
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / key
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                locked = lock_file(descriptor, wait=False)
+                # A holder that releases removes its file.
+                if locked and is_at(descriptor, path):
+                    self._held[key] = descriptor
+                    return True
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+            if not locked:
+                return False
+
+    def release(self, key: str) -> None:
+        """Give a cell back; nothing happens where it is not held."""
+        descriptor = self._held.pop(key, None)
+        if descriptor is not None:
+            (self.folder / key).unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def release_all(self) -> None:
+        """Give everything back, and clear away the files of holders that are dead."""
+        for key in list(self._held):
+            self.release(key)
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            if self.take(path.name):
+                self.release(path.name)

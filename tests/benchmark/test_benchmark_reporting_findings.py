@@ -1,0 +1,227 @@
+"""Facts about the sentences: they say what the numbers say."""
+
+import pytest
+from noisy_published import at, fold_results, noisy_published, printed
+
+from propml.benchmark.reporting import build_report
+from propml.benchmark.reporting.findings import (
+    agreements,
+    comparable_methods,
+    own_tables,
+    rank_comparisons,
+    summary,
+)
+from propml.benchmark.reporting.tables import metric_tables
+from propml.benchmark.results import Results, means
+from propml.noise import Setting
+from propml.paper import load_published
+
+
+def made(values, published=(), metric="average_precision", experiment="x", tuned=()):
+    """Tables from {(dataset, noise, method): percent}, one fold each."""
+    results = [
+        row
+        for (dataset, noise, method), value in values.items()
+        for row in fold_results(experiment, dataset, noise, method, metric, [value])
+    ]
+    paper = [printed(experiment, *key, metric, mean) for key, mean in dict(published).items()]
+    return metric_tables(means(results), paper, {}, tuned)
+
+
+def as_ours(published):
+    """Published numbers as if they had been measured."""
+    return [row._replace(n=1) for row in published]
+
+
+def said(findings, topic):
+    return " ".join(text for name, text in findings if name == topic)
+
+
+GRID = {
+    ("birds", 50, "A"): 70.0,
+    ("birds", 50, "B"): 60.0,
+    ("birds", 100, "A"): 65.0,
+    ("birds", 100, "B"): 55.0,
+    ("scene", 50, "A"): 80.0,
+    ("scene", 50, "B"): 85.0,
+}
+
+
+def test_what_is_best_where():
+    tables = made(GRID)
+    findings = summary(tables)
+    assert said(findings, "Measured") == (
+        "2 methods on 2 datasets at 2 noise levels (50 % and 100 %): 6 means of 1 value (folds times seeds) each."
+    )
+    assert said(findings, "Average precision") == "A is best in 2 of 3 settings (Birds); B in 1."
+    assert tables[0].best[Setting("scene", at(50))] == ("B",)
+    assert tables[0].second[Setting("scene", at(50))] == ("A",)
+
+
+def test_one_winner_everywhere_and_one_setting_only():
+    everywhere = made({key: value for key, value in GRID.items() if key[0] == "birds"})
+    assert said(summary(everywhere), "Average precision") == "A is best everywhere."
+    one = made({key: value for key, value in GRID.items() if key[0] == "scene"})
+    assert said(summary(one), "Average precision") == "B is best on Scene."
+
+
+def test_one_method_is_best_of_nothing():
+    findings = summary(made({("birds", 50, "A"): 1.0}))
+    assert [topic for topic, _ in findings] == ["Measured"]
+    assert "1 method on 1 dataset" in findings[0].text
+
+
+def test_ties_count_for_both():
+    tables = made({("birds", 50, "A"): 70.0, ("birds", 50, "B"): 70.004})
+    assert tables[0].best[Setting("birds", at(50))] == ("A", "B")
+    assert said(summary(tables), "Average precision") == "A and B are best on Birds."
+    tables = made({**GRID, ("scene", 50, "B"): 80.0})
+    assert said(summary(tables), "Average precision") == "A is best everywhere; as good are B in 1."
+
+
+def test_where_ours_is_better_close_and_worse():
+    tables = made(
+        {("birds", 50, "ProPML"): 70.0, ("birds", 100, "ProPML"): 65.5, ("scene", 50, "ProPML"): 80.0},
+        {("birds", 50, "ProPML"): 66.88, ("birds", 100, "ProPML"): 65.0, ("scene", 50, "ProPML"): 88.7},
+    )
+    (line,) = agreements(tables)
+    assert (line.n, line.better, line.close, line.worse) == (3, 1, 1, 1)
+    assert line.mean_gain == round((3.12 + 0.5 - 8.7) / 3, 2)
+    assert line.most_better == "+3.12 (Average precision, Birds 50 %)"
+    assert line.most_worse == "−8.70 (Average precision, Scene 50 %)"
+    findings = summary(tables)
+    assert said(findings, "ProPML") == (
+        "Average precision: better than the paper on Birds at 50 %; within a point on Birds at 100 %; worse on Scene."
+    )
+    beside = said(findings, "Beside the paper")
+    assert "Of 3 numbers that the paper prints too, 1 lies within 1 point, 1 is better" in beside
+    assert "worse side: ProPML −8.70 (Average precision, Scene 50 %)" in beside
+
+
+def test_lower_losses_are_better():
+    (line,) = agreements(made({("birds", 50, "A"): 20.0}, {("birds", 50, "A"): 24.0}, metric="coverage"))
+    assert (line.better, line.worse, line.mean_gain) == (1, 0, 4.0)
+    assert line.most_better == "−4.00 (Coverage, Birds 50 %)"
+
+
+def test_failures_and_gaps_are_counted():
+    findings = summary(
+        made(GRID),
+        n_failed=3,
+        not_run=[(Setting("music-style", None), "CPLST"), (Setting("music-style", None), "PML-NI")],
+    )
+    assert said(findings, "Failed") == "3 cells failed; what they said stands below."
+    assert said(findings, "Not run") == "2 published cells have no number of ours: Music-style."
+    assert said(summary([], n_failed=1), "Measured") == "Nothing yet."
+
+
+def test_best_where_follows_our_own_conventions():
+    results = [
+        *fold_results("x", "birds", 50, "A", "one_error", [10.0]),
+        *fold_results("x", "birds", 50, "B", "one_error", [20.0]),
+        *fold_results("x", "birds", 50, "A", "one_error:paper", [30.0]),
+        *fold_results("x", "birds", 50, "B", "one_error:paper", [20.0]),
+    ]
+    tables = metric_tables(means(results), [printed("x", "birds", 50, "A", "one_error", 30.0)], {})
+    assert [table.metric for table in own_tables(tables)] == ["one_error"]
+    assert said(summary(tables), "One-error") == "A is best on Birds."
+
+
+def test_the_notes_of_a_report_are_about_its_tables():
+    (section,) = build_report(noisy_published()).sections
+    text = " ".join(section.notes)
+    assert "computed the same way" in text
+    assert "ProPML (oracle) did the same and is the like-for-like comparison" in text
+    assert "ProPML chose it on held-out candidate labels" in text
+    (alone,) = build_report(Results(fold_results("x", "mirflickr", None, "ProPML", "one_error", [1.0]))).sections
+    assert alone.notes == []
+
+
+def test_the_ranks_of_the_first_metric():
+    published = [row for row in load_published("real-world") if row.metric == "average_precision"]
+    ours = as_ours(published)
+    findings = summary(metric_tables(ours, [], {}), rank_comparisons(ours, []))
+    # By average precision alone ProPML beats ML-kNN and PAR-VLS with five datasets.
+    assert said(findings, "Mean ranks").startswith(
+        "Average precision: ProPML has the best mean rank, 1.60 over 5 blocks;"
+    )
+
+
+# -- ranks: the paper's own, ours, and where there is too little to compare -------------------------------------------
+
+
+def test_the_papers_real_world_diagram():
+    published = load_published("real-world")
+    paper, ours, *single = rank_comparisons(as_ours(published), published)
+    found = paper.parts[""]
+    ranks = dict(zip(found.names, found.mean_ranks, strict=True))
+    assert ranks == pytest.approx(
+        {"ProPML": 1.64, "PML-NI": 2.44, "CPLST": 3.52, "PAR-MAP": 3.80, "PAR-VLS": 4.24, "ML-kNN": 5.36}
+    )
+    assert paper.sentences == (
+        "ProPML has the best mean rank, 1.64 over 25 blocks; it is significantly better than CPLST, PAR-MAP, PAR-VLS "
+        "and ML-kNN; not than PML-NI (Nemenyi test, α = 0.05, critical difference 1.508).",
+    )
+    assert any("not independent" in sentence for sentence in paper.warnings)
+    assert ours.parts[""].mean_ranks == pytest.approx(found.mean_ranks)
+    titles = ["Average precision", "Coverage", "Hamming loss", "Ranking loss", "One-error"]
+    assert [made.title for made in single] == titles
+
+
+def test_noise_levels_are_stacked_and_a_common_warning_is_said_once():
+    published = load_published("artificial")
+    paper, *_ = rank_comparisons(as_ours(published), published)
+    assert list(paper.parts) == [at(50), at(100), at(150)]
+    part = paper.parts[at(100)]
+    assert part.mean_ranks[part.names.index("ProPML")] == pytest.approx(2.10)
+    assert sum("not independent" in sentence for sentence in paper.warnings) == 1
+    assert any(sentence.startswith("50 %, 100 % and 150 %: ") for sentence in paper.warnings)
+
+
+def test_methods_that_saw_test_labels_take_no_part():
+    made = rank_comparisons(noisy_published().means(), [], {"ProPML (oracle)"})
+    assert all("ProPML (oracle)" not in part.names for one in made for part in one.parts.values())
+    assert all("ProPML" in part.names for one in made for part in one.parts.values())
+
+
+def test_ours_by_our_own_conventions():
+    rows = [
+        row
+        for dataset in ("birds", "scene", "enron")
+        for method, own, paper in (("A", 10.0, 30.0), ("B", 20.0, 20.0))
+        for row in (
+            *fold_results("x", dataset, 50, method, "one_error", [own]),
+            *fold_results("x", dataset, 50, method, "one_error:paper", [paper]),
+        )
+    ]
+    (made,) = rank_comparisons(means(rows), [])
+    assert dict(zip(made.parts[""].names, made.parts[""].mean_ranks, strict=True)) == {"A": 1.0, "B": 2.0}
+    assert "no difference between it and another method is significant" in made.sentences[0]
+
+
+def test_a_method_with_few_results_does_not_cost_the_others_theirs():
+    rows = [
+        row
+        for dataset in ("birds", "scene", "enron", "medical")
+        for method in ("A", "B", "C")
+        if method != "C" or dataset == "birds"
+        for row in fold_results("x", dataset, 50, method, "one_error", [ord(method)])
+    ]
+    methods, sentences = comparable_methods(means(rows), ["one_error"])
+    assert methods == ["A", "B"]
+    assert sentences == ["C takes no part: it has results in 1 of 4 places."]
+    (made,) = rank_comparisons(means(rows), [])
+    assert made.parts[""].friedman.n_blocks == 4
+    assert sentences[0] in made.warnings
+
+
+def test_too_little_to_compare_is_a_sentence():
+    one = fold_results("x", "birds", 50, "A", "one_error", [1.0])
+    (made,) = rank_comparisons(means(one), [])
+    assert not made.parts
+    assert made.sentences == ("No diagram: it takes two methods to compare.",)
+    assert rank_comparisons([], []) == []
+    apart = [*one, *fold_results("x", "scene", 50, "B", "one_error", [2.0])]
+    (made,) = rank_comparisons(means(apart), [])
+    assert not made.parts
+    assert made.sentences[0].startswith("No diagram: ")
