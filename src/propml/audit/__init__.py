@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Literal
 
-from propml.audit.noise import Noise
+from propml.audit.noise import AssumedNoise
 from propml.audit.report import AuditReport
 from propml.audit.verdicts import Verdicts
 
@@ -22,7 +22,7 @@ def audit(
     X: Any,
     candidates: Any,
     *,
-    noise: Noise = "auto",
+    noise: AssumedNoise = "auto",
     incomplete: bool = False,
     votes: Any = None,
     model: Any = None,

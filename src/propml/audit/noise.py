@@ -39,9 +39,9 @@ from scipy.special import expit, logit
 
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "Noise", "NoiseModel", "fit_noise", "row_blocks"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "row_blocks"]
 
-Noise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
+AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
 
 # The shares of rows with a label's lowest and with its highest scores, and how few they may be.
@@ -128,7 +128,7 @@ def row_blocks(n_rows: int, n_labels: int, cells: int = 2**22) -> Iterator[slice
 
 
 def fit_noise(
-    scores: np.ndarray, candidates: Candidates, noise: Noise = "auto", *, incomplete: bool = False
+    scores: np.ndarray, candidates: Candidates, noise: AssumedNoise = "auto", *, incomplete: bool = False
 ) -> NoiseModel:
     """Calibrate scores and find the rates.
 
@@ -173,7 +173,7 @@ def fit_noise(
     return NoiseModel(slope, offset, weight * logit(share), share, rate, most, lost, noise == "confusions")
 
 
-def _given_shares(noise: Noise, labels: Sequence[Any]) -> np.ndarray | None:
+def _given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
     """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
     if isinstance(noise, str):
         if noise not in NOISES:
@@ -251,7 +251,9 @@ def _contrast(top: tuple[np.ndarray, np.ndarray], bottom: tuple[np.ndarray, np.n
     return float(np.quantile((high - low)[enough], 0.75))
 
 
-def _rates(noise: Noise, bottom: tuple[np.ndarray, np.ndarray], contrast: float, enough: np.ndarray) -> np.ndarray:
+def _rates(
+    noise: AssumedNoise, bottom: tuple[np.ndarray, np.ndarray], contrast: float, enough: np.ndarray
+) -> np.ndarray:
     """The rate of each label."""
     counts, sizes = bottom
     bounds, most = counts / np.maximum(sizes, 1), _most(bottom)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.audit.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.audit.noise import CERTAIN, Noise, NoiseModel, fit_noise, row_blocks
+from propml.audit.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
 from propml.audit.reliability import Reliability, ReliabilityCounts
 from propml.audit.report import AuditReport
 from propml.audit.vote_tables import annotations_of
@@ -24,7 +24,7 @@ def run_audit(
     X: Any,
     candidates: Any,
     *,
-    noise: Noise,
+    noise: AssumedNoise,
     incomplete: bool,
     votes: Any,
     model: Any,

@@ -17,7 +17,7 @@ from propml.cli.models import print_columns
 from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
-    from propml.audit.noise import Noise
+    from propml.audit.noise import AssumedNoise
     from propml.audit.report import AuditReport
 
 __all__ = ["audit"]
@@ -211,13 +211,13 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     console.print(table)
 
 
-def _noise(told: str) -> Noise:
+def _noise(told: str) -> AssumedNoise:
     """A kind of noise by name, a share, or shares as label=share,label=share."""
     if "=" not in told:
         try:
             return float(told)
         except ValueError:
-            return cast("Noise", told)  # a name, or what audit() refuses with a sentence
+            return cast("AssumedNoise", told)  # a name, or what audit() refuses with a sentence
     shares = {}
     for part in told.split(","):
         label, _, share = part.rpartition("=")
