@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import math
@@ -99,7 +100,10 @@ class VisionTask:
 
         resume = (out / "recipe.json").exists()
         options = {"device": self.device, "cache": self.cache, "show": False, "on_epoch": on_epoch, "resume": resume}
-        self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
+        try:
+            self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
+        finally:
+            gc.collect()  # what refers to itself in a circle would keep its memory from the next trial
         if pruned:
             for name in ("last.safetensors", "best.safetensors"):  # nobody needs these weights, and they are large
                 (out / name).unlink()
