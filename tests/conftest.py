@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,13 @@ torch.set_num_threads(1)
 # An example may take long on a busy machine without being wrong.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible():
+    """A shell's background job ignores SIGINT, and so would the commands that are to be stopped by it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
