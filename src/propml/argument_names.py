@@ -44,5 +44,6 @@ def called_as_options(others: Mapping[str, str]) -> Iterator[None]:
 
 def _typed(value: Any) -> str:
     """A value as one types it in a shell, where options know ``none`` for nothing and ``\\t`` for a tab."""
-    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    parts = [f"{name}={own}" for name, own in value.items()] if isinstance(value, Mapping) else value
+    text = ",".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
     return shlex.quote(text.replace("\t", "\\t") or "none")

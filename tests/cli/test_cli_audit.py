@@ -493,6 +493,24 @@ def test_a_mistake_is_one_sentence(here, arguments, sentence):
     assert not (here / "new").exists()
 
 
+def test_noise_is_stated_by_name_by_share_or_by_label(here):
+    first = LABELS[0]
+    for noise, shown in (
+        ("uniform", "--noise uniform"),
+        ("0.3", "--noise 0.3"),
+        (f"{first}=0.5", f"--noise {first}=0.5"),
+    ):
+        printed = propml("audit", "photos.csv", *OPTIONS, "--noise", noise)
+        assert printed.code == 0, printed.err
+        assert f"of the candidates are false, by {shown}" in printed.err
+        assert json.loads((here / "audit" / "audit.json").read_text())["settings"]["noise"] == noise
+    wrong = {"loud": "--noise is 'loud'; choose one of", "sun=much": "'sun=much' is not LABEL=SHARE"}
+    for noise, sentence in wrong.items():
+        printed = propml("audit", "photos.csv", *OPTIONS, "--noise", noise)
+        assert printed.code != 0
+        assert sentence in printed.err
+
+
 def test_nothing_to_audit_is_a_usage_error():
     done = propml("audit")
     assert done.code == 2

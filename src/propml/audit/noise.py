@@ -37,6 +37,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, logit
 
+from propml.argument_names import argument
 from propml.targets import Candidates
 
 __all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "row_blocks"]
@@ -177,17 +178,19 @@ def _given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | No
     """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
     if isinstance(noise, str):
         if noise not in NOISES:
-            raise ValueError(f"noise is {noise!r}; choose one of {', '.join(NOISES)}, or give the share that is false")
+            raise ValueError(
+                f"{argument('noise')} is {noise!r}; choose one of {', '.join(NOISES)}, or give the share that is false"
+            )
         return None
     if not isinstance(noise, Mapping):
-        return np.full(len(labels), _share(noise, "noise"))
+        return np.full(len(labels), _share(noise, argument("noise")))
     place = {label: column for column, label in enumerate(labels)} | {str(name): j for j, name in enumerate(labels)}
     shares = np.full(len(labels), np.nan)
     for label, value in noise.items():
         if label not in place:
             some = ", ".join(map(str, labels[:8]))
-            raise ValueError(f"noise names the label {label!r}, which no row has; there are {some}")
-        shares[place[label]] = _share(value, f"noise of {label!r}")
+            raise ValueError(f"{argument('noise')} names the label {label!r}, which no row has; there are {some}")
+        shares[place[label]] = _share(value, f"{argument('noise')} of {label!r}")
     return shares
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from propml.argument_names import argument
 from propml.audit.reliability import Reliability
 from propml.audit.report_files import read_report, write_report
 from propml.audit.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
@@ -98,11 +99,12 @@ class AuditReport:
         notes = []
         if self.noise is not None and candidates.any():
             least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
-            notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by noise={self.noise.assumed!r}.")
+            assumed = argument("noise", self.noise.assumed)
+            notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
             if not dropped.any() and most > TELLING:
                 notes.append(
                     "Nothing is dropped: scores do not tell false labels from true ones that are hard to predict. "
-                    "If you know how false labels come about, state it (noise)."
+                    f"If you know how false labels come about, state it with {argument('noise')}."
                 )
         for label in np.flatnonzero(dropped > candidates / 2).tolist():
             notes.append(
@@ -119,7 +121,7 @@ class AuditReport:
         Parameters
         ----------
         drop_below, keep_above : float
-            The cuts on P(true); by default odds of three to two against, and for.
+            The cuts on P(true); by default 0.5 and 0.75.
         """
         if (drop_below, keep_above) == (DROP_BELOW, KEEP_ABOVE):
             return self._verdicts
