@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,6 +123,9 @@ def start(command: Command, folder: Path, kill_at: float = float("inf")) -> int:
         except SystemExit as stop:
             code = int(stop.code or 0)
         Path(f"{folder}.calls").write_text(str(deadly.calls))
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,6 +1,7 @@
 """Where studies live: files and servers, and what is shown of their addresses."""
 
 import signal
+import sqlite3
 import sys
 import traceback
 
@@ -11,7 +12,7 @@ from postgres_server import postgres
 from test_tuning_trials import start, wait_for
 
 from propml.tuning.searching import run_search
-from propml.tuning.studies import masked, open_storage, without_secrets
+from propml.tuning.studies import masked, open_storage, open_study, without_secrets
 
 STATE = optuna.trial.TrialState
 
@@ -118,3 +119,15 @@ def test_a_password_is_hidden_in_what_others_say_also_as_they_read_it():
     assert without_secrets("invalid port: 'ab'", "postgresql://me:ab/cd@h/db") == "invalid port: '***'"
     assert without_secrets('no host "cd@h"', "postgresql://me:ab@cd@h/db") == 'no host "***@h"'
     assert without_secrets("--storage=postgresql://me:ab@h/db", "postgresql://me:ab@h/db").endswith("://me:***@h/db")
+
+
+def test_a_database_whose_making_was_killed_still_has_one_study_of_a_name(tmp_path):
+    """Optuna makes the table of studies, then the index that keeps their names apart; a kill may come between."""
+    path = tmp_path / "study.db"
+    open_storage(path)
+    with sqlite3.connect(path) as database:
+        database.execute("DROP INDEX ix_studies_study_name")
+    for _ in range(2):
+        open_study(open_storage(path), "one", {})
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM studies").fetchall() == [(1,)]

@@ -185,6 +185,9 @@ def _share(storage: Any) -> None:
 
     with storage.engine.connect() as connection:
         connection.execute(text("PRAGMA journal_mode=WAL"))
+        # Optuna makes it after its table: killed in between, it never does, and a name may have two studies.
+        connection.execute(text("CREATE UNIQUE INDEX IF NOT EXISTS ix_studies_study_name ON studies (study_name)"))
+        connection.commit()
 
     @event.listens_for(storage.engine, "connect")
     def _(connection: Any, _record: Any) -> None:
