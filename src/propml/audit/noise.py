@@ -58,8 +58,8 @@ FEW_CANDIDATES = 5
 MOST_ROWS, MOST_CELLS = 50_000, 300_000
 # Rates and probabilities stay within these.
 SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-6, 0.95, 0.999
-# Where no noise shows, one in ten thousand false labels is taken to be proposed: then candidates are still ranked.
-LEAST_AUTO_RATE = 1e-4
+# Where no noise shows, so few false labels are taken to be proposed: candidates are ranked, and none is dropped.
+UNNOTICED_RATE = 1e-4
 # From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
 SURE = 0.9
 
@@ -79,6 +79,8 @@ class NoiseModel:
         ρ of each label, and the largest one that its data allow.
     lost : ndarray, shape (n_labels,)
         β of each label.
+    noticed : ndarray of bool, shape (n_labels,)
+        Whether there is noise by what data tell or the user states; elsewhere P(true) stays above ½.
     confusions : bool
         Whether P(true) of a candidate is c.
     """
@@ -90,6 +92,7 @@ class NoiseModel:
     rate: np.ndarray
     most: np.ndarray
     lost: np.ndarray
+    noticed: np.ndarray
     confusions: bool = False
 
     def logits(self, scores: np.ndarray) -> np.ndarray:
@@ -105,7 +108,8 @@ class NoiseModel:
             return candidate
         odds = self.rate / (1 - self.rate - self.lost)
         false = odds * np.maximum(1 - self.lost - candidate, 1e-6) / candidate
-        return 1 - np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
+        noticed = np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
+        return 1 - np.where(self.noticed, noticed, false / (1 + 2 * false))
 
     def of_others(self, scores: np.ndarray) -> np.ndarray:
         """P(true | excluded), ``(n, n_labels)``."""
@@ -149,29 +153,27 @@ def fit_noise(
     known, proposed = states >= 0, states > 0
     counts, chances = proposed.sum(axis=0), known.sum(axis=0)
     share = np.clip((counts + 0.5) / (chances + 1), 1e-6, 1 - 1e-6)
+    stated = np.zeros(len(share), dtype=bool) if shares is None else ~np.isnan(shares)
     if not len(rows):
-        every, no_rate = candidates.states > 0, np.full(len(share), SMALLEST_RATE)
-        share = np.clip((every.sum(axis=0) + 0.5) / (len(candidates) + 1), 1e-6, 1 - 1e-6)
-        rate = no_rate if shares is None else _rate_of_share(shares, share)
-        return NoiseModel(0.0, 0.0, logit(share), share, rate, np.ones_like(share) * LARGEST_RATE, 0 * share)
+        share = np.clip(((candidates.states > 0).sum(axis=0) + 0.5) / (len(candidates) + 1), 1e-6, 1 - 1e-6)
+        rate = np.where(stated, _rate_of_share(shares, share), UNNOTICED_RATE)
+        return NoiseModel(0.0, 0.0, logit(share), share, rate, np.full_like(share, LARGEST_RATE), 0 * share, stated)
     judged = scores[rows].astype(np.float64)
     slope, offset, weight = _calibrated(judged, states, logit(share))
     enough = counts >= FEW_CANDIDATES
     bottom = _extremes(judged, proposed, known, np.full(len(share), LOWEST[0]), LOWEST[1])
     top = _extremes(-judged, proposed, known, np.full(len(share), HIGHEST[0]), HIGHEST[1])
-    contrast = _contrast(top, bottom, enough)
-    if shares is None:
-        rate = _rates(noise, bottom, contrast, enough)
-    else:
-        rate = np.where(np.isnan(shares), _rates("auto", bottom, contrast, enough), _rate_of_share(shares, share))
-    most = _most(bottom) if shares is None else np.where(np.isnan(shares), _most(bottom), rate)
+    highest = LARGEST_RATE if _contrast(top, bottom, enough) >= CONTRAST else UNCONTRASTED_RATE
+    rate, noticed = _rates(noise if shares is None else "auto", bottom, highest, enough)
+    rate, most = (np.where(stated, _rate_of_share(shares, share), each) for each in (rate, _most(bottom)))
     lost = np.zeros_like(rate)
     if incomplete:
         # Upside down: where a label's scores are highest, the share of rows without it bounds how often it is lost.
         without = _extremes(-judged, known & ~proposed, known, share / 2, FEW_CANDIDATES)
-        lost = np.minimum(_rates("auto", without, contrast, enough), 0.9 - rate)
-        lost[lost <= LEAST_AUTO_RATE] = 0.0
-    return NoiseModel(slope, offset, weight * logit(share), share, rate, most, lost, noise == "confusions")
+        missed, shows = _rates("auto", without, highest, enough)
+        lost = np.minimum(missed, 0.9 - rate) if shows else lost
+    level = weight * logit(share)
+    return NoiseModel(slope, offset, level, share, rate, most, lost, stated | noticed, noise == "confusions")
 
 
 def _given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
@@ -200,9 +202,9 @@ def _share(value: Any, what: str) -> float:
     return float(value)
 
 
-def _rate_of_share(false: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """ρ of labels of whose candidates a given share is false."""
-    odds = false * share / (1 - share)
+def _rate_of_share(false: np.ndarray | None, share: np.ndarray) -> np.ndarray:
+    """ρ of labels of whose candidates a given share is false; NaN where none is given."""
+    odds = (np.nan if false is None else false) * share / (1 - share)
     return np.clip(odds / (1 + odds), SMALLEST_RATE, LARGEST_RATE)
 
 
@@ -210,11 +212,12 @@ def _calibrated(scores: np.ndarray, states: np.ndarray, log_odds: np.ndarray) ->
     """Slope, offset, and weight of the labels' log odds."""
     from sklearn.linear_model import LogisticRegression
 
+    # Whole rows: every so-manyth cell might always be of the same label.
     step = scores.size // MOST_CELLS + 1
-    inside = states.ravel()[::step] >= 0
-    target = states.ravel()[::step][inside] > 0
-    level = np.broadcast_to(log_odds, scores.shape).ravel()[::step][inside]
-    own = scores.ravel()[::step][inside]
+    inside = states[::step] >= 0
+    target = states[::step][inside] > 0
+    level = np.broadcast_to(log_odds, scores.shape)[::step][inside]
+    own = scores[::step][inside]
     centre, scale = float(own.mean()), float(own.std())
     if not target.any() or target.all() or scale < 1e-12:
         return 0.0, 0.0, 1.0
@@ -255,18 +258,18 @@ def _contrast(top: tuple[np.ndarray, np.ndarray], bottom: tuple[np.ndarray, np.n
 
 
 def _rates(
-    noise: AssumedNoise, bottom: tuple[np.ndarray, np.ndarray], contrast: float, enough: np.ndarray
-) -> np.ndarray:
-    """The rate of each label."""
+    noise: AssumedNoise, bottom: tuple[np.ndarray, np.ndarray], highest: float, enough: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """The rate of each label, and whether there is noise at all; ``highest`` is the most that "auto" believes."""
     counts, sizes = bottom
     bounds, most = counts / np.maximum(sizes, 1), _most(bottom)
     if noise == "by-label":
-        return np.clip(bounds, SMALLEST_RATE, LARGEST_RATE)
+        return np.clip(bounds, SMALLEST_RATE, LARGEST_RATE), True
     telling = bounds[enough] if enough.any() else np.zeros(1)
     if noise == "uniform":
-        return np.minimum(np.clip(np.quantile(telling, UNIFORM_QUANTILE), SMALLEST_RATE, LARGEST_RATE), most)
-    rate = np.quantile(telling, AUTO_QUANTILE) - AUTO_MARGIN
-    rate = np.clip(rate, LEAST_AUTO_RATE, LARGEST_RATE if contrast >= CONTRAST else UNCONTRASTED_RATE)
+        return np.minimum(np.clip(np.quantile(telling, UNIFORM_QUANTILE), SMALLEST_RATE, LARGEST_RATE), most), True
+    shared = np.quantile(telling, AUTO_QUANTILE) - AUTO_MARGIN
     own = logit(np.clip((counts + 0.5) / (sizes + 1), 1e-4, 0.98))
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
-    return np.clip(np.minimum(expit(logit(rate) + moved), most), SMALLEST_RATE, LARGEST_RATE)
+    rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), most)
+    return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
