@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from propml.audit import audit
+from propml.auditing import audit
 from propml.tables import learn_features, read_table, write_cleaned
 
 # A file such as people have: numbers with gaps, a category, text, and tags of which some are wrong.

@@ -87,7 +87,7 @@ def do_scores(options: argparse.Namespace) -> None:
     from scipy.special import expit
     from sklearn.ensemble import RandomForestClassifier
 
-    from propml.audit.crossfit import default_auditor, held_out_scores, split_rows
+    from propml.auditing.crossfit import default_auditor, held_out_scores, split_rows
 
     forest = RandomForestClassifier(200, n_jobs=-1, random_state=0)
     torch.set_num_threads(1)
@@ -149,9 +149,9 @@ def do_cleanlab(options: argparse.Namespace) -> None:
 
 def judged(method: str, saved: Any, issues: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Suspicion of each candidate, what is dropped, and how confident that is."""
-    from propml.audit.noise import fit_noise
-    from propml.audit.process import from_candidates
-    from propml.audit.verdicts import judge
+    from propml.auditing.noise import fit_noise
+    from propml.auditing.process import from_candidates
+    from propml.auditing.verdicts import judge
     from propml.targets import Candidates
 
     marked = saved["states"] > 0
@@ -238,7 +238,7 @@ def summary(rows: list[dict[str, Any]]) -> None:
 
 def do_choice(options: argparse.Namespace) -> None:
     """Which constants all datasets but one would choose, and what these do on that one."""
-    from propml.audit import noise as rules
+    from propml.auditing import noise as rules
 
     tried = list(itertools.product(QUANTILES, MARGINS, POWERS))
     own = tried.index((rules.AUTO_QUANTILE, rules.AUTO_MARGIN, rules.AUTO_POWER))

@@ -85,7 +85,7 @@ ORDER = [
     "methods",
     "metrics",
     "vision",
-    "audit",
+    "auditing",
     "paper",
     "benchmark",
     "tuning",

@@ -14,7 +14,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from propml import unpacking
-from propml.audit.thumbnails import thumbnails
+from propml.auditing.thumbnails import thumbnails
 from propml.datasets.archives import extract
 from propml.tables import open_source, read_dataset
 from propml.unpacking import TooLarge, open_unpacked

@@ -6,7 +6,7 @@ from propml.targets import Candidates, as_candidates
 
 if TYPE_CHECKING:
     from propml import benchmark
-    from propml.audit import audit
+    from propml.auditing import audit
     from propml.methods import load
     from propml.methods.propml import ProPMLClassifier
     from propml.neural.path import lambda_path
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 
 # Imported when first asked for: torch and scikit-learn take seconds, and a program that reads labels needs neither.
 _LAZY = {
-    "audit": "propml.audit",
+    "audit": "propml.auditing",
     "benchmark": "propml.benchmark",
     "ProPMLClassifier": "propml.methods.propml",
     "lambda_path": "propml.neural.path",
@@ -40,5 +40,4 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    # propml.audit is a room and a function: the module can be called, and stays the same thing however it came in.
     return module if module.__name__ == f"propml.{name}" else getattr(module, name)

@@ -12,7 +12,7 @@ import pytest
 from command_line import LABELS, propml, told, write_photos
 from PIL import Image
 
-from propml.audit.decisions import Decision, write_decisions
+from propml.auditing.decisions import Decision, write_decisions
 
 OPTIONS = ("--candidates", "tags", "--ignore", "truth", "--id", "id", "--quick")
 EVIL = "=cmd|' /C calc'!A0"
@@ -256,7 +256,7 @@ def test_an_audit_that_fails_half_way_leaves_the_one_before(here, monkeypatch):
     def full(*_, **__):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("propml.audit.folder.write_cleaned", full)
+    monkeypatch.setattr("propml.auditing.folder.write_cleaned", full)
     assert "no space left" in told(propml("audit", "photos.csv", *OPTIONS, "--seed", "1"))
     assert contents(here / "audit") == before
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import LABELS, propml, told, write_photos
 
-from propml.audit.model_card import read_model
+from propml.auditing.model_card import read_model
 from propml.metrics import METRICS
 from propml.metrics import evaluate as all_metrics
 from propml.tables.sources import open_source

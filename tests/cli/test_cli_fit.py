@@ -12,7 +12,7 @@ import pytest
 from command_line import LABELS, propml, told, write_photos
 
 import propml as package
-from propml.audit.model_card import read_model
+from propml.auditing.model_card import read_model
 from propml.cli.file_options import READING, reading
 
 

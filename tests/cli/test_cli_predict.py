@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from command_line import LABELS, propml, told, write_photos
 
-from propml.audit.model_card import read_model
+from propml.auditing.model_card import read_model
 from propml.tables.sources import open_source
 
 

@@ -243,7 +243,7 @@ def model_in(folder: Path) -> Any:
 
 def model_kept(folder: Path) -> Any:
     """The model of a fit that was killed: whole, with or without its card, which is a copy for people."""
-    from propml.audit.model_card import read_model
+    from propml.auditing.model_card import read_model
 
     return read_model(folder / "model").model.get_params()
 

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 import torch
 
 import propml
-from propml.audit import AuditReport
-from propml.audit.decisions import Decision, read_decisions, write_decisions
-from propml.audit.folder import apply_review, write_audit
-from propml.audit.model_card import make_card, read_model, write_model
+from propml.auditing import AuditReport
+from propml.auditing.decisions import Decision, read_decisions, write_decisions
+from propml.auditing.folder import apply_review, write_audit
+from propml.auditing.model_card import make_card, read_model, write_model
 from propml.benchmark.cell import Cell, MethodEntry
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.results import Failure, FoldResult

@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from propml.audit.thumbnails import thumbnails
+from propml.auditing.thumbnails import thumbnails
 from propml.vision.decoding import FORMATS, open_image
 from propml.vision.image_cache import decode_images
 from propml.vision.predict import find_images

@@ -17,8 +17,8 @@ from propml.cli.models import print_columns
 from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
-    from propml.audit.noise import AssumedNoise
-    from propml.audit.report import AuditReport
+    from propml.auditing.noise import AssumedNoise
+    from propml.auditing.report import AuditReport
 
 __all__ = ["audit"]
 
@@ -121,7 +121,7 @@ def audit(
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
     if apply is not None:
-        from propml.audit.folder import apply_review
+        from propml.auditing.folder import apply_review
 
         path, counts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
         typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
@@ -135,10 +135,10 @@ def audit(
         raise ValueError(f"--sep {sep} is for the column that --candidates names, and none is named; leave it out")
     if incomplete and candidates is not None and not opt.separator(sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
-    from propml.audit import audit as run_audit
-    from propml.audit.crossfit import default_auditor
-    from propml.audit.destinations import check_folder
-    from propml.audit.folder import check_sources, write_audit
+    from propml.auditing import audit as run_audit
+    from propml.auditing.crossfit import default_auditor
+    from propml.auditing.destinations import check_folder
+    from propml.auditing.folder import check_sources, write_audit
     from propml.extras import require
     from propml.tables.features import learn_features
     from propml.tables.files import read_table

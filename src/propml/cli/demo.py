@@ -35,7 +35,7 @@ def demo(
 def _audit(page: Path, n_samples: int = 600) -> None:
     """An audit of mosaics with as many false candidate labels as true ones, as a page with their pictures."""
     from propml import audit
-    from propml.audit.review import write_review
+    from propml.auditing.review import write_review
     from propml.corruption import svm_confusions
     from propml.datasets import digits_mosaic
 

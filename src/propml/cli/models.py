@@ -18,7 +18,7 @@ from propml.cli.stopping import told_when_stopped
 if TYPE_CHECKING:
     import numpy as np
 
-    from propml.audit.model_card import SavedModel
+    from propml.auditing.model_card import SavedModel
     from propml.methods.base import CandidateClassifier
 
 __all__ = ["evaluate", "fit", "predict"]
@@ -76,8 +76,8 @@ def fit(
     [bold]propml tune table photos.csv --candidates tags --id file --out tuned[/bold], then
     [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
-    from propml.audit.destinations import check_folder
-    from propml.audit.model_card import make_card, write_model
+    from propml.auditing.destinations import check_folder
+    from propml.auditing.model_card import make_card, write_model
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
@@ -128,8 +128,8 @@ def predict(
 
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
-    from propml.audit.destinations import check_folder, check_not_read
-    from propml.audit.model_card import read_model
+    from propml.auditing.destinations import check_folder, check_not_read
+    from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
     from propml.tables.sources import open_source
     from propml.tables.text import write_csv
@@ -197,7 +197,7 @@ def evaluate(
     """
     import numpy as np
 
-    from propml.audit.model_card import read_model
+    from propml.auditing.model_card import read_model
     from propml.metrics import evaluate as all_metrics
     from propml.tables.sources import open_source
     from propml.tables.truth import true_labels

@@ -131,7 +131,7 @@ def predict(
 
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
-    from propml.audit.destinations import check_not_read
+    from propml.auditing.destinations import check_not_read
     from propml.vision.picture import check_picture
     from propml.vision.predict import predict_images
 

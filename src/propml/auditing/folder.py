@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propml import file_errors
-from propml.audit.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
-from propml.audit.destinations import check_not_link, check_not_read
-from propml.audit.model_card import file_digest, versions, write_json
-from propml.audit.report_files import REPORT_FILE
-from propml.audit.review import write_review
+from propml.auditing.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
+from propml.auditing.destinations import check_not_link, check_not_read
+from propml.auditing.model_card import file_digest, versions, write_json
+from propml.auditing.report_files import REPORT_FILE
+from propml.auditing.review import write_review
 from propml.durable import replacing_files
 from propml.file_errors import FileError
 from propml.plain_values import plain
@@ -29,7 +29,7 @@ from propml.tables.table import Table
 from propml.tables.text import write_csv
 
 if TYPE_CHECKING:
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
 __all__ = ["apply_review", "check_sources", "write_audit"]
 
@@ -140,7 +140,7 @@ def apply_review(
     data, votes, xml : path, optional
         Where the files that were audited are now, if they were moved; they must be the same files.
     undecided : {"verdict", "keep", "drop"}
-        What becomes of labels that nobody decided on, see :func:`propml.audit.decisions.apply_decisions`.
+        What becomes of labels that nobody decided on, see :func:`propml.auditing.decisions.apply_decisions`.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def apply_review(
     counts : Reviewed
         How many verdicts were decided, and what became of the others.
     """
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
     folder = Path(folder)
     decided = read_decisions(decisions)

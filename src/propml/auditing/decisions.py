@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.verdicts import VERDICTS, best_of_row
+from propml.auditing.verdicts import VERDICTS, best_of_row
 from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.spreadsheet import neutralised, original
 from propml.targets import CANDIDATE, Candidates
 
 if TYPE_CHECKING:
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
 __all__ = ["Decision", "Reviewed", "Undecided", "apply_decisions", "read_decisions", "review_counts", "write_decisions"]
 

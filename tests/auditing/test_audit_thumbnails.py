@@ -11,8 +11,8 @@ import pytest
 from fake_report import fake_pictures, fake_report
 from PIL import Image
 
-from propml.audit.review import render_review
-from propml.audit.thumbnails import thumbnails
+from propml.auditing.review import render_review
+from propml.auditing.thumbnails import thumbnails
 
 
 def opened(text):

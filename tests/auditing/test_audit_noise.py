@@ -7,9 +7,10 @@ import pytest
 from scipy.special import expit
 
 import propml
-from propml.audit.noise import NoiseModel, fit_noise, row_blocks
-from propml.audit.process import from_candidates
-from propml.audit.verdicts import judge
+from propml.auditing import AuditReport
+from propml.auditing.noise import NoiseModel, fit_noise, row_blocks
+from propml.auditing.process import from_candidates
+from propml.auditing.verdicts import judge
 from propml.targets import Candidates
 
 SHOWS = np.array([True])
@@ -129,7 +130,7 @@ def test_calibration_looks_at_all_labels_however_many_rows_there_are(monkeypatch
     scores, truth, rng = world(3000, levels=np.linspace(-4, 2, 10))
     candidates = proposed(truth, rng)
     whole = fit_noise(scores, candidates)
-    monkeypatch.setattr("propml.audit.noise.MOST_CELLS", 3001)  # every tenth
+    monkeypatch.setattr("propml.auditing.noise.MOST_CELLS", 3001)  # every tenth
     some = fit_noise(scores, candidates)
     assert some.slope == pytest.approx(whole.slope, abs=0.15)
     assert some.slope == pytest.approx(1, abs=0.2)
@@ -202,7 +203,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     candidates = proposed(truth, rng, rate=0.3)
     rates = fit_noise(scores, candidates)
     whole = from_candidates(scores, candidates, rates, False)
-    monkeypatch.setattr("propml.audit.process.row_blocks", lambda n, c: row_blocks(n, c, cells=7 * c))
+    monkeypatch.setattr("propml.auditing.process.row_blocks", lambda n, c: row_blocks(n, c, cells=7 * c))
     np.testing.assert_allclose(from_candidates(scores, candidates, rates, False), whole)
 
 
@@ -253,7 +254,7 @@ def test_the_report_says_what_it_assumes_and_what_would_go(tmp_path):
     assert "of the candidates are false, by noise='by-label'" in first
     assert any(note.startswith("'3': ") and "candidates would go" in note for note in flagged)
     report.save(tmp_path)
-    again = propml.audit.AuditReport.load(tmp_path)
+    again = AuditReport.load(tmp_path)
     assert again.notes() == report.notes()
     assert repr(again) == repr(report)
 

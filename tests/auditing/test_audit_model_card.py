@@ -11,7 +11,7 @@ import pytest
 import propml
 from filling_disk import FillingDisk
 from killed_writers import killed_after
-from propml.audit.model_card import make_card, read_model, write_model
+from propml.auditing.model_card import make_card, read_model, write_model
 from propml.file_errors import FileError
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.ridge import RidgeClassifier

@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.reliability import Reliability
-from propml.audit.report import AuditReport
+from propml.auditing.reliability import Reliability
+from propml.auditing.report import AuditReport
 from propml.targets import Annotations, Candidates
 
 LABELS = ("beach", "forest", "market", "mountain", "night", "people", "river", "snow", "street", "sunset")

@@ -18,8 +18,8 @@ from review_pages import (
     without_time,
 )
 
-from propml.audit.decisions import Decision, apply_decisions, read_decisions, write_decisions
-from propml.audit.review import write_review
+from propml.auditing.decisions import Decision, apply_decisions, read_decisions, write_decisions
+from propml.auditing.review import write_review
 
 # -- opening ----------------------------------------------------------------------------------------------------------
 

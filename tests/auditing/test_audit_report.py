@@ -9,8 +9,8 @@ from planted import planted
 
 import propml
 from forged_states import forge
-from propml.audit import AuditReport
-from propml.audit.verdicts import judge
+from propml.auditing import AuditReport
+from propml.auditing.verdicts import judge
 from propml.corruption.annotators import simulated_annotators
 from propml.file_errors import FileError
 from propml.methods.ridge import RidgeClassifier

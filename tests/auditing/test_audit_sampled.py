@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import average_precision_score
 
 import propml
-from propml.audit import crossfit, folder
-from propml.audit.crossfit import default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.audit.report import AuditReport
+from propml.auditing import crossfit, folder
+from propml.auditing.crossfit import default_auditor, held_out_scores, rows_to_learn_from, split_rows
+from propml.auditing.report import AuditReport
 from propml.methods.ridge import RidgeClassifier
 from propml.targets import Candidates
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import propml
-from propml.audit.item_words import clipped_texts, feature_lines
-from propml.audit.review_data import ReviewData, reliability_tables, review_data
-from propml.audit.thumbnails import thumbnails
+from propml.auditing.item_words import clipped_texts, feature_lines
+from propml.auditing.review_data import ReviewData, reliability_tables, review_data
+from propml.auditing.thumbnails import thumbnails
 from propml.durable import write_whole
 
 if TYPE_CHECKING:
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
 __all__ = ["render_review", "write_review"]
 
@@ -144,4 +144,4 @@ def _policy(css: str, js: str) -> str:
 
 
 def _file(name: str) -> str:
-    return (resources.files("propml.audit") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("propml.auditing") / "page" / name).read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import pytest
 from fake_report import HOSTILE, fake_report, fake_texts, hostile_report
 
-from propml.audit.review import write_review
+from propml.auditing.review import write_review
 
 N_ITEMS = 60
 

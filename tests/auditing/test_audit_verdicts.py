@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propml.audit.verdicts import Verdicts, cleaned_candidates, judge
+from propml.auditing.verdicts import Verdicts, cleaned_candidates, judge
 from propml.targets import Candidates
 
 # -- P(true) → verdicts -----------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 from fake_report import fake_pictures, fake_report, fake_texts
 from review_pages import decided_in, downloaded, entries, press, until, without_time
 
-from propml.audit.decisions import read_decisions
-from propml.audit.review import write_review
+from propml.auditing.decisions import read_decisions
+from propml.auditing.review import write_review
 
 
 def test_pictures_are_shown(opened, tmp_path):

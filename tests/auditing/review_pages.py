@@ -2,7 +2,7 @@
 
 import time
 
-from propml.audit.decisions import Decision
+from propml.auditing.decisions import Decision
 
 
 def entries(page):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from fake_report import HOSTILE, fake_report
 
-from propml.audit.decisions import Decision, apply_decisions, read_decisions, review_counts, write_decisions
-from propml.audit.report import AuditReport
+from propml.auditing.decisions import Decision, apply_decisions, read_decisions, review_counts, write_decisions
+from propml.auditing.report import AuditReport
 from propml.targets import Candidates
 
 HEADER = "item,label,verdict,decision,decided_at\n"

@@ -15,9 +15,9 @@ import pytest
 import scipy.sparse as sp
 from fake_report import ANNOTATORS, HOSTILE, LABELS, fake_report, fake_texts, hostile_report
 
-from propml.audit.item_words import clipped_texts, feature_lines
-from propml.audit.report import AuditReport
-from propml.audit.review import inert_json, render_review, write_review
+from propml.auditing.item_words import clipped_texts, feature_lines
+from propml.auditing.report import AuditReport
+from propml.auditing.review import inert_json, render_review, write_review
 from propml.targets import Candidates
 
 VERDICTS = ("drop", "doubtful", "missing", "keep")

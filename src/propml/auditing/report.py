@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from propml.argument_names import argument
-from propml.audit.reliability import Reliability
-from propml.audit.report_files import read_report, write_report
-from propml.audit.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
+from propml.auditing.reliability import Reliability
+from propml.auditing.report_files import read_report, write_report
+from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
 from propml.extras import require
 from propml.targets import Candidates
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.reliability import Reliability
+from propml.auditing.reliability import Reliability
 from propml.file_errors import reading
 from propml.persistence import from_json_array, json_array, read_state, write_state
 from propml.schema import Array, Schema, check_schema
 from propml.targets import Annotations, Candidates
 
 if TYPE_CHECKING:
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
 __all__ = ["REPORT_FILE", "read_report", "write_report"]
 

@@ -5,7 +5,7 @@ import re
 from fake_report import HOSTILE, hostile_report
 from review_pages import decided_in, downloaded, entries, expected, press, until, without_time
 
-from propml.audit.decisions import read_decisions
+from propml.auditing.decisions import read_decisions
 
 
 def test_hostile_content_stays_text(opened, hostile_address):

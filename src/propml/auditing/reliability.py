@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from propml.audit.annotator_model import Votes
+from propml.auditing.annotator_model import Votes
 
 __all__ = ["Reliability", "ReliabilityCounts"]
 

@@ -1,4 +1,4 @@
-"""The audit itself: scores, probabilities and reliability, put together into a report."""
+"""``propml.audit``: scores, probabilities and reliability, put together into a report."""
 
 from __future__ import annotations
 
@@ -8,32 +8,74 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from propml.audit.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
-from propml.audit.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.audit.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
-from propml.audit.reliability import Reliability, ReliabilityCounts
-from propml.audit.report import AuditReport
-from propml.audit.vote_tables import annotations_of
+from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
+from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
+from propml.auditing.reliability import Reliability, ReliabilityCounts
+from propml.auditing.report import AuditReport
+from propml.auditing.vote_tables import annotations_of
 from propml.plain_values import plain
 from propml.targets import Candidates, as_candidates
 
-__all__ = ["from_candidates", "run_audit"]
+__all__ = ["audit", "from_candidates"]
 
 
-def run_audit(
+def audit(
     X: Any,
     candidates: Any,
     *,
-    noise: AssumedNoise,
-    incomplete: bool,
-    votes: Any,
-    model: Any,
-    cv: int | Iterable[tuple[Any, Any]],
-    train_rows: int | Literal["auto"] | None,
-    random_state: int,
-    verbose: bool,
+    noise: AssumedNoise = "auto",
+    incomplete: bool = False,
+    votes: Any = None,
+    model: Any = None,
+    cv: int | Iterable[tuple[Any, Any]] = 5,
+    train_rows: int | Literal["auto"] | None = "auto",
+    random_state: int = 0,
+    verbose: bool = False,
 ) -> AuditReport:
-    """What :func:`propml.audit` does."""
+    """Find out which candidate labels are wrong; no row is judged by a model that saw it, or a copy of it.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or DataFrame of numbers, shape (n_samples, n_features)
+        For columns of text and categories see ``propml audit`` and :mod:`propml.tables.features`.
+    candidates : candidate labels
+        Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
+        (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).
+    noise : {"auto", "uniform", "by-label", "confusions"}, float or mapping
+        What you know about false candidates. "auto" assumes little and drops only what is false under all of these:
+        "uniform", each false label is proposed at the same rate; "by-label", at a rate of its own; "confusions", false
+        labels look like true ones. A number is the share of candidates that is false, a mapping has one for each
+        label. See :mod:`propml.auditing.noise`.
+    incomplete : bool
+        Whether true labels may be missing from the candidates; then labels that probably are missing are named.
+        By default every true label of a row is among its candidates.
+    votes : table, optional
+        Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
+        ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
+        :class:`~propml.targets.Annotations`.
+    model : classifier, optional
+        Gives the scores; cloned. By default :class:`~propml.ProPMLClassifier`, with little effort. Any method of this
+        package will do, and any multi-label classifier of scikit-learn's kind, forests included.
+    cv : int, or iterable of (train, held-out) index pairs
+        Folds. Rows with the same features are held out together.
+    train_rows : int, "auto" or None
+        Rows that each model learns from, drawn from those that it does not judge. "auto": all of them up to 100 000,
+        fewer where rows are long (see :func:`propml.auditing.crossfit.rows_to_learn_from`); None: all of them. All rows
+        are judged either way. The number is in the report's settings where it is not all.
+    random_state : int
+        For the folds and the default model.
+    verbose : bool
+        Show progress.
+
+    Examples
+    --------
+    >>> from propml.datasets import digits_mosaic
+    >>> data = digits_mosaic(200)
+    >>> report = audit(data.X, data.candidates)
+    >>> report.cleaned().shape
+    (200, 10)
+    """
     given = as_candidates(candidates, empty="ignore")
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)

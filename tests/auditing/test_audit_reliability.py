@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score
 
 import propml
-from propml.audit.annotator_model import AnnotatorModel, Votes, fit_annotators
-from propml.audit.reliability import ReliabilityCounts
+from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotators
+from propml.auditing.reliability import ReliabilityCounts
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
 from propml.methods.ridge import RidgeClassifier

@@ -14,7 +14,7 @@ import numpy as np
 from propml.targets import Candidates
 
 if TYPE_CHECKING:
-    from propml.audit.report import AuditReport
+    from propml.auditing.report import AuditReport
 
 __all__ = ["ReviewData", "reliability_tables", "review_data"]
 
