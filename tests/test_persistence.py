@@ -112,3 +112,17 @@ def test_a_device_that_is_none_is_refused_and_one_that_is_not_here_is_not(device
     forge(path, lambda _, o: o["dict"]["params"]["dict"].update(device=device))
     with pytest.raises(FileError, match="device"):
         propml.load(path)
+
+
+def test_a_tree_that_looks_at_a_column_that_does_not_exist_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("propml.neural.fitting.chosen_weights", lambda members, *_: [1 / len(members)] * len(members))
+    path = tmp_path / "model"
+    method_class("propml")(**{**SMALL["propml"], "loss": "auto", "forest": True}).fit(X, Y).save(path)
+
+    def broken(arrays, outline):
+        (name,) = [name for name in arrays if name.endswith("/feature")]
+        arrays[name][-1] = 1_000_000
+
+    forge(path, broken)
+    with pytest.raises(FileError, match="columns that do not exist"):
+        propml.load(path)

@@ -361,8 +361,7 @@ class ProPMLClassifier(CandidateClassifier):
         networks = {m.name: m.module for m in fitted.members if isinstance(m.module, Networks)}
         self._networks = networks if self.warm_start else {}
         self.lam_ = {member.name: member.setting["lam"] for member in fitted.members if "lam" in member.setting}
-        names = [member.name for member in fitted.members]
-        self.shares_ = dict(zip(names, fitted.ensemble.weights, strict=True))
+        self.shares_ = fitted.weights
         self.noise_rates_ = self.ensemble_["rate"]
         self.threshold_ = fitted.ensemble.threshold
         self.history_: list[dict[str, Any]] = [

@@ -15,7 +15,7 @@ from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
 from propml.neural.forest import fit_forest
 from propml.neural.linear import LARGEST_SYSTEM, fit_linear, linear_models
-from propml.neural.members import Choice, Member, heard_together, train_networks
+from propml.neural.members import Choice, Member, average_opinion, chosen_weights, train_networks
 from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
@@ -24,10 +24,6 @@ from propml.neural.training import Fold
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
 RARITIES = (0.0, 0.5, 1.0)
-# The weights of a forest and of ridge regression beside networks of weight 1; paper/ground_choice.py judges them,
-# leaving datasets out.
-FOREST_WEIGHT = 0.25
-LINEAR_WEIGHT = 0.2
 
 Cut = Literal["auto", "f1", "hamming"]
 
@@ -75,12 +71,15 @@ class Fitted:
 
     Attributes
     ----------
+    weights : dict
+        The weight of each member; those of weight 0 are not part of the ensemble.
     held : ndarray, shape (n, C)
         Logits on rows that the models behind them never saw; NaN where no fold held the row out.
     """
 
     ensemble: Ensemble
     members: list[Member]
+    weights: dict[str, float]
     fleets: list[Fleet]
     held: np.ndarray
 
@@ -144,7 +143,7 @@ def fit_ensemble(
     bins = fit_bins(scaler, scaled, plan.bins)
     rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
     row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
-    members, fleets, weights = [], [], {}
+    members, fleets = [], []
     for choice in plan.choices:
         member, fleet = train_networks(
             choice,
@@ -159,26 +158,25 @@ def fit_ensemble(
         )
         members.append(member)
         fleets.append(fleet)
-        weights[choice.name] = 1 / len(plan.choices)
     if plan.trees:
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
         members.append(Member.of("forest", forest, held))
-        weights["forest"] = FOREST_WEIGHT
     if plan.linear and min(X.shape) <= LARGEST_SYSTEM:
         members.append(Member.of("linear", *linear_models(scaled, states, folds, weight)))
-        weights["linear"] = LINEAR_WEIGHT
-    shares, opinion = heard_together(members, weights)
+    weights = chosen_weights(members, states, plan.criterion, weight)
+    heard = [(member, share) for member, share in zip(members, weights, strict=True) if share]
+    opinion = average_opinion(heard)
     ensemble = Ensemble(
         scaler,
         bins,
-        [member.module for member in members],
-        [member.standard for member in members],
-        shares,
+        [member.module for member, _ in heard],
+        [member.standard for member, _ in heard],
+        [share for _, share in heard],
         *_judgement(opinion, states, plan, weight),
     )
     with torch.no_grad():
         held = ensemble.judged(torch.from_numpy(opinion).double()).numpy() - ensemble.threshold
-    return Fitted(ensemble, members, fleets, held.astype(np.float32))
+    return Fitted(ensemble, members, dict(zip([m.name for m in members], weights, strict=True)), fleets, held.astype(np.float32))
 
 
 def _judgement(

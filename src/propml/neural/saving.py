@@ -80,7 +80,7 @@ def ensemble_from_state(state: dict[str, Any]) -> Ensemble:
     return Ensemble(
         scaler,
         None if bins is None else QuantileBins(bins["columns"], bins["edges"], bins["level"]),
-        [_member_from_state(member) for member in state["members"]],
+        [_member_from_state(member, scaler.n_outputs) for member in state["members"]],
         [Standard(*standard) for standard in state["standards"]],
         state["weights"],
         state["slope"],
@@ -99,21 +99,23 @@ def _member_state(member: nn.Module) -> dict[str, Any]:
     return {"weights": [_numpy(w) for w in member.weights], "biases": [_numpy(b) for b in member.biases]}
 
 
-def _member_from_state(state: dict[str, Any]) -> nn.Module:
+def _member_from_state(state: dict[str, Any], n_columns: int) -> nn.Module:
     if "roots" in state:
-        _check_trees(state)
+        _check_trees(state, n_columns)
         return Forest({name: state[name] for name in Forest.ARRAYS}, state["depth"])
     weights, biases = state["weights"], state["biases"]
     members = [[(w[k], b[k, 0]) for w, b in zip(weights, biases, strict=True)] for k in range(len(weights[0]))]
     return Networks(members)
 
 
-def _check_trees(state: dict[str, Any]) -> None:
-    """Numbers of nodes and leaves that lead nowhere would be read from foreign memory on a GPU."""
+def _check_trees(state: dict[str, Any], n_columns: int) -> None:
+    """Numbers of nodes, leaves and columns that lead nowhere would be read from foreign memory on a GPU."""
     nodes, leaves = len(state["feature"]), len(state["values"])
     inside = all(state[name].max(initial=-1) < nodes for name in ("left", "right", "roots"))
     if not inside or state["leaf"].max(initial=-1) >= leaves or not 0 <= state["depth"] <= nodes:
         raise ValueError("its trees name nodes that do not exist")
+    if state["feature"].max(initial=-1) >= n_columns:
+        raise ValueError("its trees look at columns that do not exist")
 
 
 def _numpy(tensor: torch.Tensor) -> np.ndarray:
