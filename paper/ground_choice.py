@@ -1,10 +1,12 @@
-"""The weights of forest and ridge regression, and how much of the noise floor: chosen on all datasets but one.
+"""The settings of ``ProPMLClassifier()``: chosen on all datasets but one, judged on the one left out.
 
-    PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--out paper/ground_choice.csv]
+    PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--jobs 2] [--out paper/ground_choice.csv]
 
-Every setting (dataset × noise) is fitted once; the members' opinions on held-out and on test rows are then put together
-in every way that is tried. Printed: for each dataset what the others chose, its average precision there (percent), what
-the classifier's own constants reach, and the best that its true labels could have chosen.
+Tried: bins and learning rate of the networks; ensemble weights chosen on held-out candidates or fixed; how much of the
+noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members'
+opinions on held-out and on test rows are then put together in every way that is tried. Printed: for each dataset what
+the others chose, its average precision there (percent), what the classifier's own settings reach, the networks alone,
+and the best that its true labels could have chosen.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import argparse
 import csv
 import itertools
 from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
 import torch
 
@@ -21,17 +25,30 @@ from propml import ProPMLClassifier
 from propml.corruption.registry import corrupt
 from propml.datasets import load
 from propml.metrics import average_precision
-from propml.neural.fitting import FOREST_WEIGHT, LINEAR_WEIGHT
+from propml.neural.criteria import average_precision_loss
+from propml.neural.members import chosen_weights
 from propml.neural.noise_floor import QUANTILE, SHARE, noise_floor, true_logits
 from propml.neural.saving import ensemble_from_state
 from propml.neural.thresholds import candidate_sigmoid
-from propml.progress import track
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
 NOISES = (("none", {}), ("flips", {"rate": 0.3}), ("class-flips", {"rate": 0.3}), ("svm", {"ratio": 1.0}))
-FOREST_WEIGHTS, LINEAR_WEIGHTS = (0.0, 0.1, 0.25, 0.5), (0.0, 0.1, 0.2, 0.4)
+NETWORKS: dict[str, dict[str, Any]] = {
+    "4 bins, rate 0.004": {"bins": 4, "learning_rate": 4e-3},
+    "4 bins, rate 0.002": {"bins": 4, "learning_rate": 2e-3},
+    "8 bins, rate 0.002": {"bins": 8, "learning_rate": 2e-3},
+    "4 bins, one layer": {"bins": 4, "learning_rate": 4e-3, "hidden": (256,)},
+}
+# Of ProPML, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
+WEIGHTS: dict[str, tuple[float, ...] | None] = {
+    "chosen": None,
+    "fixed": (0.5, 0.5, 0.25, 0.2),
+    "networks": (1, 1, 0, 0),
+}
 SHARES, QUANTILES = (0.0, 0.4, 0.65, 0.9), (0.1, 0.25)
-CHOSEN = (FOREST_WEIGHT, LINEAR_WEIGHT, SHARE, QUANTILE)
+OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
+OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
+ALONE = (next(iter(NETWORKS)), "networks", 0.0, QUANTILES[0])
 
 
 def main() -> None:
@@ -39,68 +56,85 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=600, help="rows of each dataset, drawn at random (default: 600)")
     parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--out", type=Path, help="CSV of every combination on every setting")
     arguments = parser.parse_args()
-    names = arguments.datasets.split(",")
-    options = list(itertools.product(FOREST_WEIGHTS, LINEAR_WEIGHTS, SHARES, QUANTILES))
-    values: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    settings = [(name, noise) for name in names for noise in NOISES]
-    rows = []
-    for name, (noise, level) in track(settings, "fitting", len(settings)):
-        found = on_setting(name, noise, level, options, arguments.rows)
-        values[name].append(found)
-        rows += [[name, noise, *option, f"{value:.3f}"] for option, value in zip(options, found, strict=True)]
+    settings = [(name, noise) for name in arguments.datasets.split(",") for noise in NOISES]
+    work = joblib.Parallel(n_jobs=arguments.jobs, verbose=5)
+    found = work(joblib.delayed(on_setting)(name, *noise, arguments.rows) for name, noise in settings)
     if arguments.out:
         with arguments.out.open("w", newline="") as file:
-            head = ["dataset", "noise", "forest_weight", "linear_weight", "share", "quantile", "average_precision"]
-            csv.writer(file, lineterminator="\n").writerows([head, *rows])
-    report({name: np.mean(found, axis=0) for name, found in values.items()}, options)
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["dataset", "noise", "networks", "weights", "share", "quantile", "average_precision"])
+            for (name, (noise, _)), values in zip(settings, found, strict=True):
+                pairs = zip(OPTIONS, values, strict=True)
+                writer.writerows([name, noise, *option, f"{value:.3f}"] for option, value in pairs)
+    values = {name: [v for (other, _), v in zip(settings, found, strict=True) if other == name] for name, _ in settings}
+    report({name: np.mean(own, axis=0) for name, own in values.items()})
 
 
-def on_setting(name: str, noise: str, level: dict[str, float], options: list, most: int) -> np.ndarray:
+def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.ndarray:
     """The average precision of every combination, in percent, on a fifth of the rows."""
+    torch.set_num_threads(1)
     data = load(name).drop_unlabelled()
-    rng = np.random.default_rng(0)
-    rows = rng.permutation(len(data.truth))[:most]
+    rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
     X, truth = data.X[rows], np.asarray(data.truth)[rows]
     candidates = corrupt(noise, X, truth, **level).to_matrix()
     test, train = np.split(np.arange(len(rows)), [len(rows) // 5])
     train = train[candidates[train].any(axis=1)]
-    model = ProPMLClassifier(forest=True, random_state=0)
+    values = []
+    for arguments in NETWORKS.values():
+        members, opinions = opinions_of(arguments, X, candidates, train, test)
+        for own, share, quantile in itertools.product(WEIGHTS.values(), SHARES, QUANTILES):
+            weights = own or chosen_weights(members, candidates[train], average_precision_loss)
+            held = [member.held for member in members]
+            values.append(of_option(weights, share, quantile, held, opinions, candidates[train], truth[test]))
+    return np.array(values)
+
+
+def opinions_of(arguments: dict[str, Any], X: Any, candidates: np.ndarray, train: np.ndarray, test: np.ndarray) -> Any:
+    """All members, whatever their weights, and their standardised opinions on the test rows."""
+    model = ProPMLClassifier(forest=True, random_state=0, **arguments)
     fitted = model._fitted(X[train], candidates[train], None)
     ensemble = ensemble_from_state(model.ensemble_).double()
     dense = X[test].toarray() if hasattr(X, "toarray") else X[test]
     scaled = ensemble.scaler(torch.as_tensor(dense, dtype=torch.float64))
     encoded = scaled if ensemble.bins is None else ensemble.bins(scaled)
-    pairs = zip(ensemble.members, ensemble.standards, strict=True)
-    opinions = [standard.apply(member(encoded).double()).detach().numpy() for member, standard in pairs]
-    held = [member.held for member in fitted.members]
-    return np.array([of_option(option, held, opinions, candidates[train], truth[test]) for option in options])
+    with torch.no_grad():
+        opinions = [m.standard.apply(m.module.double()(encoded).double()).numpy() for m in fitted.members]
+    return fitted.members, opinions
 
 
-def of_option(option: tuple, held: list, opinions: list, states: np.ndarray, truth: np.ndarray) -> float:
+def of_option(
+    weights: Any, share: float, quantile: float, held: list, opinions: list, states: np.ndarray, truth: np.ndarray
+) -> float:
     """Average precision of one combination, in percent."""
-    forest, linear, share, quantile = option
-    weights = np.array([0.5, 0.5, forest, linear]) / (1 + forest + linear)
-    inside = np.tensordot(weights, np.nan_to_num(held), 1)
+    shares = np.asarray(weights) / np.sum(weights)
+    inside = np.tensordot(shares, np.nan_to_num(held), 1)
     slope, offset = candidate_sigmoid(inside, states)
     rate = torch.from_numpy(share * noise_floor(slope * inside + offset, quantile))
-    logits = torch.from_numpy(slope * np.tensordot(weights, opinions, 1) + offset)
+    logits = torch.from_numpy(slope * np.tensordot(shares, opinions, 1) + offset)
     return 100 * float(average_precision(truth, true_logits(logits, rate).numpy()))
 
 
-def report(values: dict[str, np.ndarray], options: list) -> None:
+def report(values: dict[str, np.ndarray]) -> None:
     """The table of what was chosen without each dataset, and what it cost there."""
-    own, plain = options.index(CHOSEN), options.index((0.0, 0.0, 0.0, QUANTILES[0]))
-    print("| left out | chosen elsewhere: forest, ridge, share, quantile | there | ours | networks alone | best |")
+    ours, alone = OPTIONS.index(OURS), OPTIONS.index(ALONE)
+    print("| left out | chosen elsewhere: networks, weights, share, quantile | there | ours | networks alone | best |")
     print("|---|---|---|---|---|---|")
     table = []
     for name, mine in values.items():
         chosen = int(np.mean([found for other, found in values.items() if other != name], axis=0).argmax())
-        table.append([mine[chosen], mine[own], mine[plain], mine.max()])
+        table.append([mine[chosen], mine[ours], mine[alone], mine.max()])
         shown = " | ".join(f"{value:.2f}" for value in table[-1])
-        print(f"| {name} | {', '.join(f'{value:g}' for value in options[chosen])} | {shown} |")
+        networks, weights, share, quantile = OPTIONS[chosen]
+        print(f"| {name} | {networks}, {weights}, {share:g}, {quantile:g} | {shown} |")
     print("| mean | | " + " | ".join(f"{value:.2f}" for value in np.mean(table, axis=0)) + " |")
+    print()
+    for number, kind in ((0, NETWORKS), (1, WEIGHTS)):
+        for name in kind:
+            own = tuple(name if k == number else value for k, value in enumerate(OURS))
+            print(f"ours, but {name}: {np.mean([mine[OPTIONS.index(own)] for mine in values.values()]):.2f}")
 
 
 if __name__ == "__main__":

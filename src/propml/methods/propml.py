@@ -108,7 +108,7 @@ class ProPMLClassifier(CandidateClassifier):
     epochs, batch_size : "auto" or int
         "auto": about 1000 steps at most (``effort="auto"``), in batches of 128 (more for many rows).
     early_stopping : bool
-        Stop when no network has improved on its held-out rows for 60 steps (``effort="auto"``), or four epochs.
+        Stop when no network has improved on its held-out rows for 40 steps (``effort="auto"``), or four epochs.
     learning_rate, weight_decay, ema : float
         Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
     threshold : {"auto", "f1", "hamming"} or float
@@ -173,7 +173,7 @@ class ProPMLClassifier(CandidateClassifier):
         lam: float | Literal["auto"] = "auto",
         order: float = 0.5,
         hidden: tuple[int, ...] = (256, 256),
-        bins: int = 8,
+        bins: int = 4,
         dropout: float = 0.5,
         input_dropout: float = 0.0,
         forest: bool | Literal["auto"] = "auto",
@@ -185,7 +185,7 @@ class ProPMLClassifier(CandidateClassifier):
         epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         early_stopping: bool = True,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 4e-3,
         weight_decay: float = 0.0,
         ema: float = 0.98,
         threshold: float | Literal["auto", "f1", "hamming"] = "auto",

@@ -22,7 +22,7 @@ class Effort(NamedTuple):
     trees: int
 
 
-EFFORTS = {"fast": Effort(100, 30, 1, 50), "auto": Effort(1000, 60, 1, 100), "best": Effort(2000, 200, 4, 400)}
+EFFORTS = {"fast": Effort(100, 30, 1, 50), "auto": Effort(1000, 40, 1, 100), "best": Effort(2000, 200, 4, 400)}
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10
 

@@ -176,7 +176,9 @@ def fit_ensemble(
     )
     with torch.no_grad():
         held = ensemble.judged(torch.from_numpy(opinion).double()).numpy() - ensemble.threshold
-    return Fitted(ensemble, members, dict(zip([m.name for m in members], weights, strict=True)), fleets, held.astype(np.float32))
+    return Fitted(
+        ensemble, members, dict(zip([m.name for m in members], weights, strict=True)), fleets, held.astype(np.float32)
+    )
 
 
 def _judgement(

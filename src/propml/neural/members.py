@@ -125,9 +125,9 @@ def chosen_weights(
 ) -> list[float]:
     """The members' weights, which sum to 1, chosen on held-out candidates by greedy selection with replacement.
 
-    Caruana, Niculescu-Mizil, Crew, Ksikes: *Ensemble selection from libraries of models*, ICML 2004: in each of 20 rounds
-    the member is added whose presence in the average makes the criterion best; a member's weight is how often it was
-    added. Where nothing was held out, members weigh the same.
+    In each of 20 rounds the member is added that makes the average best by the criterion; a member's weight is how often
+    it was added (Caruana et al.: *Ensemble selection from libraries of models*, ICML 2004). Where nothing was held out,
+    members weigh the same.
     """
     held = [member.held for member in members]
     seen = np.flatnonzero(np.isfinite([opinion[:, 0] for opinion in held]).all(axis=0))
