@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.sparse_checks import checked_csr
 
 # Raised when an older reader could not make sense of a newer file.

@@ -430,7 +430,7 @@ def test_a_failed_save_leaves_the_old_file(model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("propml.durable.os.replace", full)
+    monkeypatch.setattr("propml.atomic_files.os.replace", full)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     assert path.read_text() == "old"

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from propml.atomic_files import write_whole
 from propml.auditing.verdicts import VERDICTS, best_of_row
-from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.spreadsheet import neutralised, original
 from propml.targets import CANDIDATE, Candidates

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml import __version__
-from propml.durable import fill, replacing, write_whole
+from propml.atomic_files import fill, replacing, write_whole
 from propml.file_errors import reading
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, method_from_state

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.atomic_files import lock_file
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
-from propml.durable import lock_file
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates

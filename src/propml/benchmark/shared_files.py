@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from propml.durable import is_at, lock_file, naming, sync_folder, write_all
+from propml.atomic_files import is_at, lock_file, naming, sync_folder, write_all
 from propml.plain_values import plain
 
 __all__ = ["BlockFile", "Claims", "Row", "json_line"]

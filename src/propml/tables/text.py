@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from propml.argument_names import argument
-from propml.durable import replacing
+from propml.atomic_files import replacing
 from propml.file_errors import reading
 from propml.spreadsheet import LEADS, neutralised, original
 from propml.tables.table import Edit, check_names, found

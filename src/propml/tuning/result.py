@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.file_errors import reading
 from propml.schema import check_schema
 from propml.spreadsheet import neutralised

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from propml.atomic_files import replacing
 from propml.benchmark.experiment_file import GIVEN
-from propml.durable import replacing
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import epochs_of
 from propml.methods.registry import METHODS, method_class

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.durable import lock_file
+from propml.atomic_files import lock_file
 from propml.progress import progress_bar
 from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator

@@ -10,7 +10,7 @@ import pytest
 
 from filling_disk import FillingDisk
 from killed_writers import killed_after
-from propml.durable import replacing, replacing_files, write_whole
+from propml.atomic_files import replacing, replacing_files, write_whole
 
 
 def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
@@ -64,7 +64,7 @@ def test_a_written_file_is_readable_for_whom_the_user_wants(tmp_path):
 
 WRITER = """
 import sys
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 path, letter = sys.argv[1:]
 for _ in range(60):
     write_whole(path, letter.encode() * 100_000)
@@ -82,7 +82,7 @@ def test_several_writers_at_once_leave_the_file_of_one(tmp_path):
 
 KILLED = """
 import os, sys
-from propml.durable import replacing
+from propml.atomic_files import replacing
 with replacing(sys.argv[1]) as beside:
     beside.write_bytes(b"half")
     os._exit(9)
