@@ -67,7 +67,7 @@ ORDER = [
     "sparse_checks",
     "schema",
     "unpacking",
-    "this_machine",
+    "devices",
     "range_scaler",
     "plain_values",
     "spreadsheet",

@@ -24,6 +24,7 @@ from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
+from propml.devices import runs_on_gpu
 from propml.methods import METHODS, CandidateClassifier
 from propml.metrics import average_precision
 from propml.noise import Noise
@@ -31,7 +32,6 @@ from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.plain_values import plain
 from propml.progress import track
 from propml.targets import Candidates
-from propml.this_machine import runs_on_gpu
 
 __all__ = ["SELECTIONS", "AnyCell", "Cell", "MethodEntry", "compute", "make_model", "make_splits", "score_fold"]
 

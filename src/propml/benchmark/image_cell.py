@@ -19,11 +19,11 @@ import numpy as np
 from propml.benchmark.cell import PROTOCOL, AnyCell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
+from propml.devices import cache_dir, choose_device
 from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.plain_values import plain
-from propml.this_machine import cache_dir, choose_device
 from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source

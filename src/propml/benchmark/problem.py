@@ -16,10 +16,10 @@ from propml.atomic_files import lock_file
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
+from propml.devices import cache_dir
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
-from propml.this_machine import cache_dir
 
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
 SUBSET_STREAM = int.from_bytes(b"rows")

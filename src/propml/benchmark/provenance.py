@@ -21,7 +21,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from propml import __version__
-from propml.this_machine import usable_cores
+from propml.devices import usable_cores
 
 __all__ = ["Machine", "run_provenance", "watch_machine"]
 

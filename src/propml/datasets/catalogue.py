@@ -14,7 +14,7 @@ from propml.datasets.dataset import Dataset, ImageDataset
 from propml.datasets.entry import Entry
 from propml.datasets.locations import data_dirs, existing_file
 from propml.datasets.registry import REGISTRY
-from propml.this_machine import cache_dir
+from propml.devices import cache_dir
 
 __all__ = ["at_hand", "find", "load", "lookup", "names"]
 

@@ -34,6 +34,7 @@ import torch
 from scipy.special import expit
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from propml.devices import choose_device
 from propml.losses import propml_loss, rank_loss
 from propml.losses.named import LOSSES, get_loss
 from propml.methods.base import CandidateClassifier, Features, check_some
@@ -57,7 +58,6 @@ from propml.neural.members import Choice
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
 from propml.schema import Array, check_schema
 from propml.targets import Candidates
-from propml.this_machine import choose_device
 
 # Above so many labels in all rows a forest is left out: its leaves would take more memory than the networks.
 MOST_FOR_A_FOREST = 300_000

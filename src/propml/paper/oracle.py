@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy.special import logit
 
+from propml.devices import choose_device
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
@@ -32,7 +33,6 @@ from propml.neural.thresholds import middle_threshold
 from propml.neural.training import Fold
 from propml.plain_values import plain
 from propml.targets import Candidates
-from propml.this_machine import choose_device
 
 __all__ = ["OracleScores", "best_networks", "default_lams"]
 

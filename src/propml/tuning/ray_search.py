@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from propml.benchmark.ray_executor import connect
+from propml.devices import runs_on_gpu
 from propml.extras import require
-from propml.this_machine import runs_on_gpu
 from propml.tuning.brackets import ETA, levels
 from propml.tuning.tasks import Task, reason
 from propml.tuning.trials import Desk, RunningTrial, finished

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from propml.devices import choose_device
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
@@ -28,7 +29,6 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
-from propml.this_machine import choose_device
 from propml.tuning.tasks import TableData, reason
 
 __all__ = ["PER_MEMBER", "MemberRatesTrainer", "Networks", "Rung", "Stack", "structure"]

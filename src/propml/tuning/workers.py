@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.benchmark.worker_processes import start_worker
-from propml.this_machine import usable_cores
+from propml.devices import usable_cores
 
 if TYPE_CHECKING:
     from propml.tuning.tasks import Task

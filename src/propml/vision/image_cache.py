@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from propml.devices import usable_cores
 from propml.progress import progress_bar
-from propml.this_machine import usable_cores
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 

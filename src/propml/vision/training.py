@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from propml.atomic_files import lock_file
+from propml.devices import cache_dir
 from propml.progress import progress_bar
-from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
