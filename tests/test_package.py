@@ -69,7 +69,7 @@ ORDER = [
     "unpacking",
     "devices",
     "range_scaler",
-    "plain_values",
+    "jsonable",
     "spreadsheet",
     "extras",
     "progress",

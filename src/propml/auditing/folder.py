@@ -19,7 +19,7 @@ from propml.auditing.model_card import file_digest, versions, write_json
 from propml.auditing.report_files import REPORT_FILE
 from propml.auditing.review import write_review
 from propml.file_errors import FileError
-from propml.plain_values import plain
+from propml.jsonable import jsonable
 from propml.schema import Schema, check_schema
 from propml.tables.arrays import ArrayFile
 from propml.tables.features import Features
@@ -100,9 +100,9 @@ def write_audit(
             made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
         told = {
             "data": str(table.path),
-            "reading": plain(reading, lossy=True),
-            "settings": plain(settings, lossy=True),
-            "judged_by": plain(report.settings, lossy=True),
+            "reading": jsonable(reading, lossy=True),
+            "settings": jsonable(settings, lossy=True),
+            "judged_by": jsonable(report.settings, lossy=True),
             "sha256": digests,
             "rows": len(table.candidates),
             "rows_in_file": table.source.n_rows,

@@ -16,10 +16,10 @@ import numpy as np
 from propml import __version__
 from propml.atomic_files import fill, replacing, write_whole
 from propml.file_errors import reading
+from propml.jsonable import jsonable
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, method_from_state
 from propml.persistence import from_json_array, json_array, read_state, state_bytes
-from propml.plain_values import plain
 from propml.schema import Array, Schema, check_schema
 from propml.tables.features import Features
 from propml.tables.files import UserTable
@@ -80,7 +80,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
     method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)
     return {
         "method": method,
-        "parameters": plain(model.get_params(deep=False), lossy=True),
+        "parameters": jsonable(model.get_params(deep=False), lossy=True),
         "data": {
             "file": table.path.name,
             "sha256": file_digest(table.path),
@@ -95,7 +95,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
         "columns": features.describe(),
         "lambda": _lambda(model),
         "thresholds": _thresholds(model, names),
-        "settings": plain(settings, lossy=True),
+        "settings": jsonable(settings, lossy=True),
         "versions": versions(),
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "limits": "Trained on candidate labels alone. Probabilities are only as right as the candidates allow: where "

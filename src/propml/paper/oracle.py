@@ -20,6 +20,7 @@ import torch
 from scipy.special import logit
 
 from propml.devices import choose_device
+from propml.jsonable import jsonable
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
@@ -31,7 +32,6 @@ from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import middle_threshold
 from propml.neural.training import Fold
-from propml.plain_values import plain
 from propml.targets import Candidates
 
 __all__ = ["OracleScores", "best_networks", "default_lams"]
@@ -130,7 +130,7 @@ def best_networks(
             (values > cut).astype(np.uint8),
             each * (fitted - start),
             each * (scored - fitted),
-            plain({**picked, "threshold": cut, "path": path}),
+            jsonable({**picked, "threshold": cut, "path": path}),
         )
         for values, cut, path in zip(logits, cuts, paths, strict=True)
     ]
