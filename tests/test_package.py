@@ -70,7 +70,7 @@ ORDER = [
     "devices",
     "range_scaler",
     "jsonable",
-    "spreadsheet",
+    "csv_safety",
     "extras",
     "progress",
     "persistence",

@@ -27,8 +27,8 @@ import scipy.sparse as sp
 
 from propml.atomic_files import write_whole
 from propml.auditing.verdicts import VERDICTS, best_of_row
+from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
-from propml.spreadsheet import neutralised, original
 from propml.targets import CANDIDATE, Candidates
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 
 from propml.atomic_files import replacing
 from propml.corruption.annotators import vote_table
+from propml.csv_safety import neutralised
 from propml.datasets.array_files import load_arrays, names_in
 from propml.file_errors import reading
-from propml.spreadsheet import neutralised
 from propml.targets import Candidates
 
 SUFFIXES = (".npz", ".csv")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.atomic_files import write_whole
+from propml.csv_safety import neutralised
 from propml.file_errors import reading
 from propml.schema import check_schema
-from propml.spreadsheet import neutralised
 from propml.tuning.spaces import Space, restored, stored
 from propml.tuning.trials import DIED, best_trial, finished
 
