@@ -37,7 +37,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, logit
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.targets import Candidates
 
 __all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "row_blocks"]

@@ -14,10 +14,10 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from propml.argument_names import argument
 from propml.atomic_files import replacing
 from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.table import Edit, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import numpy as np
 import scipy.sparse as sp
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.schema import check_schema, schema_of
 from propml.sparse_checks import checked_csr
 from propml.tables.cell_lists import shown
