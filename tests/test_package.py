@@ -64,7 +64,6 @@ ORDER = [
     "messages",
     "atomic_files",
     "file_errors",
-    "sparse_checks",
     "schema",
     "unpacking",
     "devices",

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.atomic_files import write_whole
-from propml.sparse_checks import checked_csr
+from propml.schema import checked_csr
 
 # Raised when an older reader could not make sense of a newer file.
 FORMAT = 1

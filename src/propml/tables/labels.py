@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from propml.datasets.mulan import read_label_header
 from propml.messages import argument
-from propml.sparse_checks import checked_csr
+from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, choose_columns, found, listed
