@@ -67,6 +67,7 @@ ORDER = [
     "schema",
     "unpacking",
     "devices",
+    "folds",
     "range_scaler",
     "jsonable",
     "csv_safety",

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
+from propml.folds import row_blocks
 from propml.jsonable import jsonable
 from propml.targets import Candidates, as_candidates
 

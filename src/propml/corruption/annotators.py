@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import clean_labels, row_blocks
+from propml.corruption.truth import clean_labels
+from propml.folds import row_blocks
 from propml.targets import UNKNOWN, Annotations, Candidates
 
 

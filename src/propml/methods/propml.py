@@ -35,6 +35,7 @@ from scipy.special import expit
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from propml.devices import choose_device
+from propml.folds import make_folds
 from propml.losses import propml_loss, rank_loss
 from propml.losses.named import LOSSES, get_loss
 from propml.methods.base import CandidateClassifier, Features, check_some
@@ -53,7 +54,7 @@ from propml.methods.propml_arguments import (
 from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
-from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
+from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_seeds
 from propml.neural.members import Choice
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
 from propml.schema import Array, check_schema

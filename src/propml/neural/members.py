@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from propml.folds import Fold
 from propml.losses import rank_loss
 from propml.neural.criteria import Criterion
 from propml.neural.ensemble import Networks, Standard
 from propml.neural.fleet import Fleet, Layers, Start, train_fleet
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
-from propml.neural.training import Fold, Loss
+from propml.neural.training import Loss
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ import torch
 
 from propml.atomic_files import replacing
 from propml.benchmark.experiment_file import GIVEN
+from propml.folds import Fold, make_folds
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import epochs_of
 from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
-from propml.neural.fitting import make_folds
-from propml.neural.training import Fold
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, as_candidates
 from propml.tuning.spaces import Space, altered, space_of
