@@ -237,7 +237,7 @@ class ProPMLClassifier(CandidateClassifier):
         self._fitted(X, y, sample_weight)
         return self
 
-    def fit_held(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
+    def fit_held_out_logits(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
         """Fit, and say what models that never saw a row think of it.
 
         Returns
