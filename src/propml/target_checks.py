@@ -1,11 +1,12 @@
 """What a candidate label may be: the checks behind :mod:`propml.targets`, with errors that name the row and the fix."""
 
-import difflib
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+
+from propml.messages import did_you_mean
 
 CANDIDATE, EXCLUDED, UNKNOWN = 1, 0, -1
 
@@ -142,6 +143,5 @@ def sorted_names(names: set[Hashable]) -> list[Hashable]:
 def column_of(name: Hashable, column: dict[Hashable, int], row: int) -> int:
     if name in column:
         return column[name]
-    close = difflib.get_close_matches(str(name), [str(known) for known in column], n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the {len(column)} known labels start with {list(column)[:5]}"
-    raise ValueError(f"row {row}: {name!r} is not one of the labels; {hint}")
+    otherwise = f"the {len(column)} known labels start with {list(column)[:5]}"
+    raise ValueError(f"row {row}: {name!r} is not one of the labels; {did_you_mean(name, column, otherwise)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from propml.benchmark.experiment_file import GIVEN
-from propml.benchmark.toml_table import hint
+from propml.messages import did_you_mean
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
@@ -136,7 +136,7 @@ def altered(space: Space, changes: Mapping[str, Any], known: Sequence[str], what
         if name in GIVEN:
             raise ValueError(f"{name} is given by the search (seed, show); leave it out of the space")
         if name not in known:
-            raise ValueError(f"{name!r} is not an argument of {what}; {hint(name, known)}")
+            raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
         result[name] = _checked(name, _dimension(change, space.get(name)))
     for name, dimension in result.items():
         if dimension.when is not None and dimension.when.name not in result:
