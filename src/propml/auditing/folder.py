@@ -15,9 +15,10 @@ from propml import file_errors
 from propml.atomic_files import replacing_files
 from propml.auditing.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
 from propml.auditing.destinations import check_not_link, check_not_read
-from propml.auditing.model_card import file_digest, versions, write_json
+from propml.auditing.model_card import file_digest, write_json
 from propml.auditing.report_files import REPORT_FILE
 from propml.auditing.review import write_review
+from propml.extras import versions
 from propml.file_errors import FileError
 from propml.jsonable import jsonable
 from propml.schema import Schema, check_schema

@@ -6,15 +6,13 @@ import datetime
 import hashlib
 import json
 import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml import __version__
 from propml.atomic_files import fill, replacing, write_whole
+from propml.extras import versions
 from propml.file_errors import reading
 from propml.jsonable import jsonable
 from propml.methods.base import CandidateClassifier
@@ -30,7 +28,6 @@ __all__ = [
     "file_digest",
     "make_card",
     "read_model",
-    "versions",
     "write_json",
     "write_model",
 ]
@@ -51,7 +48,6 @@ CARD_READ: Schema = {
     },
     str: object,
 }
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class SavedModel(NamedTuple):
@@ -144,11 +140,6 @@ def read_model(folder: str | Path) -> SavedModel:
         if made != model.n_features_in_:
             raise ValueError(f"it makes {made} features and the model takes {model.n_features_in_}")
         return SavedModel(model, features, card)
-
-
-def versions() -> dict[str, str]:
-    """What this was computed with."""
-    return {"propml": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def file_digest(path: Path) -> str:
