@@ -15,8 +15,8 @@ def info() -> None:
     from propml.extras import EXTRAS, installed, versions
 
     table = Table(show_header=False, box=None)
-    for package, number in versions().items():
-        table.add_row(package, number)
+    for package, installed_version in versions().items():
+        table.add_row(package, installed_version)
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
     table.add_row("device", f"cuda ({gpu})" if gpu else f"cpu ({torch.get_num_threads()} threads)")
     for number, folder in enumerate(data_dirs()):
