@@ -1,6 +1,6 @@
 """Hyperband's arithmetic against its paper."""
 
-from propml.tuning.brackets import best_places, bracket_at, brackets_of, levels
+from propml.tuning.rungs import best_places, bracket_at, brackets_of, levels
 
 
 def test_sizes_are_those_of_the_hyperband_paper():

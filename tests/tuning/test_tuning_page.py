@@ -12,8 +12,7 @@ import pytest
 from fake_tasks import Cliff, Hill
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-from propml.tuning.page import compared_trials, pictures, render_page
-from propml.tuning.result import SearchResult
+from propml.tuning.result import SearchResult, compared_trials, pictures, render_page
 from propml.tuning.searching import run_search
 from propml.tuning.spaces import Choice, Number, When
 

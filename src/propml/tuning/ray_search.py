@@ -17,10 +17,9 @@ from typing import Any
 from propml.benchmark.ray_executor import connect
 from propml.devices import runs_on_gpu
 from propml.extras import require
-from propml.tuning.brackets import ETA, levels
+from propml.tuning.rungs import ETA, levels
 from propml.tuning.tasks import Task, reason
-from propml.tuning.trials import Desk, RunningTrial, finished
-from propml.tuning.workers import LOOK
+from propml.tuning.trials import LOOK, Desk, RunningTrial, finished
 
 __all__ = ["search_on_ray"]
 

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from propml.benchmark.experiment_file import GIVEN
 from propml.messages import did_you_mean
@@ -20,7 +20,22 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["SPACES", "VISION", "Choice", "Number", "Space", "When", "altered", "kinds", "space_of", "suggest"]
+__all__ = [
+    "SPACES",
+    "VISION",
+    "Changes",
+    "Choice",
+    "Number",
+    "Space",
+    "When",
+    "altered",
+    "kinds",
+    "parse_dimension",
+    "restored",
+    "space_of",
+    "stored",
+    "suggest",
+]
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,10 @@ class Choice:
     when: When | None = None
 
 
-Dimension = Number | Choice
-Space = dict[str, Dimension]
+Dimension: TypeAlias = Number | Choice
+Space: TypeAlias = dict[str, Dimension]
+# By argument: a dimension; a pair (low, high), on the scale that was declared; a list of values; or one value, fixed.
+Changes: TypeAlias = Mapping[str, Any]
 
 POSITIVE = Number(1e-3, 1e3, log=True)
 NETWORKS = ((256, 256), (512,), ())
@@ -112,22 +129,9 @@ def space_of(method: str, candidates: Candidates | None = None) -> Space:
     return space
 
 
-def altered(space: Space, changes: Mapping[str, Any], known: Sequence[str], what: str) -> Space:
-    """The space with other dimensions, checked.
+def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> Space:
+    """The space with other dimensions, checked; ``known`` are the arguments that ``what`` has.
 
-    Parameters
-    ----------
-    space : dict
-    changes : mapping
-        By argument: a :class:`Number` or :class:`Choice`; a pair ``(low, high)``, on the scale that was declared; a
-        list of values; or one value, which fixes it.
-    known : sequence of str
-        Arguments there are.
-    what : str
-        Whose arguments they are, for messages.
-
-    Examples
-    --------
     >>> altered(space_of("ridge"), {"alpha": (1, 10)}, ["alpha"], "ridge")["alpha"].high
     10
     """
@@ -236,11 +240,6 @@ def kinds(space: Space) -> dict[str, str]:
         else ("whole " if each.integer else "") + "numbers" + (", log scale" if each.log else "")
         for name, each in space.items()
     }
-
-
-def searched(space: Space) -> list[str]:
-    """The dimensions that have more than one value."""
-    return [name for name, each in space.items() if isinstance(each, Number) or len(each.values) > 1]
 
 
 def parse_dimension(text: str) -> tuple[str, Any]:

@@ -21,15 +21,25 @@ from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
 from propml.tuning.spaces import kinds, suggest
-from propml.tuning.studies import HEARTBEAT, REPLACED, open_storage, open_study, quiet
+from propml.tuning.studies import (
+    HEARTBEAT,
+    REPLACED,
+    is_gone,
+    is_near,
+    open_storage,
+    open_study,
+    quiet,
+    this_worker,
+)
 from propml.tuning.tasks import NetworkTask, Task
-from propml.tuning.workers import is_gone, is_near, this_worker
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["DIED", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
+__all__ = ["DIED", "LOOK", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
 
+# Seconds between two looks at the study.
+LOOK = 0.3
 # How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
 # kills its worker.
 MOST_TRIES = 3
