@@ -1,4 +1,7 @@
-"""Values as JSON holds them: for keys, for what is kept on disk, and for what a person reads."""
+"""Values as JSON holds them: for keys, for what is kept on disk, and for what a person reads.
+
+By hand: ``json.dumps`` asks its ``default`` neither about numbers that are not finite nor about keys.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["jsonable"]
+__all__ = ["jsonable", "unboxed"]
 
 
 def jsonable(value: Any, *, lossy: bool = False) -> Any:
@@ -40,3 +43,12 @@ def jsonable(value: Any, *, lossy: bool = False) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value)
+
+
+def unboxed(value: Any) -> Any:
+    """A number or text of NumPy as one of Python; anything else as it is.
+
+    >>> unboxed(np.int64(3)), unboxed(("a", "b"))
+    (3, ('a', 'b'))
+    """
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,7 @@
-"""What files hold, checked before anything is built from it: schemas of our own, and the parts of sparse matrices."""
+"""What files hold, checked before anything is built from it: schemas of our own, and the parts of sparse matrices.
+
+By hand, since sizes of arrays depend on each other, which no dependency of this package checks.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from propml.jsonable import unboxed
 from propml.messages import did_you_mean
 
 __all__ = [
@@ -166,7 +167,7 @@ def check_states(states: sp.csr_array, names: tuple[Hashable, ...]) -> sp.csr_ar
 
 
 def label_names(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in labels)
+    names = tuple(map(unboxed, labels))
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"label name {twice!r} occurs twice; give every label its own name")

@@ -207,12 +207,13 @@ class Candidates:
         return cls._make(states, names, empty, tuple(row_of), annotations)
 
     @classmethod
-    def from_classes(cls, y: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
+    def from_classes(cls, y: npt.ArrayLike, labels: Iterable[Hashable] | None = None) -> Candidates:
         """From a 1-D class vector: every row has one candidate, its class."""
-        if is_torch(y):
-            y = y.detach().cpu().numpy()
+        given: Any = y
+        if is_torch(given):
+            given = given.detach().cpu().numpy()
         # As objects, what is missing in a list does not become text; and what is masked becomes None in a list.
-        values = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
+        values = given if isinstance(given, np.ndarray) else np.asarray(given, dtype=object)
         if values.ndim != 1:
             raise ValueError(f"a class vector has one dimension, got shape {values.shape}")
         classes = values.tolist()

@@ -11,7 +11,7 @@ from propml.losses import power_loss
 from propml.neural.recipe import Recipe
 from propml.neural.training import StackTrainer
 from propml.tuning import rungs
-from propml.tuning.rungs import MemberRatesTrainer, Networks, Rung, Stack, structure
+from propml.tuning.rungs import DeviceTable, MemberRatesTrainer, Rung, Stack, structure
 from propml.tuning.tasks import TableData
 
 EPOCHS = 9
@@ -20,7 +20,7 @@ EPOCHS = 9
 @pytest.fixture(scope="module")
 def networks():
     made = digits_mosaic(120)
-    return Networks(TableData(made.X, made.candidates), "cpu")
+    return DeviceTable(TableData(made.X, made.candidates), "cpu")
 
 
 def trials(n, seed=0, **fixed):
@@ -172,7 +172,7 @@ def test_a_trial_for_which_there_is_no_memory_at_all_fails(networks, monkeypatch
 def test_stacks_are_parted_by_the_memory_there_is(networks, monkeypatch):
     some = trials(5)
     expected = Rung(networks, some, 3).train_to(3)
-    monkeypatch.setattr(Networks, "fitting", lambda self, recipe: 2)
+    monkeypatch.setattr(DeviceTable, "fitting", lambda self, recipe: 2)
     rung = Rung(networks, some, 3)
     rung.train_to(1)
     assert rung.train_to(3) == pytest.approx(expected, abs=1e-12)

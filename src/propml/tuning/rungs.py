@@ -36,19 +36,7 @@ from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
 from propml.tuning.tasks import Configuration, TableData, reason
 
-__all__ = [
-    "ETA",
-    "PER_MEMBER",
-    "MemberRatesTrainer",
-    "Networks",
-    "Rung",
-    "Stack",
-    "best_places",
-    "bracket_at",
-    "brackets_of",
-    "levels",
-    "structure",
-]
+__all__ = ["ETA", "PER_MEMBER", "DeviceTable", "Rung", "Stack", "best_places", "bracket_at", "levels", "structure"]
 
 # One in so many goes on, for so many times the epochs.
 ETA = 3
@@ -115,7 +103,7 @@ def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((name, value) for name, value in configuration.items() if name not in PER_MEMBER))
 
 
-class Networks:
+class DeviceTable:
     """A table on its device, ready for networks."""
 
     def __init__(self, data: TableData, device: str = "auto") -> None:
@@ -146,8 +134,8 @@ class Networks:
 class Stack:
     """Trials in training with all their folds, for ``epochs`` at most; they differ in :data:`PER_MEMBER` only."""
 
-    def __init__(self, networks: Networks, configurations: Sequence[Configuration], epochs: int) -> None:
-        self.networks, self.configurations, self.epochs = networks, list(configurations), epochs
+    def __init__(self, table: DeviceTable, configurations: Sequence[Configuration], epochs: int) -> None:
+        self.table, self.configurations, self.epochs = table, list(configurations), epochs
         self.epoch = 0
         self.best = np.full(len(configurations), np.nan)
         self.broken = np.zeros(len(configurations), dtype=bool)  # whose training loss is no number
@@ -157,15 +145,15 @@ class Stack:
         self.trainer = MemberRatesTrainer(
             [float(each.get("learning_rate", 1e-3)) for each in configurations],
             [float(each.get("weight_decay", 0.0)) for each in configurations],
-            networks.rows,
-            networks.candidates,
-            networks.data.folds,
-            networks.recipe(configurations[0], epochs),
+            table.rows,
+            table.candidates,
+            table.data.folds,
+            table.recipe(configurations[0], epochs),
             [{key: float(each.get(key, value)) for key, value in defaults.items()} for each in configurations],
             (1,),
             loss,
         )
-        if networks.device.type == "cuda":
+        if table.device.type == "cuda":
             self.trainer.capture()
 
     def __len__(self) -> int:
@@ -174,7 +162,7 @@ class Stack:
     def train_to(self, epoch: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Train up to an epoch, unless ``stop`` says so between two of them."""
         every = max(1, self.epochs // LOOKS)
-        broken = torch.zeros(len(self) * len(self.networks.data.folds), dtype=torch.bool, device=self.networks.device)
+        broken = torch.zeros(len(self) * len(self.table.data.folds), dtype=torch.bool, device=self.table.device)
         while self.epoch < epoch and not stop():
             broken |= ~torch.isfinite(self.trainer.epoch())
             self.epoch += 1
@@ -182,7 +170,7 @@ class Stack:
                 self._look(broken)
 
     def _look(self, broken: Tensor) -> None:
-        here = self.networks
+        here = self.table
         stack = self.trainer.refresh_averaged()
         losses = judge(stack, here.rows, here.answers, here.held, here.held_weight, here.criterion)
         # Where the training loss is no number the order of the labels means nothing, and is not told apart from one.
@@ -207,7 +195,7 @@ class Stack:
         for kind in ("parameters", "mean", *MOMENTS[1:]):
             state[kind] = [members(*pair) for pair in zip(names, state[kind], strict=bool(state[kind]))]
         state["best"] = state["best"][chosen]
-        small = Stack(self.networks, [self.configurations[place] for place in places], self.epochs)
+        small = Stack(self.table, [self.configurations[place] for place in places], self.epochs)
         small.load_state(state)
         return small
 
@@ -252,8 +240,8 @@ class Rung:
     sense) fails by itself: its value is NaN, and ``why`` has the reason.
     """
 
-    def __init__(self, networks: Networks, configurations: Sequence[Configuration], epochs: int) -> None:
-        self.networks, self.configurations, self.epochs = networks, list(configurations), epochs
+    def __init__(self, table: DeviceTable, configurations: Sequence[Configuration], epochs: int) -> None:
+        self.table, self.configurations, self.epochs = table, list(configurations), epochs
         self.why: dict[int, str] = {}
         self.stacks: dict[tuple[int, ...], Stack] = {}  # by the places of their trials among all
         alike: dict[Any, list[int]] = {}
@@ -296,8 +284,8 @@ class Rung:
         return stack
 
     def _stack(self, places: tuple[int, ...]) -> Stack:
-        fits = self.networks.fitting(self.networks.recipe(self.configurations[places[0]], self.epochs))
-        return Stack(self.networks, [self.configurations[place] for place in places[:fits]], self.epochs)
+        fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
+        return Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
 
     @property
     def epoch(self) -> int:

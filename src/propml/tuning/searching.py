@@ -15,7 +15,7 @@ from propml.devices import usable_cores
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
-from propml.tuning.rungs import PER_MEMBER, best_places, bracket_at, levels
+from propml.tuning.rungs import best_places, bracket_at, levels, structure
 from propml.tuning.spaces import Changes
 from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
 from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
@@ -227,7 +227,7 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
         if trial.is_risky:
             break
         if len(trials) % PER_STRUCTURE == 1:
-            shared = {name: value for name, value in trial.handle.params.items() if name not in PER_MEMBER}
+            shared = dict(structure(trial.configuration))
     return trials
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from propml.benchmark.experiment_file import GIVEN
+from propml.benchmark.toml_table import frozen
 from propml.messages import did_you_mean
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam
@@ -29,11 +30,8 @@ __all__ = [
     "Space",
     "When",
     "altered",
-    "kinds",
     "parse_dimension",
-    "restored",
     "space_of",
-    "stored",
     "suggest",
 ]
 
@@ -157,8 +155,8 @@ def _dimension(change: Any, declared: Dimension | None) -> Dimension:
             return replace(declared, low=change[0], high=change[1])
         return Number(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
     if isinstance(change, list):
-        return Choice(tuple(_frozen(value) for value in change), when)
-    return Choice((_frozen(change),), None)  # what the user fixes is there whatever the others are
+        return Choice(tuple(frozen(value) for value in change), when)
+    return Choice((frozen(change),), None)  # what the user fixes is there whatever the others are
 
 
 def _checked(name: str, dimension: Dimension) -> Dimension:
@@ -267,15 +265,11 @@ def parse_dimension(text: str) -> tuple[str, Any]:
 def _value(name: str, text: str) -> Any:
     text = text.strip()
     try:
-        return _frozen(json.loads(text))
+        return frozen(json.loads(text))
     except ValueError:
         if text[:1] in ("[", "{", '"'):
             raise ValueError(f"{name} is {text!r}; write a list such as [256,256], a number or a word") from None
         return text
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value
 
 
 def _real(value: Any) -> bool:

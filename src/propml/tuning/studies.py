@@ -21,17 +21,7 @@ from propml.tuning.rungs import ETA, levels
 if TYPE_CHECKING:
     import optuna
 
-__all__ = [
-    "REPLACED",
-    "is_gone",
-    "is_near",
-    "masked",
-    "open_storage",
-    "open_study",
-    "quiet",
-    "this_worker",
-    "without_secrets",
-]
+__all__ = ["is_gone", "is_near", "masked", "open_storage", "open_study", "quiet", "this_worker", "without_secrets"]
 
 SQLITE = "sqlite:///"
 # A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to

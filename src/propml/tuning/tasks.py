@@ -42,7 +42,6 @@ __all__ = [
     "MethodTask",
     "NetworkTask",
     "Pruned",
-    "Report",
     "TableData",
     "Task",
     "VisionTask",
@@ -224,16 +223,16 @@ class NetworkTask(MethodTask):
             self.fixed["criterion"] = data.criterion
 
     @cached_property
-    def networks(self) -> Any:
-        from propml.tuning.rungs import Networks
+    def table(self) -> Any:
+        from propml.tuning.rungs import DeviceTable
 
-        return Networks(self.data, self.device)
+        return DeviceTable(self.data, self.device)
 
     def rung(self, configurations: Sequence[Configuration]) -> Any:
         """These trials in training together."""
         from propml.tuning.rungs import Rung
 
-        return Rung(self.networks, configurations, self.epochs)
+        return Rung(self.table, configurations, self.epochs)
 
     def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
         """One trial alone, with a checkpoint after every epoch."""
@@ -253,7 +252,7 @@ class NetworkTask(MethodTask):
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
-        return {name: value for name, value in self.__dict__.items() if name != "networks"}
+        return {name: value for name, value in self.__dict__.items() if name != "table"}
 
 
 class VisionTask:
