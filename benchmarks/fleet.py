@@ -17,10 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from propml.folds import Fold
 from propml.losses import power_loss, propml_loss
 from propml.neural.recipe import Recipe
 from propml.neural.rows import DenseRows, make_rows
-from propml.neural.training import Fold, StackTrainer
+from propml.neural.training import StackTrainer
 
 SHAPES = {"MIRFlickr": (5000, 100, 7, 1.0), "YeastCC": (2434, 6139, 50, 0.015), "YeastBP": (4257, 6139, 217, 0.015)}
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

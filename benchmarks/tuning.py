@@ -17,7 +17,7 @@ import torch
 
 from propml.losses import power_loss
 from propml.neural.criteria import average_precision_loss
-from propml.tuning.rungs import Networks, Rung
+from propml.tuning.rungs import DeviceTable, Rung
 from propml.tuning.tasks import TableData
 
 SHAPES = {"birds": (351, 260, 19), "scene": (2407, 294, 6), "MIRFlickr": (5000, 100, 7)}
@@ -40,7 +40,7 @@ def trials(count: int) -> list[dict]:
     ]
 
 
-def plain_loop(networks: Networks, trial: dict) -> None:
+def plain_loop(networks: DeviceTable, trial: dict) -> None:
     """What one trial costs without any stacking: a network per fold, trained and judged in turn."""
     X = networks.rows.X
     for fold in networks.data.folds:
@@ -82,7 +82,7 @@ def compare(name: str, chosen: list[dict], few: int = 3) -> None:
     n, d, c = SHAPES[name]
     rng = np.random.default_rng(0)
     data = TableData(rng.normal(size=(n, d)), (rng.random((n, c)) < 0.3).astype(int))
-    networks = Networks(data)
+    networks = DeviceTable(data)
 
     def rung(some: list[dict]) -> None:
         Rung(networks, some, EPOCHS).train_to(EPOCHS)

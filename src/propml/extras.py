@@ -1,8 +1,14 @@
-"""Optional dependencies: imported where they are used, and named when they are missing."""
+"""Packages beside this one: optional ones are imported where they are used and named when missing; versions of all."""
 
 import importlib
+import importlib.metadata
 import importlib.util
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
 from types import ModuleType
+
+__all__ = ["EXTRAS", "installed", "require", "versions"]
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pandas", "polars", "pyarrow"),
@@ -39,3 +45,21 @@ def require(module: str, extra: str) -> ModuleType:
 def installed(extra: str) -> bool:
     """Whether every package of an extra can be found (none of them is imported)."""
     return all(importlib.util.find_spec(package) is not None for package in EXTRAS[extra])
+
+
+def versions(
+    packages: Iterable[str] = ("propml", "python", "numpy", "scipy", "scikit-learn", "torch"),
+) -> dict[str, str]:
+    """The versions of those packages that are installed, by default of what every result depends on.
+
+    >>> list(versions(["python", "no-such-package"]))
+    ['python']
+    """
+    from propml import __version__
+
+    told = {}
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            ours = {"propml": __version__, "python": platform.python_version()}
+            told[package] = ours.get(package) or importlib.metadata.version(package)
+    return told

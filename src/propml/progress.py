@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+__all__ = ["Bar", "is_watched", "progress_bar", "track"]
+
 T = TypeVar("T")
 
 

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from propml.targets import Features
+
 __all__ = ["RangeScaler"]
 
 
@@ -23,13 +25,13 @@ class RangeScaler(TransformerMixin, BaseEstimator):
            [ 1.,  0.]])
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Features, y: Any = None) -> Self:
         """Learn the range of each feature."""
         features = self._dense(X, reset=True)
         self.low_, self.high_ = features.min(axis=0), features.max(axis=0)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Features) -> np.ndarray:
         """The scaled features; what lies beyond the range that was learned comes to lie beyond [-1, 1]."""
         check_is_fitted(self)
         features = self._dense(X, reset=False)
@@ -37,7 +39,7 @@ class RangeScaler(TransformerMixin, BaseEstimator):
         span = np.where(varies, self.high_ - self.low_, 1.0)
         return np.where(varies, 2 * (features - self.low_) / span - 1, 0.0)
 
-    def _dense(self, X: Any, *, reset: bool) -> np.ndarray:
+    def _dense(self, X: Features, *, reset: bool) -> np.ndarray:
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
         return checked.toarray() if sp.issparse(checked) else checked
 

@@ -1,13 +1,62 @@
-"""What a candidate label may be: the checks behind :mod:`propml.targets`, with errors that name the row and the fix."""
+"""What a candidate label may be: the parts and checks behind :mod:`propml.targets`; errors name the row and the fix."""
 
-import difflib
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from propml.jsonable import unboxed
+from propml.messages import did_you_mean
+
+__all__ = [
+    "CANDIDATE",
+    "EXCLUDED",
+    "UNKNOWN",
+    "Annotations",
+    "check_classes",
+    "check_states",
+    "column_of",
+    "dense_matrix",
+    "form_of",
+    "has_columns",
+    "is_missing",
+    "is_torch",
+    "label_names",
+    "names_array",
+    "sorted_names",
+    "states_from_pairs",
+]
+
 CANDIDATE, EXCLUDED, UNKNOWN = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Who proposed what: one entry per (row, annotator, label), ``label`` -1 where an annotator saw nothing."""
+
+    row: np.ndarray
+    annotator: np.ndarray
+    label: np.ndarray
+    names: tuple[Hashable, ...]
+
+    def take(self, rows: np.ndarray, n_rows: int) -> Annotations:
+        """The entries of the given rows, renumbered to their new positions (a row may be taken twice)."""
+        table = sp.csr_array(
+            (np.arange(1, len(self.row) + 1), (self.row, np.arange(len(self.row)))), (n_rows, len(self.row))
+        )
+        picked = table[rows].tocoo()
+        entry = picked.data - 1
+        return replace(self, row=picked.coords[0], annotator=self.annotator[entry], label=self.label[entry])
+
+    def counts(self, shape: tuple[int, int]) -> sp.csr_array:
+        """How many annotators proposed each label, ``(n_samples, n_labels)``."""
+        given = self.label >= 0
+        ones = np.ones(int(given.sum()), dtype=np.int64)
+        return sp.coo_array((ones, (self.row[given], self.label[given])), shape=shape).tocsr()
 
 
 def is_torch(value: Any) -> bool:
@@ -118,7 +167,7 @@ def check_states(states: sp.csr_array, names: tuple[Hashable, ...]) -> sp.csr_ar
 
 
 def label_names(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in labels)
+    names = tuple(map(unboxed, labels))
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"label name {twice!r} occurs twice; give every label its own name")
@@ -142,6 +191,14 @@ def sorted_names(names: set[Hashable]) -> list[Hashable]:
 def column_of(name: Hashable, column: dict[Hashable, int], row: int) -> int:
     if name in column:
         return column[name]
-    close = difflib.get_close_matches(str(name), [str(known) for known in column], n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the {len(column)} known labels start with {list(column)[:5]}"
-    raise ValueError(f"row {row}: {name!r} is not one of the labels; {hint}")
+    otherwise = f"the {len(column)} known labels start with {list(column)[:5]}"
+    raise ValueError(f"row {row}: {name!r} is not one of the labels; {did_you_mean(name, column, otherwise)}")
+
+
+def states_from_pairs(pairs: list[tuple[int, int]], shape: tuple[int, int]) -> sp.csr_array:
+    """States in which these (row, column) pairs are candidates."""
+    at = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    marked = sp.coo_array((np.ones(len(at), dtype=np.int8), (at[:, 0], at[:, 1])), shape=shape).tocsr()
+    marked.sum_duplicates()
+    marked.data[:] = CANDIDATE  # a name given twice in a row is one candidate
+    return marked

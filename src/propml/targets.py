@@ -7,16 +7,18 @@ true), ``EXCLUDED`` (0: surely not true) or ``UNKNOWN`` (-1: nobody looked; carr
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence, ValuesView
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from propml.target_checks import (
     CANDIDATE,
     EXCLUDED,
     UNKNOWN,
+    Annotations,
     check_classes,
     check_states,
     column_of,
@@ -28,34 +30,33 @@ from propml.target_checks import (
     label_names,
     names_array,
     sorted_names,
+    states_from_pairs,
 )
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CANDIDATE", "EXCLUDED", "UNKNOWN", "Annotations", "Candidates", "as_candidates"]
+__all__ = [
+    "CANDIDATE",
+    "EXCLUDED",
+    "UNKNOWN",
+    "Annotations",
+    "Candidates",
+    "Empty",
+    "Features",
+    "LabelsLike",
+    "MatrixLike",
+    "as_candidates",
+]
 
-
+#: What to do with a row that has no candidate and no unknown label.
 Empty: TypeAlias = Literal["error", "ignore", "drop"]
-
-
-@dataclass(frozen=True)
-class Annotations:
-    """Who proposed what: one entry per (row, annotator, label), ``label`` -1 where an annotator saw nothing."""
-
-    row: np.ndarray
-    annotator: np.ndarray
-    label: np.ndarray
-    names: tuple[Hashable, ...]
-
-    def take(self, rows: np.ndarray, n_rows: int) -> Annotations:
-        """The entries of the given rows, renumbered to their new positions (a row may be taken twice)."""
-        table = sp.csr_array(
-            (np.arange(1, len(self.row) + 1), (self.row, np.arange(len(self.row)))), (n_rows, len(self.row))
-        )
-        picked = table[rows].tocoo()
-        entry = picked.data - 1
-        return replace(self, row=picked.coords[0], annotator=self.annotator[entry], label=self.label[entry])
+#: An array, a tensor, a DataFrame or a sparse matrix.
+MatrixLike: TypeAlias = "npt.ArrayLike | sp.sparray | sp.spmatrix"
+#: Features, ``(n_samples, n_features)``.
+Features: TypeAlias = MatrixLike
+#: All that :func:`as_candidates` takes: a 0/1 matrix, the label names of each row, or one class per row.
+LabelsLike: TypeAlias = "Candidates | MatrixLike | Iterable[Any]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ class Candidates:
 
     @classmethod
     def from_matrix(
-        cls, matrix: Any, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
+        cls, matrix: MatrixLike, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
     ) -> Candidates:
         """From 0/1 entries (-1: unknown), one column per label.
 
@@ -108,8 +109,8 @@ class Candidates:
         empty : {"error", "ignore", "drop"}
             What to do with a row that has no candidate and no unknown label.
         """
-        if labels is None and hasattr(matrix, "columns"):
-            labels = list(matrix.columns)
+        if labels is None:
+            labels = getattr(matrix, "columns", None)
         states = sp.csr_array(matrix) if sp.issparse(matrix) else dense_matrix(matrix)
         names = label_names(range(states.shape[1]) if labels is None else labels)
         if len(names) != states.shape[1]:
@@ -137,7 +138,7 @@ class Candidates:
         names = label_names(sorted_names({n for row in names_of_rows for n in row}) if labels is None else labels)
         column = {name: j for j, name in enumerate(names)}
         pairs = [(i, column_of(name, column, i)) for i, row in enumerate(names_of_rows) for name in row]
-        return cls._make(_states_from_pairs(pairs, (len(names_of_rows), len(names))), names, empty)
+        return cls._make(states_from_pairs(pairs, (len(names_of_rows), len(names))), names, empty)
 
     @classmethod
     def from_text(
@@ -202,17 +203,17 @@ class Candidates:
         )
         table = np.array(triples, dtype=np.int64).reshape(-1, 3)
         annotations = Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(annotator_of))
-        counts = _count_votes(annotations, (len(row_of), len(names)))
-        states = sp.csr_array(counts >= min_votes).astype(np.int8)
+        states = sp.csr_array(annotations.counts((len(row_of), len(names))) >= min_votes).astype(np.int8)
         return cls._make(states, names, empty, tuple(row_of), annotations)
 
     @classmethod
-    def from_classes(cls, y: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
+    def from_classes(cls, y: npt.ArrayLike, labels: Iterable[Hashable] | None = None) -> Candidates:
         """From a 1-D class vector: every row has one candidate, its class."""
-        if is_torch(y):
-            y = y.detach().cpu().numpy()
+        given: Any = y
+        if is_torch(given):
+            given = given.detach().cpu().numpy()
         # As objects, what is missing in a list does not become text; and what is masked becomes None in a list.
-        values = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=object)
+        values = given if isinstance(given, np.ndarray) else np.asarray(given, dtype=object)
         if values.ndim != 1:
             raise ValueError(f"a class vector has one dimension, got shape {values.shape}")
         classes = values.tolist()
@@ -271,7 +272,7 @@ class Candidates:
     @property
     def votes(self) -> sp.csr_array | None:
         """How many annotators proposed each label, ``(n_samples, n_labels)``; ``None`` without an annotator table."""
-        return None if self.annotations is None else _count_votes(self.annotations, self.shape)
+        return None if self.annotations is None else self.annotations.counts(self.shape)
 
     @property
     def voters(self) -> np.ndarray | None:
@@ -285,7 +286,7 @@ class Candidates:
         """The number of candidates of each row, ``(n_samples,)``."""
         return np.asarray((self.states > 0).sum(axis=1)).ravel()
 
-    def missing_from(self, truth: Any) -> np.ndarray:
+    def missing_from(self, truth: MatrixLike) -> np.ndarray:
         """The rows in which a true label is excluded, so that the set does not contain the truth.
 
         Parameters
@@ -367,7 +368,7 @@ class Candidates:
         return names_array([names[0] for names in self.to_lists()])
 
 
-def as_candidates(y: Any, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error") -> Candidates:
+def as_candidates(y: LabelsLike, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error") -> Candidates:
     """Candidate labels from whatever the user has.
 
     A 2-D array, sparse matrix, tensor or DataFrame is a 0/1 matrix; a list of lists of numbers too. A list of sets, or
@@ -383,25 +384,10 @@ def as_candidates(y: Any, labels: Iterable[Hashable] | None = None, *, empty: Em
         if labels is not None and tuple(labels) != y.labels:
             raise ValueError("the candidate labels already carry other label names than the ones given")
         return Candidates._make(y.states, y.labels, empty, y.index, y.annotations)
-    if isinstance(y, Iterator | KeysView | ValuesView):
-        y = list(y)
-    form = form_of(y)
+    given: Any = list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
+    form = form_of(given)
     if form == "classes":
-        return Candidates.from_classes(y, labels)
+        return Candidates.from_classes(given, labels)
     if form == "names":
-        return Candidates.from_lists(y, labels, empty=empty)
-    return Candidates.from_matrix(y if has_columns(y) else list(y), labels, empty=empty)
-
-
-def _states_from_pairs(pairs: list[tuple[int, int]], shape: tuple[int, int]) -> sp.csr_array:
-    at = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    marked = sp.coo_array((np.ones(len(at), dtype=np.int8), (at[:, 0], at[:, 1])), shape=shape).tocsr()
-    marked.sum_duplicates()
-    marked.data[:] = CANDIDATE  # a name given twice in a row is one candidate
-    return marked
-
-
-def _count_votes(annotations: Annotations, shape: tuple[int, int]) -> sp.csr_array:
-    given = annotations.label >= 0
-    ones = np.ones(int(given.sum()), dtype=np.int64)
-    return sp.coo_array((ones, (annotations.row[given], annotations.label[given])), shape=shape).tocsr()
+        return Candidates.from_lists(given, labels, empty=empty)
+    return Candidates.from_matrix(given if has_columns(given) else list(given), labels, empty=empty)

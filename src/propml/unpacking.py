@@ -1,7 +1,7 @@
 """How large a compressed file may become: a small file that unpacks to gigabytes is refused before it fills the memory.
 
 The limit is 200 times the size of the file and never less than 512 MiB; ``PROPML_UNPACK_GIB`` in the environment sets
-another one.
+another one. By hand, since gzip, bz2, lzma and zipfile have no limit of their own.
 """
 
 from __future__ import annotations

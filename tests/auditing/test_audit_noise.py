@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import propml
 from propml.auditing import AuditReport
-from propml.auditing.noise import NoiseModel, fit_noise, row_blocks
+from propml.auditing.noise import NoiseModel, fit_noise
 from propml.auditing.process import from_candidates
 from propml.auditing.verdicts import judge
 from propml.targets import Candidates
@@ -203,7 +203,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     candidates = proposed(truth, rng, rate=0.3)
     rates = fit_noise(scores, candidates)
     whole = from_candidates(scores, candidates, rates, False)
-    monkeypatch.setattr("propml.auditing.process.row_blocks", lambda n, c: row_blocks(n, c, cells=7 * c))
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 7 * candidates.shape[1])
     np.testing.assert_allclose(from_candidates(scores, candidates, rates, False), whole)
 
 

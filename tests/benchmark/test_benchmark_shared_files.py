@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from filling_disk import FillingDisk
+from propml.atomic_files import lock_file
 from propml.benchmark import shared_files
 from propml.benchmark.shared_files import BlockFile, Claims, json_line
-from propml.durable import lock_file
 
 FIRST = [{"cell": "a", "value": 0.1}, {"cell": "a", "value": 1 / 3}, {"cell": "a"}]
 SECOND = [{"cell": "β", "value": 2.5e-300}, {"cell": "β"}]
@@ -134,7 +134,7 @@ def test_a_write_in_parts_is_one_block(file, monkeypatch):
 WRITER = """
 import resource, sys
 from propml.benchmark.shared_files import BlockFile
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 path, name, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

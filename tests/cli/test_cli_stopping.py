@@ -14,7 +14,7 @@ from command_line import propml, write_photos
 FILE = ("photos.csv", "--candidates", "tags", "--id", "id", "--ignore", "truth")
 COMMANDS = {
     "propml.methods.propml.ProPMLClassifier.fit": (("fit", *FILE), "nothing was written"),
-    "propml.methods.propml.ProPMLClassifier.fit_held": (("audit", *FILE), "nothing was written"),
+    "propml.methods.propml.ProPMLClassifier.fit_held_out_logits": (("audit", *FILE), "nothing was written"),
     "propml.corruption.files.write_candidates": (
         ("corrupt", "digits-mosaic", "--method", "flips", "--rate", 0.1, "--out", "c.npz"),
         "run the same command again",

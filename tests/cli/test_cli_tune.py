@@ -164,7 +164,7 @@ def test_datasets_that_are_not_there_or_need_noise():
 
 
 def test_images(tmp_path, monkeypatch):
-    from propml.tuning import vision_trials
+    from propml.tuning import tasks
     from propml.tuning.searching import work
 
     seen = {}
@@ -173,7 +173,7 @@ def test_images(tmp_path, monkeypatch):
         seen.update(configuration, noise=self.recipe.noise, images=len(self.source.items))
         report(self.epochs, 0.5)
 
-    monkeypatch.setattr(vision_trials.VisionTask, "run", run)
+    monkeypatch.setattr(tasks.VisionTask, "run", run)
     monkeypatch.setattr(
         "propml.tuning.searching.work_in_processes", lambda desk, storage, workers, folder, seed: work(desk, folder)
     )
@@ -197,7 +197,7 @@ def test_the_defaults_for_images_are_those_of_a_recipe(monkeypatch):
         assert recipe == Recipe(lam=1.0)
         raise ValueError("seen")
 
-    monkeypatch.setattr("propml.tuning.vision_trials.VisionTask", seen)
+    monkeypatch.setattr("propml.tuning.tasks.VisionTask", seen)
     assert told(propml("tune", "vision", "digits-mosaic")) == "seen"
 
 

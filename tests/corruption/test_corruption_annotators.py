@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 from propml.corruption import simulated_annotators, vote_table
-from propml.corruption import truth as truth_module
 from propml.targets import Candidates
 
 
@@ -82,7 +81,7 @@ def test_the_seed_decides_and_blocks_do_not(truth, monkeypatch):
     first, again, other = (simulated_annotators(truth, 0.7, 0.1, n_annotators=2, random_state=s) for s in (1, 1, 2))
     assert first == again
     assert first != other
-    monkeypatch.setattr(truth_module, "BLOCK_ENTRIES", 70)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 70)
     assert simulated_annotators(sp.csr_array(truth), 0.7, 0.1, n_annotators=2, random_state=1) == first
 
 

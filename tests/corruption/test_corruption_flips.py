@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 from propml.corruption import class_flips, independent_flips
-from propml.corruption import truth as truth_module
 from propml.targets import Candidates
 
 
@@ -54,7 +53,7 @@ def test_no_rate_changes_nothing_and_rows_without_labels_are_legal():
 def test_neither_sparsity_nor_the_size_of_blocks_changes_the_draw(monkeypatch):
     truth = some_truth(300)
     whole = independent_flips(truth, 0.2)
-    monkeypatch.setattr(truth_module, "BLOCK_ENTRIES", 140)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 140)
     assert independent_flips(sp.csr_array(truth), 0.2) == whole
 
 

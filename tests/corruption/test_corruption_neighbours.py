@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
 from propml.corruption import neighbour_labels, realised_ratio
-from propml.corruption import truth as truth_module
 from propml.corruption.neighbours import label_distances
 from propml.corruption.truth import clean_labels
 from propml.range_scaler import RangeScaler
@@ -72,7 +71,7 @@ def test_neither_scale_sparsity_nor_blocks_change_what_is_added(monkeypatch):
     X, truth = some_data()
     whole = neighbour_labels(X, truth, 1.5)
     assert neighbour_labels(X * 8 + 3, truth, 1.5) == whole
-    monkeypatch.setattr(truth_module, "BLOCK_ENTRIES", 700)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 700)
     assert neighbour_labels(sp.csr_array(X), truth, 1.5) == whole
     assert neighbour_labels(X, truth, 1.5, random_state=1) != whole
 

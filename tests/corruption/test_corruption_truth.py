@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.corruption import truth as truth_module
-from propml.corruption.truth import add_labels, clean_labels, highest_spare, row_blocks
+from propml.corruption.truth import add_labels, clean_labels, highest_spare
 from propml.targets import Candidates
 
 TRUTH = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
@@ -26,14 +25,6 @@ def test_names_of_a_candidates_object_are_kept():
 def test_unknown_truth_is_refused_with_row_and_label():
     with pytest.raises(ValueError, match=r"row 2, label 'b' of the truth is unknown"):
         clean_labels([[1, 0], [0, 1], [0, -1]], ["a", "b"])
-
-
-def test_blocks_cover_every_row_once(monkeypatch):
-    monkeypatch.setattr(truth_module, "BLOCK_ENTRIES", 10)
-    covered = [i for rows in row_blocks(8, 3) for i in range(rows.start, rows.stop)]
-    assert covered == list(range(8))
-    # A block holds at least one row, however many labels there are.
-    assert len(list(row_blocks(4, 1000))) == 4
 
 
 def test_added_labels_join_the_true_ones_and_keep_the_index():

@@ -253,7 +253,7 @@ def test_a_row_of_weight_0_is_as_good_as_not_there(sparse):
     mixed, marks, weight = np.vstack([wild, X])[order], np.vstack([odd, S])[order], weight[order]
     places = np.flatnonzero(weight)
     model = ProPMLClassifier(**{**QUICK, "epochs": 5})
-    held = model.fit_held(rows(mixed), marks, sample_weight=weight)
+    held = model.fit_held_out_logits(rows(mixed), marks, sample_weight=weight)
     alone = ProPMLClassifier(**{**QUICK, "epochs": 5}).fit(rows(mixed[places]), marks[places])
     np.testing.assert_allclose(model.decision_function(rows(X)), alone.decision_function(rows(X)), atol=1e-4)
     assert model.lam_ == alone.lam_
@@ -266,7 +266,9 @@ def test_pairs_of_rows_are_numbers_of_all_rows_where_some_weigh_nothing(mosaic):
     X, candidates, weight = X[:60], candidates[:60], np.ones(60)
     weight[::4] = 0
     pairs = [(np.setdiff1d(np.arange(60), part), part) for part in np.array_split(np.arange(60), 3)]
-    held = ProPMLClassifier(**{**QUICK, "cv": pairs, "epochs": 2}).fit_held(X, candidates, sample_weight=weight)
+    held = ProPMLClassifier(**{**QUICK, "cv": pairs, "epochs": 2}).fit_held_out_logits(
+        X, candidates, sample_weight=weight
+    )
     assert np.array_equal(np.isfinite(held[:, 0]), weight > 0)
 
 
@@ -312,7 +314,7 @@ def test_features_far_from_zero_keep_what_they_say(offset):
     S[S.sum(axis=1) == 0, 0] = 1
     near = ProPMLClassifier(**{**QUICK, "epochs": 5})
     far = ProPMLClassifier(**{**QUICK, "epochs": 5})
-    held, held_far = near.fit_held(Z, S), far.fit_held(offset + Z, S)
+    held, held_far = near.fit_held_out_logits(Z, S), far.fit_held_out_logits(offset + Z, S)
     np.testing.assert_allclose(held_far, held, atol=1e-3)
     np.testing.assert_allclose(far.decision_function(offset + Z), near.decision_function(Z), atol=1e-3)
 
@@ -430,7 +432,7 @@ def test_a_failed_save_leaves_the_old_file(model, tmp_path, monkeypatch):
     def full(*args):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("propml.durable.os.replace", full)
+    monkeypatch.setattr("propml.atomic_files.os.replace", full)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     assert path.read_text() == "old"

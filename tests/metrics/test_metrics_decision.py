@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn import metrics as sklearn_metrics
 
-from propml.metrics import f1_scores, hamming_loss, inputs, predict_threshold, predict_top_k
+from propml.metrics import f1_scores, hamming_loss, predict_threshold, predict_top_k
 
 # class 0: true 2, predicted 1, both 1; class 1: 1, 2, 1; class 2 is absent, predicted once; class 3: 1, 0, 0
 TRUTH = np.array([[1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
@@ -84,7 +84,7 @@ def test_sparse_and_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     truth, predicted = rng.random((2, 40, 6)) < 0.3
     expected = f1_scores(truth, predicted)
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 30)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 30)
     assert f1_scores(sp.csr_array(truth), sp.csc_matrix(predicted)) == expected
 
 
@@ -114,7 +114,7 @@ def test_top_k_equals_loops(scores, k):
 def test_top_k_of_float16_and_blocks(monkeypatch):
     scores = np.random.default_rng(1).integers(0, 5, (30, 8)).astype(np.float16)
     expected = predict_top_k(scores.astype(float), 3)
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 16)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 16)
     assert (predict_top_k(scores, 3) == expected).all()
     assert expected.sum(axis=1).tolist() == [3] * 30
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from propml.metrics import average_precision, f1_scores, hamming_loss, inputs, predict_threshold
+from propml.metrics import average_precision, f1_scores, hamming_loss, predict_threshold
 from propml.targets import Candidates
 
 SCORES = np.array([[0.1, 0.9, 0.3], [0.4, 0.2, 0.8]])
@@ -15,7 +15,7 @@ TRUTH = np.array([[0, 1, 0], [1, 0, 1]])
 def test_nan_scores_are_named_by_row_and_column(monkeypatch):
     scores = np.zeros((50, 4), dtype=np.float32)
     scores[37, 2] = np.nan
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 16)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 16)
     with pytest.raises(ValueError, match="score in row 37, column 2 is NaN"):
         average_precision(np.eye(50, 4), scores)
 
@@ -24,7 +24,7 @@ def test_nan_scores_are_named_by_row_and_column(monkeypatch):
 def test_truth_that_is_not_zero_one_is_named_by_row_and_column(form, monkeypatch):
     truth = np.zeros((50, 4), dtype=int)
     truth[37, 2] = 3
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 16)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 16)
     with pytest.raises(ValueError, match=r"truth is 3 in row 37, column 2, expected 0 or 1$"):
         average_precision(form(truth), np.ones((50, 4)))
 

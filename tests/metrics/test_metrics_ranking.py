@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from metrics_by_loops import ROW_METRICS, by_loops, matlab_one_error, matlab_ranking_loss
 from sklearn.metrics import coverage_error, label_ranking_average_precision_score, label_ranking_loss
 
-from propml.metrics import average_precision, coverage, inputs, n_tied_rows, one_error, ranking_loss
+from propml.metrics import average_precision, coverage, n_tied_rows, one_error, ranking_loss
 from propml.metrics.ranks import tie_orders
 from propml.targets import Candidates
 
@@ -84,14 +84,14 @@ def test_equals_plain_loops(metric, ties, dtype):
 def test_blocks_do_not_change_the_value(metric, monkeypatch):
     truth, scores = random_case(3, n=200, levels=5)
     whole = FUNCTIONS[metric](truth, scores)
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 20)  # two rows at a time
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 20)  # two rows at a time
     assert FUNCTIONS[metric](truth, scores) == pytest.approx(whole, abs=1e-15)
 
 
 def test_memory_is_bounded_by_the_block(monkeypatch):
     truth, scores = random_case(4, n=20_000, n_labels=100, levels=50)
     truth, scores = truth.astype(bool), scores.astype(np.float32)
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 2**15)
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 2**15)
     tracemalloc.start()
     average_precision(truth, scores)
     peak = tracemalloc.get_traced_memory()[1]

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from metrics_by_loops import class_average_precision
 from sklearn.metrics import average_precision_score
 
-from propml.metrics import inputs, mean_average_precision
+from propml.metrics import mean_average_precision
 
 TRUTH = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])
 SCORES = np.array([[0.9, 0.5, 0.1], [0.9, 0.5, 0.2], [0.1, 0.5, 0.3], [0.3, 0.5, 0.4]])
@@ -55,7 +55,7 @@ def test_equals_scikit_learn_without_ties(seed):
 def test_equals_loops_with_ties_in_any_block(order, dtype, monkeypatch):
     rng = np.random.default_rng(7)
     truth, scores = rng.random((40, 5)) < 0.4, rng.integers(0, 6, (40, 5)).astype(dtype)
-    monkeypatch.setattr(inputs, "BLOCK_ENTRIES", 90)  # two classes at a time
+    monkeypatch.setattr("propml.folds.BLOCK_ENTRIES", 90)  # two classes at a time
     expected = [class_average_precision(truth.tolist(), scores.tolist(), c, order) for c in range(5)]
     assert mean_average_precision(truth, scores, ties=order).per_class == pytest.approx(expected)
     assert mean_average_precision(sp.csr_array(truth), scores, ties=order).per_class == pytest.approx(expected)

@@ -6,13 +6,14 @@ import scipy.sparse as sp
 import torch
 from sklearn.linear_model import Ridge
 
+from propml.folds import make_folds
 from propml.losses.named import get_loss
 from propml.metrics import average_precision
 from propml.neural.balance import balanced_lam, lam_grid
 from propml.neural.criteria import average_precision_loss, get_criterion, one_error_loss
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
-from propml.neural.fitting import fit_scaler, make_folds
+from propml.neural.fitting import fit_scaler
 from propml.neural.forest import fit_forest
 from propml.neural.linear import PENALTY, fit_linear, linear_models
 from propml.neural.noise_floor import noise_floor, true_logits
@@ -301,12 +302,3 @@ def test_an_ensemble_survives_being_taken_apart():
     true = torch.maximum((candidate - torch.as_tensor(rate)) / (1 - torch.as_tensor(rate)), 1e-3 * candidate)
     expected = torch.log(true) - torch.log((1 - candidate) / (1 - torch.as_tensor(rate))) - 0.5
     torch.testing.assert_close(ensemble(features), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_folds_cover_every_row_once():
-    folds = make_folds(11, 4, 0)
-    assert sorted(np.concatenate([fold.held for fold in folds])) == list(range(11))
-    assert all(len(np.intersect1d(fold.train, fold.held)) == 0 for fold in folds)
-    assert len(make_folds(3, 5, 0)) == 3
-    given = make_folds(4, [(np.array([0, 1]), np.array([2, 3]))], 0)
-    assert given[0].held.tolist() == [2, 3]

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from propml.folds import Fold
 from propml.losses import power_loss, propml_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.neural.criteria import average_precision_loss
@@ -13,7 +14,7 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.network import StackedMLP, StackShape
 from propml.neural.recipe import Recipe
 from propml.neural.rows import MASK_ROWS, DenseRows, PaddedRows, SparseRows, keep_mask, make_rows
-from propml.neural.training import Fold, StackTrainer
+from propml.neural.training import StackTrainer
 
 CPU = torch.device("cpu")
 RECIPE = Recipe((16, 12), epochs=4, batch_size=16, input_dropout=0.2, ema=0.9)

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 
-from propml.tuning.vision_trials import VisionTask
+from propml.tuning.tasks import VisionTask
 from propml.vision.recipe import write_recipe
 
 

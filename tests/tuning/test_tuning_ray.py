@@ -10,7 +10,7 @@ from fake_tasks import Cliff, Hill, KilledOnce, Thirsty
 
 from propml.datasets import digits_mosaic
 from propml.tuning import ray_search
-from propml.tuning.result import _record
+from propml.tuning.result import TrialRecord
 from propml.tuning.searching import run_search, search
 from propml.tuning.trials import Desk
 
@@ -147,5 +147,5 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 def test_how_a_trial_of_ray_ends(result, error, expected):
     desk = Desk(Hill(epochs=3), 5)
     ray_search.end(desk, desk.ask(), result, error)
-    records = [_record(trial, desk.task.space) for trial in desk.study.trials]
+    records = [TrialRecord.of(trial, desk.task.space) for trial in desk.study.trials]
     assert [(each.state, each.why) for each in records] == [expected]

@@ -1,4 +1,4 @@
-"""Rungs: a trial learns the same alone and among others, and one that fails does so by itself."""
+"""Rungs: Hyperband, and trials that learn the same alone and among others; one that fails does so by itself."""
 
 import weakref
 
@@ -11,7 +11,17 @@ from propml.losses import power_loss
 from propml.neural.recipe import Recipe
 from propml.neural.training import StackTrainer
 from propml.tuning import rungs
-from propml.tuning.rungs import MemberRatesTrainer, Networks, Rung, Stack, structure
+from propml.tuning.rungs import (
+    DeviceTable,
+    MemberRatesTrainer,
+    Rung,
+    Stack,
+    best_places,
+    bracket_at,
+    brackets_of,
+    levels,
+    structure,
+)
 from propml.tuning.tasks import TableData
 
 EPOCHS = 9
@@ -20,7 +30,7 @@ EPOCHS = 9
 @pytest.fixture(scope="module")
 def networks():
     made = digits_mosaic(120)
-    return Networks(TableData(made.X, made.candidates), "cpu")
+    return DeviceTable(TableData(made.X, made.candidates), "cpu")
 
 
 def trials(n, seed=0, **fixed):
@@ -172,7 +182,7 @@ def test_a_trial_for_which_there_is_no_memory_at_all_fails(networks, monkeypatch
 def test_stacks_are_parted_by_the_memory_there_is(networks, monkeypatch):
     some = trials(5)
     expected = Rung(networks, some, 3).train_to(3)
-    monkeypatch.setattr(Networks, "fitting", lambda self, recipe: 2)
+    monkeypatch.setattr(DeviceTable, "fitting", lambda self, recipe: 2)
     rung = Rung(networks, some, 3)
     rung.train_to(1)
     assert rung.train_to(3) == pytest.approx(expected, abs=1e-12)
@@ -207,3 +217,43 @@ def test_who_stops_before_anybody_looked_has_not_failed(networks, monkeypatch):
     values = rung.train_to(EPOCHS, stop=iter([False, False, True]).__next__)
     assert np.isnan(values).all()
     assert rung.why == {}
+
+
+# -- Hyperband's arithmetic, against its paper ----------------------------------------------------------------------
+
+
+def test_sizes_are_those_of_the_hyperband_paper():
+    """JMLR 18(185), algorithm 1 with R = 27, η = 3: n = ⌈(s_max + 1) / (s + 1) · η^s⌉ trials of R · η^−s epochs."""
+    assert [(size, rungs[0]) for size, rungs in brackets_of(27)] == [(27, 1), (12, 3), (6, 9), (4, 27)]
+
+
+def test_all_brackets_end_with_the_whole_budget():
+    for epochs in range(1, 300):
+        assert levels(epochs)[-1] == epochs
+        assert list(levels(epochs)) == sorted(set(levels(epochs)))
+        assert levels(epochs)[0] >= 1
+        assert all(rungs[-1] == epochs for _, rungs in brackets_of(epochs))
+
+
+def test_positions_walk_through_the_brackets_and_begin_again():
+    sizes = [size for size, _ in brackets_of(27)]
+    position, seen = 0, []
+    for _ in range(2 * len(sizes)):
+        size, _ = bracket_at(27, position)
+        seen.append(size)
+        position += size
+    assert seen == 2 * sizes
+    assert bracket_at(27, 5) == (22, (1, 3, 9, 27))  # a search that was stopped finishes the bracket
+
+
+def test_the_best_third_goes_on():
+    assert best_places([5, 1, 9, 4, 8, 7, 2, 3, 6]) == [2, 4, 5]
+    assert len(best_places(list(range(10)))) == 4
+    assert best_places([float("nan")] * 4) == []
+
+
+def test_few_trials_are_compared_with_those_before_them():
+    assert best_places([0.9], [0.1, 0.2, 0.3]) == [0]
+    assert best_places([0.2], [0.9, 0.8, 0.7]) == []
+    assert best_places([0.2]) == [0]  # nobody was there before
+    assert best_places([0.2, 0.95], [0.9, 0.8, 0.7]) == [1]

@@ -16,9 +16,8 @@ from sqlalchemy.orm import Session
 
 from propml.tuning import studies, trials
 from propml.tuning.searching import run_search
-from propml.tuning.studies import quiet
+from propml.tuning.studies import quiet, this_worker
 from propml.tuning.trials import Desk, sort_out
-from propml.tuning.workers import this_worker
 
 HERE = Path(__file__).parent
 STATE = optuna.trial.TrialState

@@ -9,9 +9,8 @@ import pytest
 
 from propml.tuning.result import read_best
 from propml.tuning.searching import run_search
-from propml.tuning.tasks import Pruned
+from propml.tuning.tasks import Pruned, VisionTask
 from propml.tuning.trials import DIED, Desk
-from propml.tuning.vision_trials import VisionTask
 from propml.vision.recipe import METHODS, Recipe
 from propml.vision.sources import open_source
 

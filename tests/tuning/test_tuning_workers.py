@@ -7,30 +7,31 @@ import signal
 import pytest
 from fake_tasks import Hill
 
-from propml.tuning import workers
+from propml.tuning import searching, studies
+from propml.tuning.searching import work_in_processes
+from propml.tuning.studies import this_worker
 from propml.tuning.trials import Desk
-from propml.tuning.workers import this_worker, work_in_processes
 
 
 def test_a_dead_process_that_nobody_has_asked_after_is_gone():
     child = os.fork()
     if not child:
         signal.pause()
-    who = {**this_worker(), "pid": child, "started": workers._started(child)}
-    assert not workers.is_gone(who)
+    who = {**this_worker(), "pid": child, "started": studies._started(child)}
+    assert not studies.is_gone(who)
     os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
-    assert workers.is_gone(who)
+    assert studies.is_gone(who)
     os.waitpid(child, 0)
-    assert workers.is_gone(who)
+    assert studies.is_gone(who)
 
 
 def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it():
     here = this_worker()
-    assert not workers.is_gone(here)
-    assert workers.is_gone({**here, "started": "1"})
-    for name in workers._machine():
-        assert not workers.is_gone({**here, name: "elsewhere", "pid": 2**22 + 1})
+    assert not studies.is_gone(here)
+    assert studies.is_gone({**here, "started": "1"})
+    for name in studies._machine():
+        assert not studies.is_gone({**here, name: "elsewhere", "pid": 2**22 + 1})
 
 
 class Process:
@@ -50,8 +51,8 @@ codes = []
 
 @pytest.fixture
 def ended(monkeypatch):
-    monkeypatch.setattr(workers, "start_worker", Process)
-    monkeypatch.setattr(workers, "LOOK", 0)
+    monkeypatch.setattr(searching, "start_worker", Process)
+    monkeypatch.setattr(searching, "LOOK", 0)
     return codes
 
 
@@ -68,10 +69,10 @@ def test_a_worker_that_stops_with_an_error_ends_the_search(ended):
 def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
     ended[:] = [-signal.SIGKILL] * 50
     run()
-    assert len(ended) == 50 - 2 - 2 * workers.RESTARTS
+    assert len(ended) == 50 - 2 - 2 * searching.RESTARTS
 
 
 def test_a_worker_process_works_on_the_study(tmp_path):
     study = Desk(Hill(), 3, tmp_path / "s.db").study
-    workers._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1, 1)
+    searching._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1, 1)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3

@@ -14,7 +14,7 @@ from PIL import Image
 from small_runs import mosaics, run, same_weights, small_recipe, weights_of
 
 import propml.vision.training as training
-from propml.durable import lock_file
+from propml.atomic_files import lock_file
 from propml.persistence import read_state
 from propml.vision.checkpoint import TrainingState
 from propml.vision.sources import ImageSource

@@ -129,9 +129,9 @@ def held_out_scores(
     from sklearn.base import clone
 
     sampled = train_rows is not None and max(len(train) for train, _ in folds) > train_rows
-    if hasattr(model, "fit_held") and not sampled:
+    if hasattr(model, "fit_held_out_logits") and not sampled:
         own = clone(model).set_params(cv=folds)
-        return np.asarray(own.fit_held(X, candidates), dtype=np.float32)
+        return np.asarray(own.fit_held_out_logits(X, candidates), dtype=np.float32)
     scores = np.full(candidates.shape, np.nan, dtype=np.float32)
     # Most methods cannot learn from unknown labels: they do without the rows that nobody looked at.
     looked_at = np.asarray((candidates.states < 0).sum(axis=1)).ravel() < candidates.shape[1]
@@ -143,7 +143,7 @@ def held_out_scores(
         if train_rows is not None and len(train) > train_rows:
             train = np.sort(draw.choice(train, train_rows, replace=False))
         own = clone(model)
-        if hasattr(model, "fit_held"):
+        if hasattr(model, "fit_held_out_logits"):
             own.set_params(cv=[_one_split(len(train), draw)])
         fitted = own.fit(X[train], _targets(model, candidates[train]))
         for start in range(0, len(held), BLOCK_ROWS):

@@ -15,7 +15,6 @@ missing   label comes  label does not come
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from propml.atomic_files import write_whole
 from propml.auditing.verdicts import VERDICTS, best_of_row
-from propml.durable import write_whole
+from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
-from propml.spreadsheet import neutralised, original
+from propml.messages import did_you_mean
 from propml.targets import CANDIDATE, Candidates
 
 if TYPE_CHECKING:
@@ -285,14 +285,10 @@ def _positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iter
             )
         for what, name, known in (("item", each.item, row_of), ("label", each.label, column_of)):
             if name not in known:
-                raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {_nearest(name, known)}")
+                meant = did_you_mean(name, known, "are these the decisions of another audit?")
+                raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {meant}")
         at.append((row_of[each.item], column_of[each.label]))
     return np.array(at, dtype=np.int64).reshape(-1, 2)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else "are these the decisions of another audit?"
 
 
 def _only_kept(report: AuditReport) -> sp.csr_array:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propml import file_errors
+from propml.atomic_files import replacing_files
 from propml.auditing.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
 from propml.auditing.destinations import check_not_link, check_not_read
-from propml.auditing.model_card import file_digest, versions, write_json
+from propml.auditing.model_card import file_digest, write_json
 from propml.auditing.report_files import REPORT_FILE
 from propml.auditing.review import write_review
-from propml.durable import replacing_files
+from propml.extras import versions
 from propml.file_errors import FileError
-from propml.plain_values import plain
+from propml.jsonable import jsonable
 from propml.schema import Schema, check_schema
 from propml.tables.arrays import ArrayFile
 from propml.tables.features import Features
@@ -100,9 +101,9 @@ def write_audit(
             made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
         told = {
             "data": str(table.path),
-            "reading": plain(reading, lossy=True),
-            "settings": plain(settings, lossy=True),
-            "judged_by": plain(report.settings, lossy=True),
+            "reading": jsonable(reading, lossy=True),
+            "settings": jsonable(settings, lossy=True),
+            "judged_by": jsonable(report.settings, lossy=True),
             "sha256": digests,
             "rows": len(table.candidates),
             "rows_in_file": table.source.n_rows,

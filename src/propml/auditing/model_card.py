@@ -6,20 +6,18 @@ import datetime
 import hashlib
 import json
 import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml import __version__
-from propml.durable import fill, replacing, write_whole
+from propml.atomic_files import fill, replacing, write_whole
+from propml.extras import versions
 from propml.file_errors import reading
+from propml.jsonable import jsonable
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, method_from_state
 from propml.persistence import from_json_array, json_array, read_state, state_bytes
-from propml.plain_values import plain
 from propml.schema import Array, Schema, check_schema
 from propml.tables.features import Features
 from propml.tables.files import UserTable
@@ -30,7 +28,6 @@ __all__ = [
     "file_digest",
     "make_card",
     "read_model",
-    "versions",
     "write_json",
     "write_model",
 ]
@@ -51,7 +48,6 @@ CARD_READ: Schema = {
     },
     str: object,
 }
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class SavedModel(NamedTuple):
@@ -80,7 +76,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
     method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)
     return {
         "method": method,
-        "parameters": plain(model.get_params(deep=False), lossy=True),
+        "parameters": jsonable(model.get_params(deep=False), lossy=True),
         "data": {
             "file": table.path.name,
             "sha256": file_digest(table.path),
@@ -95,7 +91,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
         "columns": features.describe(),
         "lambda": _lambda(model),
         "thresholds": _thresholds(model, names),
-        "settings": plain(settings, lossy=True),
+        "settings": jsonable(settings, lossy=True),
         "versions": versions(),
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "limits": "Trained on candidate labels alone. Probabilities are only as right as the candidates allow: where "
@@ -144,11 +140,6 @@ def read_model(folder: str | Path) -> SavedModel:
         if made != model.n_features_in_:
             raise ValueError(f"it makes {made} features and the model takes {model.n_features_in_}")
         return SavedModel(model, features, card)
-
-
-def versions() -> dict[str, str]:
-    """What this was computed with."""
-    return {"propml": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def file_digest(path: Path) -> str:

@@ -30,17 +30,17 @@ scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, logit
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "row_blocks"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -124,12 +124,6 @@ class NoiseModel:
         odds = (1 - self.share) / self.share
         low, high = (np.clip(rate / (1 - rate) * odds, 0, 1) for rate in (self.rate, self.most))
         return low, high
-
-
-def row_blocks(n_rows: int, n_labels: int, cells: int = 2**22) -> Iterator[slice]:
-    """Rows in blocks of a few million cells, so that a large audit fits into memory."""
-    step = max(1, cells // max(n_labels, 1))
-    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def fit_noise(

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
-from propml.plain_values import plain
+from propml.folds import row_blocks
+from propml.jsonable import jsonable
 from propml.targets import Candidates, as_candidates
 
 __all__ = ["audit", "from_candidates"]
@@ -91,7 +92,7 @@ def audit(
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
     settings = {
         "model": type(auditor).__name__,
-        "params": plain(auditor.get_params(deep=False), lossy=True),
+        "params": jsonable(auditor.get_params(deep=False), lossy=True),
         "folds": len(folds),
         "train_rows": most,
         "random_state": random_state,
@@ -103,7 +104,7 @@ def audit(
         probabilities = from_candidates(scores, given, rates, incomplete)
         reliability = None if told is None else _count_reliability(told, probabilities)
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
-        settings["noise"] = {"assumed": plain(noise, lossy=True), "false_least": least, "false_most": largest}
+        settings["noise"] = {"assumed": jsonable(noise, lossy=True), "false_least": least, "false_most": largest}
     return AuditReport(given, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
 
 

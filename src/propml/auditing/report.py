@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from propml.argument_names import argument
 from propml.auditing.reliability import Reliability
 from propml.auditing.report_files import read_report, write_report
 from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
 from propml.extras import require
+from propml.messages import argument
 from propml.targets import Candidates
 
 __all__ = ["AuditReport", "NoiseShares"]

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import propml
+from propml.atomic_files import write_whole
 from propml.auditing.item_words import clipped_texts, feature_lines
 from propml.auditing.review_data import ReviewData, reliability_tables, review_data
 from propml.auditing.thumbnails import thumbnails
-from propml.durable import write_whole
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport

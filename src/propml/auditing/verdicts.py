@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.noise import row_blocks
+from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "judge"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from propml.jsonable import unboxed
 from propml.targets import Annotations, Candidates
 
 __all__ = ["annotations_of"]
@@ -41,7 +42,7 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     present = list(votes.columns if hasattr(votes, "columns") else votes)
     if lacking := [name for name in COLUMNS if name not in present]:
         raise ValueError(f"votes has no column {lacking[0]!r}; it needs {', '.join(COLUMNS)}, and has {present}")
-    items, people, labels = ([_plain(cell) for cell in votes[name]] for name in COLUMNS)
+    items, people, labels = ([unboxed(cell) for cell in votes[name]] for name in COLUMNS)
     if not len(items) == len(people) == len(labels):
         raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
     row_of = _positions(candidates.index, "item")
@@ -67,9 +68,9 @@ def _positions(names: Any, what: str) -> dict[Hashable, int]:
     """Where each name stands, also under its text: files hand numbers over as text."""
     found: dict[Hashable, int] = {}
     for place, name in enumerate(names):
-        found.setdefault(str(_plain(name)), place)
+        found.setdefault(str(unboxed(name)), place)
     for place, name in enumerate(names):
-        if found.setdefault(_plain(name), place) != place:
+        if found.setdefault(unboxed(name), place) != place:
             raise ValueError(f"{what} {name!r} stands there twice, so votes on it cannot be matched; name each its own")
     return found
 
@@ -78,7 +79,3 @@ def _place(name: Hashable, places: dict[Hashable, int], line: int, what: str) ->
     if name not in places and str(name) not in places:
         raise ValueError(f"row {line} of votes has the {what} {name!r}, which the candidate labels do not have")
     return places[name] if name in places else places[str(name)]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -24,14 +24,14 @@ from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
+from propml.devices import runs_on_gpu
+from propml.jsonable import jsonable
 from propml.methods import METHODS, CandidateClassifier
 from propml.metrics import average_precision
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
-from propml.plain_values import plain
 from propml.progress import track
 from propml.targets import Candidates
-from propml.this_machine import runs_on_gpu
 
 __all__ = ["SELECTIONS", "AnyCell", "Cell", "MethodEntry", "compute", "make_model", "make_splits", "score_fold"]
 
@@ -119,7 +119,7 @@ class Cell(AnyCell):
         defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
         candidates = {"noise": noise.written, "corruption": noise.kind, **self.corruption_settings} if noise else {}
-        return plain(
+        return jsonable(
             {
                 "protocol": PROTOCOL,
                 "dataset": self.dataset,
@@ -196,7 +196,7 @@ def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split
         model.predict(X[test]).astype(np.uint8),
         seconds_fit=fitted - start,
         seconds_predict=scored - fitted,
-        chosen={name.removesuffix("_"): plain(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
+        chosen={name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
     )
 
 
@@ -252,7 +252,7 @@ def _best_of_grid(
         value = float(np.mean([average_precision(problem.truth[fold.test], fold.scores) for fold in folds]))
         if value > best_value:
             best_value = value
-            best = [replace(fold, chosen={**plain(chosen), **fold.chosen}) for fold in folds]
+            best = [replace(fold, chosen={**jsonable(chosen), **fold.chosen}) for fold in folds]
     # What it took to find the best is what it costs.
     return [
         replace(fold, seconds_fit=float(fit), seconds_predict=float(predict))

@@ -11,8 +11,8 @@ from propml.benchmark.cell import AnyCell, Cell, MethodEntry
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.problem import has_real_candidates
-from propml.benchmark.toml_table import hint
 from propml.datasets.catalogue import lookup
+from propml.messages import did_you_mean
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS
 
@@ -135,7 +135,7 @@ class Experiment:
         if not unique:
             raise ValueError(f"no {what} of {self.name} was asked for; name at least one")
         for each in sorted(unique - set(known), key=str):
-            raise ValueError(f"{self.name} has no {what} {each!r}; {hint(each, map(str, known))}")
+            raise ValueError(f"{self.name} has no {what} {each!r}; {did_you_mean(each, map(str, known))}")
         return tuple(each for each in known if each in unique)
 
 
@@ -160,7 +160,7 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
         if str(name_or_path) not in known:
             raise ValueError(
                 f"experiment {str(name_or_path)!r} is not known (for one of your own, give the path of its .toml "
-                f"file); {hint(str(name_or_path), known)}"
+                f"file); {did_you_mean(str(name_or_path), known)}"
             )
         path = _folder() / f"{name_or_path}.toml"
     return Experiment(name=path.stem, **read_settings(path))

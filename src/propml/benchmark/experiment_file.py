@@ -14,12 +14,13 @@ from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.benchmark.toml_table import TomlTable, frozen, hint, is_integer, is_number, read_table
+from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets import names
 from propml.datasets.catalogue import lookup
 from propml.datasets.registry import REGISTRY
 from propml.file_errors import reading
+from propml.messages import did_you_mean
 from propml.methods import METHODS
 from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
@@ -182,7 +183,7 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     table.only(("method", "params", "scaling", "selection", "lams", "grid"))
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
-        raise table.error("method", f"is missing; {hint(name, known)}")
+        raise table.error("method", f"is missing; {did_you_mean(name, known)}")
     method = table.choice("method", known, None)
     own = table.choice("selection", SELECTIONS, None)
     scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" or method in RIVALS else "unit-range")
@@ -257,7 +258,7 @@ def _image_method(
     table.only(("method", "recipe", "selection"))
     own = _recipe(table)
     if not own.values and "method" not in table.values:
-        raise table.error("", f'names no method and no recipe; say method = "…" ({hint(name, IMAGE_METHODS)})')
+        raise table.error("", f'names no method and no recipe; say method = "…" ({did_you_mean(name, IMAGE_METHODS)})')
     preset = table.choice("method", IMAGE_METHODS, None)
     settings = {**shared.values, **IMAGE_METHODS.get(preset, {}), **own.values}
     entry = ImageMethod(name, settings, table.choice("selection", SELECTIONS, None))
@@ -291,7 +292,9 @@ def _check_type(table: TomlTable, key: str, value: Any, expected: Any) -> None:
         return
     if get_origin(expected) is Literal and isinstance(value, str):
         if value not in get_args(expected):
-            raise table.error(key, f"is {value!r}, which is not a known {key}; {hint(value, get_args(expected))}")
+            raise table.error(
+                key, f"is {value!r}, which is not a known {key}; {did_you_mean(value, get_args(expected))}"
+            )
     elif not _is_of_type(value, expected):
         raise table.error(key, f"is {value!r}; {_in_words(expected)} was expected")
 

@@ -19,11 +19,11 @@ import numpy as np
 from propml.benchmark.cell import PROTOCOL, AnyCell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
+from propml.devices import cache_dir, choose_device
+from propml.jsonable import jsonable
 from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
-from propml.plain_values import plain
-from propml.this_machine import cache_dir, choose_device
 from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source
@@ -82,7 +82,7 @@ class ImageCell(AnyCell):
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
         if recipe.chooses_lam:
             settings["lam_rule"] = RULE
-        return plain(
+        return jsonable(
             {
                 "protocol": PROTOCOL,
                 "kind": "images",
@@ -156,7 +156,7 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
         (scores > 0.5).astype(np.uint8),
         seconds_fit=fitted - start,
         seconds_predict=scored - fitted,
-        chosen=plain(chosen),
+        chosen=jsonable(chosen),
     )
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from propml.atomic_files import locked
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
-from propml.durable import lock_file
+from propml.devices import cache_dir
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
-from propml.this_machine import cache_dir
 
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
 SUBSET_STREAM = int.from_bytes(b"rows")
@@ -104,25 +101,6 @@ def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], show: bo
     folder = cache_dir() / "corruption"
     machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=show, **settings)
     # Methods run side by side on one problem: the first trains the machines, the others wait and read them.
-    with _alone(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
+    with locked(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
         machines.fit(data.X, data.truth)
     return machines.transform(data.truth, labels=data.label_names)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Only one process of this machine is inside at a time; one that is killed lets the next one in.
-
-    Where nothing can be kept nobody waits: what another process computes could not be read.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-    except OSError:
-        yield
-        return
-    try:
-        lock_file(handle)
-        yield
-    finally:
-        os.close(handle)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import platform
 import re
@@ -21,7 +20,8 @@ from typing import Any
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from propml import __version__
-from propml.this_machine import usable_cores
+from propml.devices import usable_cores
+from propml.extras import versions
 
 __all__ = ["Machine", "run_provenance", "watch_machine"]
 
@@ -48,7 +48,7 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
         "commit": commit,
         "dirty": dirty,
         "python": platform.python_version(),
-        "packages": _versions(),
+        "packages": versions(PACKAGES),
         "device": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu",
         "system": platform.system(),
         "machine": platform.machine(),
@@ -59,14 +59,6 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
         "command": shlex.join(_without_places(part) for part in (sys.argv if command is None else command)),
         **facts,
     }
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for package in PACKAGES:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
-    return versions
 
 
 @functools.cache

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from propml.durable import is_at, lock_file, naming, sync_folder, write_all
-from propml.plain_values import plain
+from propml.atomic_files import is_at, lock_file, naming, sync_folder, write_all
+from propml.jsonable import jsonable
 
 __all__ = ["BlockFile", "Claims", "Row", "json_line"]
 
@@ -138,7 +138,7 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     >>> json_line({"value": np.float32(0.5), "loss": float("nan")})
     b'{"value": 0.5, "loss": null}\\n'
     """
-    return (json.dumps(plain(row, lossy=True), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(jsonable(row, lossy=True), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _digest(rows: Sequence[Mapping[str, Any]]) -> str:

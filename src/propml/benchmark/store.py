@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propml.atomic_files import write_whole
 from propml.benchmark.results import CellResult, Failure, FoldResult
 from propml.benchmark.shared_files import BlockFile, Claims, Row
-from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.noise import Noise
 from propml.schema import Array, Schema, check_schema

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TomlTable", "frozen", "hint", "is_integer", "is_number", "read_table"]
+from propml.messages import did_you_mean
 
-
-def hint(name: Any, known: Iterable[Any]) -> str:
-    """What to write instead of a name that is not known.
-
-    >>> hint("yeastc", ["yeastcc", "birds"]), hint("x", ["yeastcc", "birds"])
-    ("did you mean 'yeastcc'?", 'known are yeastcc, birds')
-    """
-    plain = {str(each).lower(): each for each in known}
-    near = difflib.get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)
-    return f"did you mean {plain[near[0]]!r}?" if near else f"known are {', '.join(map(str, plain.values()))}"
+__all__ = ["TomlTable", "frozen", "is_integer", "is_number", "read_table"]
 
 
 def read_table(path: Path) -> TomlTable:
@@ -53,7 +43,7 @@ class TomlTable:
     def only(self, known: Iterable[str], what: str = "key") -> None:
         for key in self.values:
             if key not in known:
-                raise self.error(key, f"is not a known {what}; {hint(key, known)}")
+                raise self.error(key, f"is not a known {what}; {did_you_mean(key, known)}")
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
         """Keys that are known elsewhere and make no sense here, each with the reason and what to do."""
@@ -90,7 +80,7 @@ class TomlTable:
             return default
         value = self.text(key, "")
         if value not in known:
-            raise self.error(key, f"is {value!r}, which is not a known {what or key}; {hint(value, known)}")
+            raise self.error(key, f"is {value!r}, which is not a known {what or key}; {did_you_mean(value, known)}")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
@@ -123,7 +113,7 @@ class TomlTable:
         names = self._list(key, (), "names", lambda v: isinstance(v, str))
         for name in names:
             if name not in known:
-                raise self.error(key, f"names {name!r}, which is not a known {what}; {hint(name, known)}")
+                raise self.error(key, f"names {name!r}, which is not a known {what}; {did_you_mean(name, known)}")
         return names
 
     def _list(self, key: str, default: tuple[Any, ...], what: str, right: Any) -> tuple[Any, ...]:

@@ -4,10 +4,10 @@ import io
 import os
 import sys
 
-from propml.argument_names import called_as_options
 from propml.cli.app import app
 from propml.cli.file_options import OTHER_NAMES
 from propml.cli.stopping import exit_code, hears_sigterm
+from propml.messages import called_as_options
 
 __all__ = ["app", "main"]
 

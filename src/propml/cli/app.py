@@ -12,6 +12,8 @@ from propml.cli.info import info, version
 from propml.cli.models import evaluate, fit, predict
 from propml.cli.stopping import StoppableGroup
 
+__all__ = ["app"]
+
 app = typer.Typer(
     name="propml",
     cls=StoppableGroup,

@@ -319,7 +319,7 @@ def _check_preview(method: Method, given: dict[str, Any]) -> None:
 
 
 def _svm_running(jobs: int, cache_dir: Path | None, no_cache: bool) -> dict[str, Any]:
-    from propml.this_machine import cache_dir as user_cache
+    from propml.devices import cache_dir as user_cache
 
     folder = None if no_cache else cache_dir or user_cache() / "corruption"
     return {"n_jobs": jobs, "cache_dir": folder, "verbose": True}

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+__all__ = ["demo"]
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for results and report; made if it is not there.")] = Path("demo"),

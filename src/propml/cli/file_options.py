@@ -157,7 +157,7 @@ def names_of(columns: str) -> list[str]:
 
 def checked_device(device: str) -> str:
     """The device, if it is one and at hand."""
-    from propml.this_machine import choose_device
+    from propml.devices import choose_device
 
     choose_device(device)
     return device

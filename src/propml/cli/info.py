@@ -1,28 +1,22 @@
 """``propml info``: what is installed, and where data is looked for."""
 
-import importlib.metadata
-import platform
-
 import typer
 from rich.console import Console
 from rich.table import Table
 
-CORE = ("numpy", "scipy", "scikit-learn", "torch", "typer")
+__all__ = ["info", "version"]
 
 
 def info() -> None:
     """Print versions, the device that would be used, the data folders and the installed extras."""
     import torch
 
-    from propml import __version__
     from propml.datasets.locations import data_dirs
-    from propml.extras import EXTRAS, installed
+    from propml.extras import EXTRAS, installed, versions
 
     table = Table(show_header=False, box=None)
-    table.add_row("propml", __version__)
-    table.add_row("Python", platform.python_version())
-    for package in CORE:
-        table.add_row(package, importlib.metadata.version(package))
+    for package, installed_version in versions().items():
+        table.add_row(package, installed_version)
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
     table.add_row("device", f"cuda ({gpu})" if gpu else f"cpu ({torch.get_num_threads()} threads)")
     for number, folder in enumerate(data_dirs()):

@@ -154,7 +154,8 @@ def table(
         if noise is not None:
             raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
         check_not_read([out / name for name in (BEST, TRIALS, PAGE)], [data])
-        reading = opt.reading(locals())
+        # What may be given several times, and was not, is () here and None to the reader.
+        reading = opt.reading({name: None if value == () else value for name, value in context.params.items()})
         reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
         X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
     elif data.lower() in REGISTRY:
@@ -219,7 +220,7 @@ def vision(
     [bold]propml tune vision digits-mosaic --backbone small_cnn --size 16 --epochs 9 --param lr=1e-4..1e-2 --augment
     none[/bold]
     """
-    from propml.tuning.vision_trials import VisionTask
+    from propml.tuning.tasks import VisionTask
     from propml.vision.recipe import Recipe
     from propml.vision.sources import open_source
 

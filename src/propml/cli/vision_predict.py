@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propml.cli.file_options import AllowOutside, printable
-from propml.this_machine import choose_device
+from propml.devices import choose_device
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
@@ -78,7 +78,7 @@ def features(
 
     [bold]propml vision features photos.csv --backbone tresnet_l --weights pretrained[/bold]
     """
-    from propml.this_machine import cache_dir
+    from propml.devices import cache_dir
     from propml.vision.features import backbone_alone, pooled_features, write_features
     from propml.vision.image_cache import build_cache
 

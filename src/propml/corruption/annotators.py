@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import clean_labels, row_blocks
+from propml.corruption.truth import clean_labels
+from propml.folds import row_blocks
+from propml.jsonable import unboxed
 from propml.targets import UNKNOWN, Annotations, Candidates
 
 
@@ -102,7 +104,7 @@ def vote_table(candidates: Candidates) -> dict[str, list[Hashable | None]]:
     if votes is None:
         raise ValueError("these candidates hold no votes; only annotator tables and simulated annotators have them")
     return {
-        "item": [_plain(candidates.index[i]) for i in votes.row],
+        "item": [unboxed(candidates.index[i]) for i in votes.row],
         "annotator": [votes.names[a] for a in votes.annotator],
         "label": [None if j < 0 else candidates.labels[j] for j in votes.label],
     }
@@ -168,7 +170,3 @@ def _one_each(name: str, value: ArrayLike, n_annotators: int) -> np.ndarray:
             f"{name} of annotator {outside[0] + 1} is {rates[outside[0]]}; a probability lies between 0 and 1"
         )
     return rates
-
-
-def _plain(value: Any) -> Hashable:
-    return value.item() if isinstance(value, np.generic) else value

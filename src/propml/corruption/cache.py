@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.durable import replacing
+from propml.atomic_files import replacing
 
 
 def content_key(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> str:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from propml.atomic_files import replacing
 from propml.corruption.annotators import vote_table
+from propml.csv_safety import neutralised
 from propml.datasets.array_files import load_arrays, names_in
-from propml.durable import replacing
 from propml.file_errors import reading
-from propml.spreadsheet import neutralised
 from propml.targets import Candidates
 
 SUFFIXES = (".npz", ".csv")

@@ -8,11 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.corruption.seeds import RandomState
+from propml.folds import row_blocks
 from propml.target_checks import form_of
 from propml.targets import Candidates, as_candidates
-
-# 4 million entries a block: 32 MB of float64, whatever the number of labels.
-BLOCK_ENTRIES = 4_000_000
 
 
 def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
@@ -62,13 +60,6 @@ def uncorrupted(truth: Any, *, random_state: RandomState = 0, labels: Iterable[H
            [0, 1]], dtype=int8)
     """
     return clean_labels(truth, labels)
-
-
-def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
-    """Slices that cover the rows, each of about :data:`BLOCK_ENTRIES` entries."""
-    step = max(1, BLOCK_ENTRIES // max(1, n_labels))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
 
 
 def add_labels(clean: Candidates, choose: Callable[[np.ndarray, slice], np.ndarray]) -> Candidates:

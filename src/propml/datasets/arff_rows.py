@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.arff_header import Attribute, split_cells, unquote
-from propml.sparse_checks import checked_csr
+from propml.schema import checked_csr
 
 __all__ = ["Row", "read_rows"]
 

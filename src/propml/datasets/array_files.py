@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
-from propml.sparse_checks import checked_csr
+from propml.schema import checked_csr
 from propml.targets import Candidates
 from propml.unpacking import check_zip, open_unpacked
 

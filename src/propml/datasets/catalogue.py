@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from pathlib import Path
@@ -14,7 +13,8 @@ from propml.datasets.dataset import Dataset, ImageDataset
 from propml.datasets.entry import Entry
 from propml.datasets.locations import data_dirs, existing_file
 from propml.datasets.registry import REGISTRY
-from propml.this_machine import cache_dir
+from propml.devices import cache_dir
+from propml.messages import did_you_mean
 
 __all__ = ["at_hand", "find", "load", "lookup", "names"]
 
@@ -40,9 +40,7 @@ def lookup(name: str) -> Entry:
     known = {_plain(key): entry for key, entry in REGISTRY.items()}
     if (entry := known.get(_plain(name))) is not None:
         return entry
-    near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.5)
-    hint = f"did you mean {known[near[0]].name!r}?" if near else f"known are {', '.join(REGISTRY)}"
-    raise ValueError(f"dataset {name!r} is not known; {hint}")
+    raise ValueError(f"dataset {name!r} is not known; {did_you_mean(name, REGISTRY)}")
 
 
 def load(name: str, data_dir: str | Path | None = None, **options: Any) -> Dataset | ImageDataset:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from propml.this_machine import cache_dir
+from propml.devices import cache_dir
 
 __all__ = ["data_dirs", "existing_file", "leads_out", "writable_data_dir"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.file_errors import reading
-from propml.sparse_checks import checked_csr
+from propml.schema import checked_csr
 from propml.unpacking import check_unpacked, inflated
 
 __all__ = ["read_mat5"]

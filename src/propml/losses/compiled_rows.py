@@ -2,7 +2,7 @@
 
 Where there is no compiler, or the environment variable ``PROPML_COMPILER`` is ``none``, there is no library, and the
 CPU works with :mod:`propml.losses.cpu_blocks` instead. The variable may also name a compiler. The library is kept in
-the folder ``compiled`` of :func:`propml.this_machine.cache_dir`, one for each source, compiler and kind of processor,
+the folder ``compiled`` of :func:`propml.devices.cache_dir`, one for each source, compiler and kind of processor,
 unless others than this user could have put it there: then each process compiles its own.
 """
 
@@ -26,10 +26,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from propml.devices import cache_dir
 from propml.losses import plain
 from propml.losses.marks import check_marks, states_of
 from propml.losses.rows import Rows
-from propml.this_machine import cache_dir
 
 LOG = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("rows.c")

@@ -34,6 +34,8 @@ import torch
 from scipy.special import expit
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from propml.devices import choose_device
+from propml.folds import make_folds
 from propml.losses import propml_loss, rank_loss
 from propml.losses.named import LOSSES, get_loss
 from propml.methods.base import CandidateClassifier, Features, check_some
@@ -52,12 +54,11 @@ from propml.methods.propml_arguments import (
 from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
-from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_folds, make_seeds
+from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_seeds
 from propml.neural.members import Choice
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
 from propml.schema import Array, check_schema
 from propml.targets import Candidates
-from propml.this_machine import choose_device
 
 # Above so many labels in all rows a forest is left out: its leaves would take more memory than the networks.
 MOST_FOR_A_FOREST = 300_000
@@ -236,7 +237,7 @@ class ProPMLClassifier(CandidateClassifier):
         self._fitted(X, y, sample_weight)
         return self
 
-    def fit_held(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
+    def fit_held_out_logits(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
         """Fit, and say what models that never saw a row think of it.
 
         Returns

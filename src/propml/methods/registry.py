@@ -1,11 +1,11 @@
 """The methods by name: one line each, from which tests, command line, benchmark and report pick them up."""
 
-import difflib
 import importlib
 from pathlib import Path
 from typing import NamedTuple
 
 from propml.file_errors import reading
+from propml.messages import did_you_mean
 from propml.methods.base import CandidateClassifier
 from propml.persistence import State, read_state
 
@@ -41,9 +41,7 @@ def method_class(name: str) -> type[CandidateClassifier]:
     {'alpha': 10.0}
     """
     if name not in METHODS:
-        near = difflib.get_close_matches(name.lower(), METHODS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(METHODS)}"
-        raise ValueError(f"method {name!r} is not known; {hint}")
+        raise ValueError(f"method {name!r} is not known; {did_you_mean(name, METHODS)}")
     method = METHODS[name]
     return getattr(importlib.import_module(method.module), method.name)
 

@@ -6,14 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from propml.metrics.inputs import (
-    BinaryMatrix,
-    binary_matrix,
-    boolean_rows,
-    check_same_shape,
-    row_blocks,
-    score_matrix,
-)
+from propml.folds import row_blocks
+from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, score_matrix
 
 Absent: TypeAlias = Literal["skip", "zero"]
 
@@ -144,7 +138,7 @@ def predict_top_k(scores: Any, k: int, *, ties: Literal["exact", "all"] = "exact
     if ties not in ("exact", "all"):
         raise ValueError(f'ties is {ties!r}; choose "exact" or "all"')
     predicted = np.empty(matrix.shape, dtype=np.int8)
-    for rows in row_blocks(matrix.shape):
+    for rows in row_blocks(*matrix.shape):
         predicted[rows] = top_k_block(matrix[rows], k, ties)
     return predicted
 
@@ -173,7 +167,7 @@ def count_classes(truth: BinaryMatrix, predict: Callable[[slice], np.ndarray]) -
     """Count block by block; ``predict(rows)`` gives the predictions of some rows as booleans."""
     n_rows, n_labels = truth.shape
     true, predicted, both = np.zeros((3, n_labels), dtype=np.int64)
-    for rows in row_blocks(truth.shape):
+    for rows in row_blocks(*truth.shape):
         is_true, is_predicted = boolean_rows(truth, rows), predict(rows)
         true += np.count_nonzero(is_true, axis=0)
         predicted += np.count_nonzero(is_predicted, axis=0)

@@ -1,18 +1,15 @@
 """What every metric takes: 0/1 matrices and a matrix of scores, checked once and then read block by block."""
 
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from propml.folds import row_blocks
 from propml.targets import Candidates
 
 # A dense matrix keeps the type it came in; only the block at work is turned into booleans.
 BinaryMatrix: TypeAlias = np.ndarray | sp.csr_array
-
-# Entries at work at once: 8 MB of sort keys, so that memory stays bounded and the block near the caches.
-BLOCK_ENTRIES = 2**20
 
 
 def binary_matrix(values: Any, name: str) -> BinaryMatrix:
@@ -28,7 +25,7 @@ def binary_matrix(values: Any, name: str) -> BinaryMatrix:
         values = values.to_sparse()
     if not sp.issparse(values):
         matrix = _dense(values, name)
-        for rows in row_blocks(matrix.shape):
+        for rows in row_blocks(*matrix.shape):
             _check_zero_one(matrix[rows], rows.start, name)
         return matrix
     sparse = sp.csr_array(values)
@@ -48,7 +45,7 @@ def score_matrix(scores: Any) -> np.ndarray:
         raise ValueError("scores are a sparse matrix, expected a dense one; call scores.toarray()")
     matrix = _dense(scores, "scores")
     if matrix.dtype.kind == "f":
-        for rows in row_blocks(matrix.shape):
+        for rows in row_blocks(*matrix.shape):
             missing = np.isnan(matrix[rows])
             if missing.any():
                 row, column = np.argwhere(missing)[0]
@@ -69,13 +66,6 @@ def check_same_shape(truth: BinaryMatrix, other: BinaryMatrix, name: str) -> Non
     """Raise where ``other`` does not have the shape of ``truth``."""
     if truth.shape != other.shape:
         raise ValueError(f"truth has shape {truth.shape} and {name} {other.shape}; both need (n_samples, n_labels)")
-
-
-def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of rows that together cover the matrix, each of about :data:`BLOCK_ENTRIES` entries."""
-    step = max(1, BLOCK_ENTRIES // shape[1])
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
 
 
 def boolean_rows(matrix: BinaryMatrix, rows: slice) -> np.ndarray:

@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from propml.metrics.inputs import BinaryMatrix, boolean_rows, row_blocks
+from propml.folds import row_blocks
+from propml.metrics.inputs import BinaryMatrix, boolean_rows
 
 Ties: TypeAlias = Literal["mean", "first", "last", "best", "worst", "paper"]
 
@@ -80,7 +81,7 @@ def rank_truth(truth: BinaryMatrix, scores: np.ndarray, orders: Collection[str])
     n_true = np.zeros(n_rows, dtype=np.int64)
     tied = np.zeros(n_rows, dtype=bool)
     sums = {order: np.zeros((4, n_rows)) for order in orders}
-    for rows in row_blocks(scores.shape):
+    for rows in row_blocks(*scores.shape):
         true, block = boolean_rows(truth, rows), scores[rows]
         n_true[rows] = np.count_nonzero(true, axis=1)
         keys = _sorted_keys(_float32_places(block), true)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from propml.folds import Fold
 from propml.neural.criteria import Criterion
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
@@ -19,7 +20,6 @@ from propml.neural.members import Choice, Member, average_opinion, chosen_weight
 from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
-from propml.neural.training import Fold
 
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.
@@ -82,20 +82,6 @@ class Fitted:
     weights: dict[str, float]
     fleets: list[Fleet]
     held: np.ndarray
-
-
-def make_folds(n: int, cv: int | Sequence[tuple[np.ndarray, np.ndarray]] | None, seed: int) -> list[Fold]:
-    """Shuffled folds, or the given (train, held-out) pairs; one without held-out rows where ``cv`` is ``None``."""
-    if cv is None:
-        return [Fold(np.arange(n), np.arange(0), name=seed)]
-    if not isinstance(cv, int):
-        return [Fold(np.asarray(a), np.asarray(b), name=seed * 1000 + f) for f, (a, b) in enumerate(cv)]
-    order = np.random.default_rng([seed, 5]).permutation(n)
-    parts = [np.sort(part) for part in np.array_split(order, min(cv, n))]
-    return [
-        Fold(np.sort(np.concatenate(parts[:f] + parts[f + 1 :])), part, name=seed * 1000 + f)
-        for f, part in enumerate(parts)
-    ]
 
 
 def make_seeds(seed: int, n_models: int) -> list[int]:

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from propml.folds import Fold
 from propml.losses import power_loss
 from propml.neural.criteria import Criterion, average_precision_loss
 from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.network import StackedMLP
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
-from propml.neural.training import Fold, Loss, StackTrainer, padded
+from propml.neural.training import Loss, StackTrainer, padded
 from propml.progress import Bar, progress_bar
 
 Layers = list[tuple[np.ndarray, np.ndarray]]

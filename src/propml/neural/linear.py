@@ -12,8 +12,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from propml.folds import Fold
 from propml.neural.ensemble import Networks
-from propml.neural.training import Fold
 
 PENALTY = 0.3
 # The smaller side of the system above which its cubic cost is no longer small beside the networks'.

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from propml.folds import Fold
 from propml.losses import rank_loss
 from propml.neural.criteria import Criterion
 from propml.neural.ensemble import Networks, Standard
 from propml.neural.fleet import Fleet, Layers, Start, train_fleet
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows
-from propml.neural.training import Fold, Loss
+from propml.neural.training import Loss
 
 # Rounds of the choice of weights, and held-out rows that it looks at, at most. Ten rounds choose as well as twenty.
 ROUNDS = 20

@@ -1,12 +1,12 @@
 """One stack in training: parameters, optimiser, streams of random numbers, and the step that a GPU replays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from propml.folds import Fold
 from propml.neural.network import StackedMLP, StackShape
 from propml.neural.recipe import Recipe
 from propml.neural.rows import MASK_ROWS, Rows, gathered, keep_mask
@@ -17,15 +17,6 @@ Loss = Callable[..., Tensor]
 
 # Steps between two updates of the running mean of the weights: it reads and writes as much as half an Adam step.
 AVERAGE_EVERY = 8
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Which rows a member is trained on, and which it never sees; ``name`` keys its random numbers."""
-
-    train: np.ndarray
-    held: np.ndarray
-    name: int = 0
 
 
 class StackTrainer:

@@ -19,20 +19,20 @@ import numpy as np
 import torch
 from scipy.special import logit
 
+from propml.devices import choose_device
+from propml.folds import Fold, make_folds
+from propml.jsonable import jsonable
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
 from propml.neural.balance import balanced_lam
 from propml.neural.criteria import average_precision_loss, get_criterion
-from propml.neural.fitting import fit_bins, fit_scaler, make_folds, make_seeds
+from propml.neural.fitting import fit_bins, fit_scaler, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
 from propml.neural.recipe import Recipe
 from propml.neural.rows import make_rows
 from propml.neural.thresholds import middle_threshold
-from propml.neural.training import Fold
-from propml.plain_values import plain
 from propml.targets import Candidates
-from propml.this_machine import choose_device
 
 __all__ = ["OracleScores", "best_networks", "default_lams"]
 
@@ -130,7 +130,7 @@ def best_networks(
             (values > cut).astype(np.uint8),
             each * (fitted - start),
             each * (scored - fitted),
-            plain({**picked, "threshold": cut, "path": path}),
+            jsonable({**picked, "threshold": cut, "path": path}),
         )
         for values, cut, path in zip(logits, cuts, paths, strict=True)
     ]

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from propml.argument_names import argument
 from propml.datasets.array_files import read_npz, read_svmlight
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, TextLabels

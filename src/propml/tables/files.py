@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from propml.argument_names import argument
 from propml.datasets.locations import leads_out
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.argument_names import argument
 from propml.datasets.mulan import read_label_header
-from propml.sparse_checks import checked_csr
+from propml.messages import argument
+from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, choose_columns, found, listed

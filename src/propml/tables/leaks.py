@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import rankdata
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import list_in
 from propml.tables.spellings import same_spelling

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.durable import replacing
+from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
 from propml.tables.table import Cells, Edit, check_names, found

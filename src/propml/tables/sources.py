@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from propml.argument_names import argument
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile, read_array_file
 from propml.tables.parquet import ParquetTable

@@ -14,10 +14,10 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from propml.argument_names import argument
-from propml.durable import replacing
+from propml.atomic_files import replacing
+from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
-from propml.spreadsheet import LEADS, neutralised, original
+from propml.messages import argument
 from propml.tables.table import Edit, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
@@ -47,7 +47,7 @@ class TextTable:
     """A text table with a header line, by columns.
 
     A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
-    fifty bytes more per cell. What :func:`propml.spreadsheet.neutralised` did to a cell is undone.
+    fifty bytes more per cell. What :func:`propml.csv_safety.neutralised` did to a cell is undone.
 
     Parameters
     ----------

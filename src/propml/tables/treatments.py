@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import numpy as np
 import scipy.sparse as sp
 
-from propml.argument_names import argument
-from propml.schema import check_schema, schema_of
-from propml.sparse_checks import checked_csr
+from propml.messages import argument
+from propml.schema import check_schema, checked_csr, schema_of
 from propml.tables.cell_lists import shown
 from propml.tables.table import Cells
 from propml.tables.values import CellError, as_days, as_flags, as_numbers, as_texts, as_vectors

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.labels import FlagLabels, labels_in
 from propml.tables.sources import Source

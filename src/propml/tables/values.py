@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.tables.cell_lists import numbers_in, shown
 from propml.tables.table import Cells
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.argument_names import argument
+from propml.messages import argument
 from propml.tables.cell_lists import holds_lists, shown
 from propml.tables.labels import Changes
 from propml.tables.table import Table, found

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from propml.benchmark.ray_executor import connect
+from propml.devices import runs_on_gpu
 from propml.extras import require
-from propml.this_machine import runs_on_gpu
-from propml.tuning.brackets import ETA, levels
+from propml.tuning.rungs import ETA, levels
 from propml.tuning.tasks import Task, reason
-from propml.tuning.trials import Desk, RunningTrial, finished
-from propml.tuning.workers import LOOK
+from propml.tuning.trials import LOOK, Desk, RunningTrial, finished
 
 __all__ = ["search_on_ray"]
 
@@ -60,13 +59,20 @@ def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -
     """Let Ray Tune do so many trials; what it does not get to goes back."""
     tune, task = require("ray.tune", "cluster"), desk.task
     gpus = 1.0 if runs_on_gpu(getattr(task, "device", "cpu")) else 0.0
+    schedulers = require("ray.tune.schedulers", "cluster")
+    rungs = {
+        "time_attr": "epoch",
+        "max_t": task.epochs,
+        "grace_period": levels(task.epochs)[0],
+        "reduction_factor": ETA,
+    }
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(_train, task=task, folder=folder), {"cpu": 1, "gpu": gpus}),
         tune_config=tune.TuneConfig(
             metric=METRIC,
             mode="max",
             search_alg=_searcher(desk),
-            scheduler=_scheduler(task.epochs),
+            scheduler=None if task.epochs == 1 else schedulers.AsyncHyperBandScheduler(**rungs),
             num_samples=trials,
             reuse_actors=True,  # a new process would import torch for every trial
             max_concurrent_trials=max(1, int(ray.cluster_resources().get("CPU", 1))),
@@ -82,15 +88,6 @@ def _round(ray: Any, desk: Desk, folder: Path | None, home: Path, trials: int) -
     )
     tuner.fit()
     desk.give_all_back()
-
-
-def _scheduler(epochs: int) -> Any:
-    schedulers = require("ray.tune.schedulers", "cluster")
-    if epochs == 1:
-        return schedulers.FIFOScheduler()
-    return schedulers.AsyncHyperBandScheduler(
-        time_attr="epoch", max_t=epochs, grace_period=levels(epochs)[0], reduction_factor=ETA
-    )
 
 
 def _searcher(desk: Desk) -> Any:

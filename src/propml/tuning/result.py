@@ -1,22 +1,32 @@
-"""What a search found: the best configuration, every trial, and the files that say so."""
+"""What a search found: the best configuration and every trial, as ``best.toml``, ``trials.csv`` and ``search.html``.
+
+The page is one file that needs no network, with Optuna's pictures of the study.
+"""
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
-from propml.durable import write_whole
+from propml import __version__
+from propml.atomic_files import write_whole
+from propml.csv_safety import neutralised
+from propml.extras import require
 from propml.file_errors import reading
 from propml.schema import check_schema
-from propml.spreadsheet import neutralised
-from propml.tuning.spaces import Space, restored, stored
+from propml.tuning.spaces import Number, Space, restored, stored
+from propml.tuning.studies import quiet
 from propml.tuning.trials import DIED, best_trial, finished
 
 if TYPE_CHECKING:
@@ -24,10 +34,42 @@ if TYPE_CHECKING:
 
     from propml.tuning.tasks import Task
 
-__all__ = ["SearchResult", "TrialRecord", "read_best"]
+__all__ = ["SearchResult", "TrialRecord", "compared_trials", "pictures", "read_best", "render_page"]
 
 BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
 EXPECTED = "give the best.toml that `propml tune` wrote"
+# Below so many trials nothing can be said of the importance of arguments.
+FEWEST = 8
+TEMPLATE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Search: $title</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+pre { background: #f4f4f4; padding: 1rem; overflow-x: auto; }
+img { max-width: 100%; }
+table { display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
+td { padding-right: 1rem; white-space: nowrap; }
+tr:first-child { font-weight: bold; }
+</style>
+</head>
+<body>
+<h1>Search: $title</h1>
+<p>$summary</p>
+<h2>The best configuration</h2>
+<pre>$toml</pre>
+<p>Judged by $judged_by.</p>
+$pictures
+<h2>All trials</h2>
+<table>
+$rows
+</table>
+<p>Made by propml $version: <code>$command</code></p>
+<p>$facts</p>
+</body>
+</html>
+""")
 
 
 @dataclass(frozen=True)
@@ -42,6 +84,17 @@ class TrialRecord:
     params: Mapping[str, Any]
     why: str = ""  # the reason where it failed
     curve: Mapping[int, float] = field(default_factory=dict)  # value by epoch, where it was compared
+
+    @classmethod
+    def of(cls, trial: Any, space: Space) -> TrialRecord:
+        """A trial of a study."""
+        curve = dict(sorted(trial.intermediate_values.items()))
+        seconds = (trial.datetime_complete - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0
+        state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
+        value = math.nan if trial.value is None else trial.value
+        why = trial.user_attrs.get("why", DIED if state == "failed" else "")
+        params = restored(trial.params, space)
+        return cls(trial.number, state, value, max(curve, default=0), seconds, params, why, curve)
 
 
 @dataclass(frozen=True)
@@ -64,15 +117,15 @@ class SearchResult:
     @classmethod
     def of(cls, study: optuna.Study, task: Task) -> SearchResult:
         """The state of a study."""
-        records = {trial.number: _record(trial, task.space) for trial in finished(study)}
+        trials = [TrialRecord.of(trial, task.space) for trial in finished(study)]
         winner = best_trial(study)
         if winner is None:
-            failed = [record for record in records.values() if record.why]
+            failed = [each for each in trials if each.why]
             if failed:
                 first = f"trial {failed[0].number}: {failed[0].why}"
                 raise ValueError(f"all {len(failed)} trials failed, so there is no best one; {first}")
             raise ValueError("no trial came far enough to be compared; give the search more time")
-        best, trials = records[winner.number], list(records.values())
+        best = next(each for each in trials if each.number == winner.number)
         params = {**task.fixed, **{name: value for name, value in best.params.items() if value is not None}}
         return cls(task.method, task.title, params, best.value, best, trials, task.facts(), task.space, study)
 
@@ -95,18 +148,14 @@ class SearchResult:
     def to_toml(self, experiment: Mapping[str, Any] | None = None) -> str:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
         labels = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
-        lines = [
-            f"# Found by propml tune in {len(self.trials)} trials: {self.value:.4f} on held-out {labels}, "
-            f"{self.facts.get('criterion', '')}".rstrip(", "),
-        ]
-        lines += [f"{key} = {_toml(value)}" for key, value in (experiment or {}).items()]
+        told = f"{self.value:.4f} on held-out {labels}, {self.facts.get('criterion', '')}".rstrip(", ")
+        lines = [f"# Found by propml tune in {len(self.trials)} trials: {told}", *_toml_lines(experiment or {}), ""]
         if self.method == "vision":
-            lines += ["", "[recipe]"]
+            lines += ["[recipe]"]
         else:
             name = f"[methods.{_toml(self.title + ' tuned')}"
-            lines += ["", f"{name}]", f"method = {_toml(self.method)}", "", f"{name}.params]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in self.params.items()]
-        return "\n".join([*lines, ""])
+            lines += [f"{name}]", f"method = {_toml(self.method)}", "", f"{name}.params]"]
+        return "\n".join([*lines, *_toml_lines(self.params), ""])
 
     def to_csv(self) -> str:
         """All trials, one row each."""
@@ -123,8 +172,6 @@ class SearchResult:
 
     def write(self, folder: str | Path, experiment: Mapping[str, Any] | None = None, command: str = "") -> Path:
         """Write ``best.toml``, ``trials.csv`` and ``search.html``; returns the first."""
-        from propml.tuning.page import render_page
-
         folder = Path(folder)
         write_whole(folder / BEST, self.to_toml(experiment).encode())
         write_whole(folder / TRIALS, self.to_csv().encode())
@@ -133,22 +180,6 @@ class SearchResult:
 
     def failures(self) -> list[TrialRecord]:
         return [each for each in self.trials if each.state == "failed"]
-
-
-def _record(trial: Any, space: Space) -> TrialRecord:
-    curve = dict(sorted(trial.intermediate_values.items()))
-    seconds = (trial.datetime_complete - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0
-    state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
-    return TrialRecord(
-        trial.number,
-        state,
-        math.nan if trial.value is None else trial.value,
-        max(curve, default=0),
-        seconds,
-        restored(trial.params, space),
-        trial.user_attrs.get("why", DIED if state == "failed" else ""),
-        curve,
-    )
 
 
 def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
@@ -180,3 +211,91 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
 def _toml(value: Any) -> str:
     """Every value of JSON but null is one of TOML."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in values.items()]
+
+
+def render_page(result: SearchResult, command: str = "") -> str:
+    """The page; everything that comes from data is escaped."""
+    words = {"complete": "had the whole budget", "pruned": "were stopped early", "failed": "failed"}
+    counts = Counter(each.state for each in result.trials)
+    parts = ", ".join(f"{counts[state]} {words[state]}" for state in words if counts[state])
+    by_truth = "the TRUE labels of held-out rows, which a search in earnest does not have"
+    by_candidates = "the candidate labels of held-out rows; no true label was looked at"
+    rows = [map(escape, row) for row in csv.reader(io.StringIO(result.to_csv()))]
+    return TEMPLATE.substitute(
+        title=escape(result.title),
+        summary=f"Trial {result.best.number} is the best, with {result.value:.4f} after epoch {result.best.epochs}. "
+        f"Of {len(result.trials)} trials {parts}.",
+        toml=escape(result.to_toml()),
+        judged_by=by_truth if result.facts.get("objective") == "oracle" else by_candidates,
+        pictures="\n".join(_figure(*picture) for picture in pictures(result)),
+        rows="\n".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows),
+        version=__version__,
+        command=escape(command),
+        facts=escape(", ".join(f"{name}: {value}" for name, value in result.facts.items())),
+    )
+
+
+def pictures(result: SearchResult) -> Iterator[tuple[str, str, bytes]]:
+    """Title, caption and SVG of every picture that has something to show."""
+    plots = require("optuna.visualization.matplotlib", "tune")
+    if any(each.state == "complete" for each in result.trials):
+        caption = "Trials that had the whole budget; the line is the best so far."
+        yield "History", caption, _drawn(plots.plot_optimization_history, result.study)
+    if any(len(each.curve) > 1 for each in result.trials):
+        caption = "Every trial at the epochs at which it was compared with others; a line that ends early was stopped."
+        yield "Epoch by epoch", caption, _drawn(plots.plot_intermediate_values, result.study)
+    epoch, study = compared_trials(result)
+    values = [trial.value for trial in study.trials]
+    searched = any(isinstance(each, Number) or len(each.values) > 1 for each in result.space.values())
+    if len(values) < FEWEST or not searched:
+        return
+    over = f"the {len(values)} trials that were compared after epoch {epoch}"
+    if len(set(values)) > 1:
+        caption = f"How much the value depends on each argument, over {over}."
+        yield "Importance", caption, _drawn(plots.plot_param_importances, study)
+    caption = f"One line for each of {over}, through its arguments; the better, the darker."
+    yield "Parallel coordinates", caption, _drawn(plots.plot_parallel_coordinate, study)
+
+
+def compared_trials(result: SearchResult) -> tuple[int, optuna.Study]:
+    """The last epoch that at least half of the trials reached, and a study of what they were worth there.
+
+    Optuna looks at complete trials only, and most of Hyperband's stop early.
+    """
+    optuna = require("optuna", "tune")
+    counts = Counter(epoch for each in result.trials for epoch in each.curve)
+    half = sum(bool(each.curve) for each in result.trials) / 2
+    epoch = max((epoch for epoch, count in counts.items() if count >= half), default=0)
+    with quiet():
+        study = optuna.create_study(direction="maximize")
+    trials = result.study.get_trials(deepcopy=False)
+    for trial in (trials[each.number] for each in result.trials if epoch in each.curve):
+        value = trial.intermediate_values[epoch]
+        study.add_trial(optuna.create_trial(params=trial.params, distributions=trial.distributions, value=value))
+    return epoch, study
+
+
+def _drawn(plot: Any, study: optuna.Study) -> bytes:
+    """What a plot of Optuna draws, as SVG; the caller's settings of matplotlib stay as they are."""
+    matplotlib, pyplot = require("matplotlib", "tune"), require("matplotlib.pyplot", "tune")
+    svg, backend = io.BytesIO(), matplotlib.get_backend()
+    pyplot.switch_backend("agg")
+    try:
+        with quiet(), matplotlib.rc_context({"figure.figsize": (10, 5), "svg.hashsalt": "propml"}):
+            axes = plot(study)
+            if axes.get_legend() is not None:  # one entry for every trial
+                axes.get_legend().remove()
+            axes.figure.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None})
+            pyplot.close(axes.figure)
+    finally:
+        pyplot.switch_backend(backend)
+    return svg.getvalue()
+
+
+def _figure(title: str, caption: str, svg: bytes) -> str:
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    return f'<h2>{title}</h2>\n<img alt="{title}" src="{source}">\n<p>{caption}</p>'

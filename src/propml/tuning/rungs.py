@@ -1,15 +1,20 @@
-"""A rung of Hyperband as one stacked model: all its trials and folds train at once, and losers leave the stack.
+"""Hyperband with stacked models: all trials and folds of a rung train at once, and losers leave the stack.
 
 λ, order, learning rate and weight decay differ between members of a stack. What cannot differ (layers, dropout, loss,
 batch) parts the trials into stacks; the search proposes trials so that few stacks suffice, see
-:data:`propml.tuning.searching.PER_STRUCTURE`.
+:data:`propml.tuning.searching.PER_STRUCTURE`. A trial learns the same whether it trains alone or among others, and
+whether others leave or not: every fold has its own streams of random numbers, and what a member has learned moves to
+the smaller stack with its optimiser.
 
-A trial learns the same whether it trains alone or among others, and whether others leave or not: every fold has its own
-streams of random numbers, and what a member has learned moves to the smaller stack with its optimiser.
+The brackets are those of Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar: *Hyperband*, JMLR 2018; BOHB (Falkner, Klein,
+Hutter, ICML 2018) runs them with proposals of a model, which here is Optuna's TPE. Optuna's own Hyperband, which prunes
+single trials, has no brackets that start together.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from propml.devices import choose_device
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
@@ -28,17 +34,68 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
-from propml.this_machine import choose_device
-from propml.tuning.tasks import TableData, reason
+from propml.tuning.tasks import Configuration, TableData, reason
 
-__all__ = ["PER_MEMBER", "MemberRatesTrainer", "Networks", "Rung", "Stack", "structure"]
+__all__ = ["ETA", "PER_MEMBER", "DeviceTable", "Rung", "Stack", "best_places", "bracket_at", "levels", "structure"]
 
-Configuration = Mapping[str, Any]
-
+# One in so many goes on, for so many times the epochs.
+ETA = 3
+# Rungs at most: with four the shortest training has a 27th of the epochs.
+MOST_RUNGS = 4
 # What may differ between the members of a stack.
 PER_MEMBER = ("lam", "order", "learning_rate", "weight_decay")
 # Held-out rows are looked at so often at most in a whole training.
 LOOKS = 81
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def levels(epochs: int) -> tuple[int, ...]:
+    """All epochs at which trials are compared.
+
+    >>> levels(81), levels(10), levels(1)
+    ((3, 9, 27, 81), (1, 3, 10), (1,))
+    """
+    rungs = [epochs]
+    while len(rungs) < MOST_RUNGS and rungs[0] >= ETA:
+        rungs.insert(0, round(rungs[0] / ETA))
+    return tuple(rungs)
+
+
+def brackets_of(epochs: int) -> list[tuple[int, tuple[int, ...]]]:
+    """The brackets of one round: how many trials start together, and the epochs at which they are compared.
+
+    >>> brackets_of(9)
+    [(9, (1, 3, 9)), (5, (3, 9)), (3, (9,))]
+    """
+    rungs = levels(epochs)
+    return [
+        (math.ceil(len(rungs) / (s + 1) * ETA**s), rungs[len(rungs) - 1 - s :]) for s in reversed(range(len(rungs)))
+    ]
+
+
+def bracket_at(epochs: int, position: int) -> tuple[int, tuple[int, ...]]:
+    """The bracket of the trial at a position: how many trials are left of it from there, and its rungs."""
+    for size, rungs in itertools.cycle(brackets_of(epochs)):
+        if position < size:
+            return size - position, rungs
+        position -= size
+    raise AssertionError("the brackets begin again and again")
+
+
+def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[int]:
+    """Who goes on: the best third of the values that are numbers, rounded up.
+
+    Fewer than three trials cannot be compared with each other only: ``others`` are what earlier trials had at the same
+    epoch, and a trial goes on if it is in the best third of all.
+
+    >>> best_places([0.5, 0.9, float("nan"), 0.7]), best_places([0.5], others=[0.8, 0.9, 0.7])
+    ([1], [])
+    """
+    ranked = sorted((place for place, value in enumerate(values) if math.isfinite(value)), key=lambda p: -values[p])
+    if len(ranked) >= ETA:
+        return sorted(ranked[: math.ceil(len(ranked) / ETA)])
+    pool = sorted([*(values[place] for place in ranked), *filter(math.isfinite, others)], reverse=True)
+    return sorted(place for place in ranked if values[place] >= pool[math.ceil(len(pool) / ETA) - 1])
 
 
 def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
@@ -46,7 +103,7 @@ def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((name, value) for name, value in configuration.items() if name not in PER_MEMBER))
 
 
-class Networks:
+class DeviceTable:
     """A table on its device, ready for networks."""
 
     def __init__(self, data: TableData, device: str = "auto") -> None:
@@ -75,19 +132,10 @@ class Networks:
 
 
 class Stack:
-    """Trials of one structure in training, with all their folds.
+    """Trials in training with all their folds, for ``epochs`` at most; they differ in :data:`PER_MEMBER` only."""
 
-    Parameters
-    ----------
-    networks : Networks
-    configurations : sequence of mappings
-        They differ in :data:`PER_MEMBER` only.
-    epochs : int
-        The whole budget.
-    """
-
-    def __init__(self, networks: Networks, configurations: Sequence[Configuration], epochs: int) -> None:
-        self.networks, self.configurations, self.epochs = networks, list(configurations), epochs
+    def __init__(self, table: DeviceTable, configurations: Sequence[Configuration], epochs: int) -> None:
+        self.table, self.configurations, self.epochs = table, list(configurations), epochs
         self.epoch = 0
         self.best = np.full(len(configurations), np.nan)
         self.broken = np.zeros(len(configurations), dtype=bool)  # whose training loss is no number
@@ -97,15 +145,15 @@ class Stack:
         self.trainer = MemberRatesTrainer(
             [float(each.get("learning_rate", 1e-3)) for each in configurations],
             [float(each.get("weight_decay", 0.0)) for each in configurations],
-            networks.rows,
-            networks.candidates,
-            networks.data.folds,
-            networks.recipe(configurations[0], epochs),
+            table.rows,
+            table.candidates,
+            table.data.folds,
+            table.recipe(configurations[0], epochs),
             [{key: float(each.get(key, value)) for key, value in defaults.items()} for each in configurations],
             (1,),
             loss,
         )
-        if networks.device.type == "cuda":
+        if table.device.type == "cuda":
             self.trainer.capture()
 
     def __len__(self) -> int:
@@ -114,7 +162,7 @@ class Stack:
     def train_to(self, epoch: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Train up to an epoch, unless ``stop`` says so between two of them."""
         every = max(1, self.epochs // LOOKS)
-        broken = torch.zeros(len(self) * len(self.networks.data.folds), dtype=torch.bool, device=self.networks.device)
+        broken = torch.zeros(len(self) * len(self.table.data.folds), dtype=torch.bool, device=self.table.device)
         while self.epoch < epoch and not stop():
             broken |= ~torch.isfinite(self.trainer.epoch())
             self.epoch += 1
@@ -122,7 +170,7 @@ class Stack:
                 self._look(broken)
 
     def _look(self, broken: Tensor) -> None:
-        here = self.networks
+        here = self.table
         stack = self.trainer.refresh_averaged()
         losses = judge(stack, here.rows, here.answers, here.held, here.held_weight, here.criterion)
         # Where the training loss is no number the order of the labels means nothing, and is not told apart from one.
@@ -144,27 +192,24 @@ class Stack:
             return value.view(-1, settings, *value.shape[1:])[:, chosen].reshape(-1, *value.shape[1:])
 
         names = [name for name, _ in self.trainer.stack.named_parameters()]
-        for kind in ("parameters", "mean", "exp_avg", "exp_avg_sq"):
+        for kind in ("parameters", "mean", *MOMENTS[1:]):
             state[kind] = [members(*pair) for pair in zip(names, state[kind], strict=bool(state[kind]))]
         state["best"] = state["best"][chosen]
-        small = Stack(self.networks, [self.configurations[place] for place in places], self.epochs)
+        small = Stack(self.table, [self.configurations[place] for place in places], self.epochs)
         small.load_state(state)
         return small
 
     def state(self) -> dict[str, Any]:
         """Everything that a training which has begun goes on from, as tensors and numbers."""
         trainer, parameters = self.trainer, list(self.trainer.stack.parameters())
-        moments = {
-            name: [trainer.optimiser.state[parameter][name].cpu().clone() for parameter in parameters]
-            for name in ("step", "exp_avg", "exp_avg_sq")
-        }
+        moments = [trainer.optimiser.state[parameter] for parameter in parameters]
         return {
             "epoch": self.epoch,
             "steps_done": trainer.steps_done,
             "best": torch.from_numpy(self.best.copy()),
             "parameters": [parameter.detach().cpu().clone() for parameter in parameters],
             "mean": [value.cpu().clone() for value in trainer.mean],
-            **moments,
+            **{name: [each[name].cpu().clone() for each in moments] for name in MOMENTS},
             "generators": [generator.get_state() for generator in self._generators()],
         }
 
@@ -176,7 +221,7 @@ class Stack:
         self.best = state["best"].numpy().copy()
         for tensor, value in zip([*parameters, *trainer.mean], [*state["parameters"], *state["mean"]], strict=True):
             tensor.copy_(value)
-        for name in ("step", "exp_avg", "exp_avg_sq"):
+        for name in MOMENTS:
             for parameter, value in zip(parameters, state[name], strict=True):
                 moments = trainer.optimiser.state[parameter]
                 moments.setdefault(name, value.to(parameter.device).clone()).copy_(value)
@@ -195,8 +240,8 @@ class Rung:
     sense) fails by itself: its value is NaN, and ``why`` has the reason.
     """
 
-    def __init__(self, networks: Networks, configurations: Sequence[Configuration], epochs: int) -> None:
-        self.networks, self.configurations, self.epochs = networks, list(configurations), epochs
+    def __init__(self, table: DeviceTable, configurations: Sequence[Configuration], epochs: int) -> None:
+        self.table, self.configurations, self.epochs = table, list(configurations), epochs
         self.why: dict[int, str] = {}
         self.stacks: dict[tuple[int, ...], Stack] = {}  # by the places of their trials among all
         alike: dict[Any, list[int]] = {}
@@ -239,8 +284,8 @@ class Rung:
         return stack
 
     def _stack(self, places: tuple[int, ...]) -> Stack:
-        fits = self.networks.fitting(self.networks.recipe(self.configurations[places[0]], self.epochs))
-        return Stack(self.networks, [self.configurations[place] for place in places[:fits]], self.epochs)
+        fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
+        return Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
 
     @property
     def epoch(self) -> int:
@@ -288,41 +333,33 @@ class MemberRatesTrainer(StackTrainer):
         super().__init__(*args, **kwargs)
 
     def _optimiser(self) -> torch.optim.Optimizer:
+        parameters: list[Tensor] = list(self.stack.parameters())
         device = self.stack.first.device
         rates = torch.tensor(self.learning_rates, device=device)
         shrinkage = 1 - rates * torch.tensor(self.weight_decays, device=device)
-        parameters: list[Tensor] = list(self.stack.parameters())
-        decayed = [p is self.stack.first or p.shape[1] > 1 for p in parameters]  # biases are spared
-        return _MemberAdamW(
-            parameters,
-            [self._for(p, rates) for p in parameters],
-            [self._for(p, shrinkage) if own else None for p, own in zip(parameters, decayed, strict=True)],
-            lr=1.0,
-            weight_decay=0.0,
-            fused=True,
-            capturable=device.type == "cuda",
-        )
+        decayed = [(p, self._for(p, shrinkage)) for p in parameters if p is self.stack.first or p.shape[1] > 1]
+        moves = [(p, torch.empty_like(p), self._for(p, rates)) for p in parameters]
+
+        @torch.no_grad()
+        def before(*_: Any) -> None:
+            for parameter, factor in decayed:  # biases are spared
+                parameter.mul_(factor)
+            for parameter, old, _rate in moves:
+                old.copy_(parameter)
+
+        @torch.no_grad()
+        def after(*_: Any) -> None:
+            for parameter, old, rate in moves:
+                torch.lerp(old, parameter, rate, out=parameter)
+
+        capturable = device.type == "cuda"
+        optimiser = torch.optim.AdamW(parameters, lr=1.0, weight_decay=0.0, fused=True, capturable=capturable)
+        optimiser.register_step_pre_hook(before)
+        optimiser.register_step_post_hook(after)
+        return optimiser
 
     def _for(self, parameter: Tensor, per_setting: Tensor) -> Tensor:
         """One number per setting, in the shape that multiplies a parameter of all members."""
         if parameter is self.stack.first:  # (folds, D, settings · width)
             return per_setting.repeat_interleave(self.stack.first_width).view(1, 1, -1)
         return per_setting.repeat(self.stack.shape.folds).view(-1, 1, 1)
-
-
-class _MemberAdamW(torch.optim.AdamW):
-    def __init__(self, parameters: list[Tensor], rates: list[Tensor], shrinkage: list[Tensor | None], **kwargs: Any):
-        super().__init__(parameters, **kwargs)
-        self.parameters, self.rates, self.shrinkage = parameters, rates, shrinkage
-        self.before = [torch.empty_like(parameter) for parameter in parameters]
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        for parameter, old, shrinkage in zip(self.parameters, self.before, self.shrinkage, strict=True):
-            if shrinkage is not None:
-                parameter.mul_(shrinkage)
-            old.copy_(parameter)
-        result = super().step(closure)
-        for parameter, old, rate in zip(self.parameters, self.before, self.rates, strict=True):
-            torch.lerp(old, parameter, rate, out=parameter)
-        return result

@@ -1,25 +1,29 @@
-"""The search: TPE proposes trials, Hyperband decides how long each may train, Optuna keeps them."""
+"""The search: TPE proposes trials, Hyperband decides how long each may train, Optuna keeps them.
+
+What is under way when anything stops a search goes back to the study, and several processes may work on one.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from propml.benchmark.worker_processes import start_worker
+from propml.devices import usable_cores
 from propml.progress import progress_bar
-from propml.tuning.brackets import best_places, bracket_at, levels
+from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
-from propml.tuning.rungs import PER_MEMBER
+from propml.tuning.rungs import best_places, bracket_at, levels, structure
+from propml.tuning.spaces import Changes
 from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
-from propml.tuning.trials import Desk, RunningTrial, best_trial, finished
-from propml.tuning.workers import LOOK, work_in_processes
+from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
-if TYPE_CHECKING:
-    import optuna
+__all__ = ["run_search", "search", "work", "work_in_processes"]
 
-__all__ = ["run_search", "search", "work"]
+# Processes that are started anew where one was killed, for each worker.
+RESTARTS = 5
 
 # Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
 # the smaller ones are one.
@@ -27,16 +31,16 @@ PER_STRUCTURE = 9
 
 
 def search(
-    X: Any,
-    candidates: Any,
+    X: Features,
+    candidates: LabelsLike,
     method: str = "propml",
     *,
     trials: int = 50,
     timeout: float | None = None,
-    space: Mapping[str, Any] | None = None,
+    space: Changes | None = None,
     epochs: int | None = None,
     objective: str = "candidates",
-    truth: Any = None,
+    truth: MatrixLike | None = None,
     criterion: str = "average_precision",
     cv: int = 3,
     storage: str | Path | None = None,
@@ -99,18 +103,8 @@ def search(
     """
     data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
     task = make_task(method, data, space, epochs=epochs, device=device)
-    return run_search(
-        task,
-        trials=trials,
-        timeout=timeout,
-        storage=storage,
-        name=name,
-        workers=workers,
-        ray_address=ray_address,
-        folder=folder,
-        seed=seed,
-        show=show,
-    )
+    limits: dict[str, Any] = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    return run_search(task, storage=storage, name=name, folder=folder, seed=seed, show=show, **limits)
 
 
 def run_search(
@@ -198,7 +192,8 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
             return True
         if rung.epoch < epoch:  # out of time
             break
-        others = _values_at(desk.study, epoch)
+        curves = [trial.intermediate_values for trial in desk.study.get_trials(deepcopy=False)]
+        others = [curve[epoch] for curve in curves if epoch in curve]
         for place in running:
             desk.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
@@ -217,12 +212,6 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
     return False
 
 
-def _values_at(study: optuna.Study, epoch: int) -> list[float]:
-    """What trials were worth after an epoch."""
-    trials = study.get_trials(deepcopy=False)
-    return [trial.intermediate_values[epoch] for trial in trials if epoch in trial.intermediate_values]
-
-
 def _starters(desk: Desk, size: int) -> list[RunningTrial]:
     """The trials of a bracket: leaders choose what cannot differ within a stack, and their followers share it."""
     trials: list[RunningTrial] = []
@@ -238,7 +227,7 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
         if trial.is_risky:
             break
         if len(trials) % PER_STRUCTURE == 1:
-            shared = {name: value for name, value in trial.handle.params.items() if name not in PER_MEMBER}
+            shared = dict(structure(trial.configuration))
     return trials
 
 
@@ -265,3 +254,43 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     except Exception as error:  # one bad trial must not end the search
         desk.fail(trial, reason(error))
     return True
+
+
+def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | None, seed: int) -> None:
+    """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
+    threads = max(1, usable_cores() // workers)
+    processes: list[Any] = []
+    missing, started = workers, 0
+    try:
+        while missing or processes:
+            for number in range(started, started + missing):
+                left = desk.until - time.monotonic()
+                arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + 1 + number)
+                processes.append(start_worker(_work, (*arguments, threads)))
+            started, missing = started + missing, 0
+            time.sleep(LOOK)
+            desk.progress()
+            for process in [each for each in processes if not each.is_alive()]:
+                processes.remove(process)
+                if process.exitcode > 0:
+                    raise ValueError(f"a worker stopped with exit code {process.exitcode}; what it said stands above")
+                missing += process.exitcode < 0
+            desk.reclaim()
+            if desk.is_over():
+                missing = 0
+            missing = min(missing, workers * (1 + RESTARTS) - started)
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+        desk.reclaim(died=False)  # no trial of theirs has killed them
+
+
+def _work(
+    task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int, threads: int
+) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

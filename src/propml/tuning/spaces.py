@@ -9,10 +9,11 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from propml.benchmark.experiment_file import GIVEN
-from propml.benchmark.toml_table import hint
+from propml.benchmark.toml_table import frozen
+from propml.messages import did_you_mean
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
@@ -20,7 +21,19 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["SPACES", "VISION", "Choice", "Number", "Space", "When", "altered", "kinds", "space_of", "suggest"]
+__all__ = [
+    "SPACES",
+    "VISION",
+    "Changes",
+    "Choice",
+    "Number",
+    "Space",
+    "When",
+    "altered",
+    "parse_dimension",
+    "space_of",
+    "suggest",
+]
 
 
 @dataclass(frozen=True)
@@ -55,8 +68,10 @@ class Choice:
     when: When | None = None
 
 
-Dimension = Number | Choice
-Space = dict[str, Dimension]
+Dimension: TypeAlias = Number | Choice
+Space: TypeAlias = dict[str, Dimension]
+# By argument: a dimension; a pair (low, high), on the scale that was declared; a list of values; or one value, fixed.
+Changes: TypeAlias = Mapping[str, Any]
 
 POSITIVE = Number(1e-3, 1e3, log=True)
 NETWORKS = ((256, 256), (512,), ())
@@ -112,22 +127,9 @@ def space_of(method: str, candidates: Candidates | None = None) -> Space:
     return space
 
 
-def altered(space: Space, changes: Mapping[str, Any], known: Sequence[str], what: str) -> Space:
-    """The space with other dimensions, checked.
+def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> Space:
+    """The space with other dimensions, checked; ``known`` are the arguments that ``what`` has.
 
-    Parameters
-    ----------
-    space : dict
-    changes : mapping
-        By argument: a :class:`Number` or :class:`Choice`; a pair ``(low, high)``, on the scale that was declared; a
-        list of values; or one value, which fixes it.
-    known : sequence of str
-        Arguments there are.
-    what : str
-        Whose arguments they are, for messages.
-
-    Examples
-    --------
     >>> altered(space_of("ridge"), {"alpha": (1, 10)}, ["alpha"], "ridge")["alpha"].high
     10
     """
@@ -136,7 +138,7 @@ def altered(space: Space, changes: Mapping[str, Any], known: Sequence[str], what
         if name in GIVEN:
             raise ValueError(f"{name} is given by the search (seed, show); leave it out of the space")
         if name not in known:
-            raise ValueError(f"{name!r} is not an argument of {what}; {hint(name, known)}")
+            raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
         result[name] = _checked(name, _dimension(change, space.get(name)))
     for name, dimension in result.items():
         if dimension.when is not None and dimension.when.name not in result:
@@ -153,8 +155,8 @@ def _dimension(change: Any, declared: Dimension | None) -> Dimension:
             return replace(declared, low=change[0], high=change[1])
         return Number(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
     if isinstance(change, list):
-        return Choice(tuple(_frozen(value) for value in change), when)
-    return Choice((_frozen(change),), None)  # what the user fixes is there whatever the others are
+        return Choice(tuple(frozen(value) for value in change), when)
+    return Choice((frozen(change),), None)  # what the user fixes is there whatever the others are
 
 
 def _checked(name: str, dimension: Dimension) -> Dimension:
@@ -238,11 +240,6 @@ def kinds(space: Space) -> dict[str, str]:
     }
 
 
-def searched(space: Space) -> list[str]:
-    """The dimensions that have more than one value."""
-    return [name for name, each in space.items() if isinstance(each, Number) or len(each.values) > 1]
-
-
 def parse_dimension(text: str) -> tuple[str, Any]:
     """What ``--param`` says: ``lam=0.01..1``, ``lam=log:0.01..1``, ``hidden=[256,256]|[512]``, ``loss=propml``.
 
@@ -268,15 +265,11 @@ def parse_dimension(text: str) -> tuple[str, Any]:
 def _value(name: str, text: str) -> Any:
     text = text.strip()
     try:
-        return _frozen(json.loads(text))
+        return frozen(json.loads(text))
     except ValueError:
         if text[:1] in ("[", "{", '"'):
             raise ValueError(f"{name} is {text!r}; write a list such as [256,256], a number or a word") from None
         return text
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value
 
 
 def _real(value: Any) -> bool:

@@ -1,12 +1,14 @@
-"""Where studies live: in memory, in an SQLite file, or on any server that Optuna speaks to."""
+"""Where studies live (in memory, in an SQLite file, on any server that Optuna speaks to), and who works on them."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import socket
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_plus
@@ -14,13 +16,12 @@ from urllib.parse import unquote, unquote_plus
 import numpy as np
 
 from propml.extras import require
-from propml.tuning.brackets import ETA, levels
-from propml.tuning.workers import is_gone
+from propml.tuning.rungs import ETA, levels
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["REPLACED", "masked", "open_storage", "open_study", "quiet", "without_secrets"]
+__all__ = ["is_gone", "is_near", "masked", "open_storage", "open_study", "quiet", "this_worker", "without_secrets"]
 
 SQLITE = "sqlite:///"
 # A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to
@@ -66,7 +67,6 @@ def open_study(
     ----------
     storage : optuna.storages.BaseStorage
         From :func:`open_storage`.
-    name : str
     facts : mapping
         What all searches on this study must agree on, as plain values.
     seed : int
@@ -238,3 +238,47 @@ def _secrets(url: str) -> list[tuple[int, int]]:
         if SECRET.search(unquote(name)) or SECRET_INSIDE.search(unquote_plus(value)):
             spans.append(argument.span(2))
     return [(start, end) for start, end in spans if start < end]
+
+
+def this_worker() -> dict[str, Any]:
+    """Who works here."""
+    return {**_machine(), "pid": os.getpid(), "started": _started(os.getpid())}
+
+
+def is_near(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker is, or was, a process that can be seen from here."""
+    return all(worker.get(name) == value for name, value in _machine().items())
+
+
+def is_gone(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker is known to be gone; of one on another machine nothing is known."""
+    if not is_near(worker):
+        return False
+    try:
+        os.kill(int(worker["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return _started(int(worker["pid"])) != worker.get("started")
+
+
+def _machine() -> dict[str, str]:
+    """This machine and its process numbers: containers share names, and count processes each by themselves."""
+    machine = {"host": socket.gethostname(), "boot": "", "pids": ""}
+    with suppress(OSError):
+        machine["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        machine["pids"] = os.readlink("/proc/self/ns/pid")
+    return machine
+
+
+def _started(pid: int) -> str:
+    """When a process began, which tells it from a later one of the same number.
+
+    Empty where the system does not say, and for one that has ended and that its parent has not asked after yet.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]

@@ -1,4 +1,4 @@
-"""What can be searched: networks on a table, which train together, and everything else, one trial at a time.
+"""What can be searched: networks on a table, which train together, and any method or images, one trial at a time.
 
 A trial is worth how well it ranks the labels of rows that it did not see. By default these rows are judged by their
 *candidate* labels, so that a search needs no clean label. ``"oracle"`` judges them by their true labels, as the paper
@@ -7,30 +7,53 @@ did; nobody gets there by accident.
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import json
+import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
+from propml.atomic_files import replacing
 from propml.benchmark.experiment_file import GIVEN
-from propml.durable import replacing
+from propml.folds import Fold, make_folds
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import epochs_of
 from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
-from propml.neural.fitting import make_folds
-from propml.neural.training import Fold
 from propml.range_scaler import RangeScaler
-from propml.targets import Candidates, as_candidates
-from propml.tuning.spaces import Space, altered, space_of
+from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
+from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
-__all__ = ["MethodTask", "NetworkTask", "Pruned", "Report", "TableData", "Task", "make_task", "reason"]
+if TYPE_CHECKING:
+    from propml.vision.recipe import Recipe
+    from propml.vision.sources import ImageSource
 
+__all__ = [
+    "Configuration",
+    "MethodTask",
+    "NetworkTask",
+    "Pruned",
+    "TableData",
+    "Task",
+    "VisionTask",
+    "make_task",
+    "reason",
+]
+
+# The arguments of one trial.
+Configuration: TypeAlias = Mapping[str, Any]
+
+# What the search itself decides of a recipe.
+OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
 MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
 # How Python and PyTorch say it.
 MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
@@ -59,7 +82,7 @@ class Task(Protocol):
         """What searches on one study must agree on, as plain values."""
         ...
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
         """Train one trial and report after every epoch.
 
         ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
@@ -68,26 +91,10 @@ class Task(Protocol):
 
 
 class TableData:
-    """Features, what is learned from and what is judged by; one fold per network.
+    """Features, what is learned from and what is judged by (the ``answers``: candidates or truth), and the folds.
 
-    Parameters
-    ----------
-    X : array-like or sparse, shape (n_samples, n_features)
-    candidates : candidate labels
-        What every trial learns from.
-    truth : ndarray, shape (n_samples, n_labels), optional
-        Looked at only by "oracle".
-    objective : {"candidates", "oracle"}
-        Whether held-out rows are judged by their candidates, or by the truth; either are the ``answers``.
-    criterion : str
-        A name of :data:`propml.neural.criteria.CRITERIA`.
-    cv : int
-        How many folds.
-    seed : int
-        Of the folds.
+    The arguments are those of :func:`propml.tuning.search`; ``seed`` is that of the folds.
 
-    Examples
-    --------
     >>> data = TableData([[0.0], [1.0], [2.0]], [[1, 0], [0, 1], [1, 1]])
     >>> data.n_rows, len(data.folds), data.objective
     (3, 3, 'candidates')
@@ -95,9 +102,9 @@ class TableData:
 
     def __init__(
         self,
-        X: Any,
-        candidates: Any,
-        truth: Any = None,
+        X: Features,
+        candidates: LabelsLike,
+        truth: MatrixLike | None = None,
         *,
         objective: str = "candidates",
         criterion: str = "average_precision",
@@ -152,7 +159,7 @@ class TableData:
         }
 
 
-def _true_labels(truth: Any, candidates: Candidates) -> np.ndarray:
+def _true_labels(truth: MatrixLike | None, candidates: Candidates) -> np.ndarray:
     if truth is None:
         raise ValueError('objective="oracle" judges by true labels, and none were given; pass truth, or leave it out')
     matrix = truth.to_matrix() if isinstance(truth, Candidates) else np.asarray(truth)
@@ -164,8 +171,6 @@ def _true_labels(truth: Any, candidates: Candidates) -> np.ndarray:
 class MethodTask:
     """A method without epochs, fitted once per fold.
 
-    Examples
-    --------
     >>> from propml.datasets import digits_mosaic
     >>> mosaic = digits_mosaic(60)
     >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
@@ -176,7 +181,7 @@ class MethodTask:
     epochs = 1
     is_large = False
 
-    def __init__(self, method: str, data: TableData, changes: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, method: str, data: TableData, changes: Changes | None = None) -> None:
         self.method, self.title, self.data = method, METHODS[method].title, data
         known = [name for name in method_class(method)().get_params() if name not in GIVEN]
         self.space = altered(space_of(method, data.candidates), changes or {}, known, method)
@@ -190,7 +195,7 @@ class MethodTask:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
         return RangeScaler().fit_transform(self.data.X)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
         values = []
         for fold in self.data.folds:
             model = method_class(self.method)(**{**self.fixed, **configuration})
@@ -203,12 +208,7 @@ class NetworkTask(MethodTask):
     """ProPML's networks: a whole rung of trials trains as one stacked model, see :mod:`propml.tuning.rungs`."""
 
     def __init__(
-        self,
-        data: TableData,
-        changes: Mapping[str, Any] | None = None,
-        *,
-        epochs: int | None = None,
-        device: str = "auto",
+        self, data: TableData, changes: Changes | None = None, *, epochs: int | None = None, device: str = "auto"
     ) -> None:
         super().__init__("propml", data, changes)
         for name in ("epochs", "cv", "criterion"):
@@ -223,18 +223,18 @@ class NetworkTask(MethodTask):
             self.fixed["criterion"] = data.criterion
 
     @cached_property
-    def networks(self) -> Any:
-        from propml.tuning.rungs import Networks
+    def table(self) -> Any:
+        from propml.tuning.rungs import DeviceTable
 
-        return Networks(self.data, self.device)
+        return DeviceTable(self.data, self.device)
 
-    def rung(self, configurations: Sequence[Mapping[str, Any]]) -> Any:
+    def rung(self, configurations: Sequence[Configuration]) -> Any:
         """These trials in training together."""
         from propml.tuning.rungs import Rung
 
-        return Rung(self.networks, configurations, self.epochs)
+        return Rung(self.table, configurations, self.epochs)
 
-    def run(self, configuration: Mapping[str, Any], report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
         """One trial alone, with a checkpoint after every epoch."""
         rung, epoch = self.rung([configuration]), 0
         checkpoint = None if folder is None else folder / "checkpoint.pt"
@@ -252,16 +252,110 @@ class NetworkTask(MethodTask):
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
-        return {name: value for name, value in self.__dict__.items() if name != "networks"}
+        return {name: value for name, value in self.__dict__.items() if name != "table"}
+
+
+class VisionTask:
+    """A network on images: every trial is a run of :func:`propml.vision.training.train`.
+
+    Parameters
+    ----------
+    source : ImageSource
+        Images with candidates, or with true labels that the recipe's noise makes candidates of.
+    recipe : Recipe
+        What stays; its ``epochs`` are the whole budget, its ``select`` is the objective.
+    changes : mapping, optional
+        Changes of the space, as in :func:`propml.tuning.search`; by default the paper's ranges.
+    validation : ImageSource, optional
+        For ``select="oracle"``: images with true labels.
+    device, cache
+        As in the trainer.
+    """
+
+    method = "vision"
+    is_large = True
+
+    def __init__(
+        self,
+        source: ImageSource,
+        recipe: Recipe,
+        changes: Changes | None = None,
+        *,
+        validation: ImageSource | None = None,
+        device: str = "auto",
+        cache: str | Path | None = "auto",
+    ) -> None:
+        from propml.vision.recipe import METHODS as LOSSES
+
+        if recipe.select == "last":
+            raise ValueError('select is "last", which judges nothing; choose "candidates", or "oracle"')
+        if recipe.select == "oracle" and validation is None:
+            raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+        known = [each.name for each in fields(recipe) if each.name not in OWN]
+        self.space = altered(VISION, {"loss": recipe.loss, **(changes or {})}, known, "the vision recipe")
+        self.source, self.recipe, self.validation = source, recipe, validation
+        self.device, self.cache = device, cache
+        # The name of the method that is this loss and nothing else, such as "ProPML" for "propml".
+        self.title = next(name for name, changed in LOSSES.items() if changed == {"loss": recipe.loss})
+        self.epochs = recipe.epochs
+        default = type(recipe)()
+        self.fixed = {n: v for n, v in asdict(recipe).items() if v != getattr(default, n) and v is not None}
+
+    def facts(self) -> dict[str, Any]:
+        settings = json.dumps({n: v for n, v in asdict(self.recipe).items() if n not in self.space}, sort_keys=True)
+        return {
+            "method": "vision",
+            "epochs": self.epochs,
+            "objective": self.recipe.select,
+            "criterion": "mAP" if self.recipe.select == "oracle" else self.recipe.criterion,
+            "data": f"{self.source.name}, {len(self.source.items)} images, {len(self.source.label_names)} labels",
+            "recipe": hashlib.sha256(settings.encode()).hexdigest()[:16],
+        }
+
+    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+        """Train one network; it goes on from its checkpoint where its folder has one."""
+        if folder is None:
+            with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
+                self.run(configuration, report, Path(scratch))
+            return
+        best, pruned, out = -math.inf, False, folder / "run"
+
+        def on_epoch(record: Mapping[str, Any]) -> bool:
+            nonlocal best, pruned
+            value = self.value(record)
+            best = value if math.isnan(value) else max(best, value)
+            try:
+                report(record["epoch"], best)
+            except Pruned:
+                pruned = True
+            return pruned
+
+        resume = (out / "recipe.json").exists()
+        options = {"device": self.device, "cache": self.cache, "show": False, "on_epoch": on_epoch, "resume": resume}
+        try:
+            self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
+        finally:
+            gc.collect()  # what refers to itself in a circle would keep its memory from the next trial
+        if pruned:
+            for name in ("last.safetensors", "best.safetensors"):  # nobody needs these weights, and they are large
+                (out / name).unlink()
+            raise Pruned
+
+    @staticmethod
+    def train(*arguments: Any, **options: Any) -> None:
+        """:func:`propml.vision.training.train`, which is imported where it runs."""
+        from propml.vision.training import train
+
+        train(*arguments, **options)
+
+    def value(self, record: Mapping[str, Any]) -> float:
+        """What the better of both kinds of weights, raw and averaged, were worth after an epoch."""
+        column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
+        return max(record[name] for name in (f"{column} raw", f"{column} ema") if name in record)
 
 
 def make_task(
-    method: str,
-    data: TableData,
-    space: Mapping[str, Any] | None = None,
-    *,
-    epochs: int | None = None,
-    device: str = "auto",
+    method: str, data: TableData, space: Changes | None = None, *, epochs: int | None = None, device: str = "auto"
 ) -> MethodTask:
     """The task of a method on a table."""
     method_class(method)

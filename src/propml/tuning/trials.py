@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
-from propml.tuning.spaces import kinds, suggest
-from propml.tuning.studies import HEARTBEAT, REPLACED, open_storage, open_study, quiet
+from propml.tuning.spaces import kinds, stored, suggest
+from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, is_near, open_storage, open_study, quiet, this_worker
 from propml.tuning.tasks import NetworkTask, Task
-from propml.tuning.workers import is_gone, is_near, this_worker
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["DIED", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
+__all__ = ["DIED", "LOOK", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
 
+# Seconds between two looks at the study.
+LOOK = 0.3
 # How often a trial is begun before it counts as failed; the last time it trains by itself, since it may be the one that
 # kills its worker.
 MOST_TRIES = 3
@@ -51,7 +52,7 @@ def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
     for tries in lines.values():
         lasting = [trial for trial in tries if _lasts(trial)]
         if lasting or _deaths(tries) >= MOST_TRIES:
-            counted += lasting or [trial for trial in tries if _died(trial)][-1:]
+            counted += lasting or [trial for trial in tries if _deaths([trial])][-1:]
         else:
             again.append(tries)
     return sorted(counted, key=lambda trial: trial.number), sorted(again, key=_deaths, reverse=True)
@@ -80,12 +81,9 @@ def _lasts(trial: Any) -> bool:
     return trial.state.name in ("COMPLETE", "PRUNED") or "why" in trial.user_attrs
 
 
-def _died(trial: Any) -> bool:
-    return trial.state.name == "FAIL" and trial.user_attrs.get("lost") != STOPPED
-
-
 def _deaths(tries: Sequence[Any]) -> int:
-    return sum(map(_died, tries))
+    """How many of these tries ended with the death of their worker."""
+    return sum(trial.state.name == "FAIL" and trial.user_attrs.get("lost") != STOPPED for trial in tries)
 
 
 @dataclass
@@ -104,17 +102,8 @@ class RunningTrial:
 class Desk:
     """Where a worker gets trials from and reports on them.
 
-    Parameters
-    ----------
-    task : Task
-    trials : int
-        How many trials the study is to have, those of earlier and other workers included.
-    storage : path or URL, optional
-    name : str
-        Of the study.
-    seed : int
-    until : float
-        When to stop, in seconds of :func:`time.monotonic`.
+    The study, which is called ``name``, is to have so many ``trials``, those of earlier and other workers included;
+    ``until`` is when to stop, in seconds of :func:`time.monotonic`.
     """
 
     def __init__(
@@ -149,13 +138,12 @@ class Desk:
         return sort_out(self.study.get_trials(deepcopy=False))[0]
 
     def ask(self, fixed: Mapping[str, Any] | None = None) -> RunningTrial | None:
-        """The next trial, or nothing where there are enough.
-
-        ``fixed`` holds values, as the study stores them, that the trial shall have.
-        """
-        samplers = self.optuna.samplers
+        """The next trial, with these ``fixed`` arguments, or nothing where there are enough."""
         with quiet():
-            self.study.sampler = samplers.PartialFixedSampler(dict(fixed), self.sampler) if fixed else self.sampler
+            self.study.sampler = self.sampler
+            if fixed:
+                kept = {name: stored(value) for name, value in fixed.items()}
+                self.study.sampler = self.optuna.samplers.PartialFixedSampler(kept, self.sampler)
             while True:
                 counted, again = sort_out(self.study.get_trials(deepcopy=False))
                 if len(counted) >= self.trials:
@@ -233,7 +221,6 @@ class Desk:
         del self.under_way[trial.storage_id]
 
     def give_all_back(self) -> None:
-        """Leave what is still under way to whoever comes next."""
         for trial in list(self.under_way.values()):
             self.give_back(trial)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.extras import require
 
 __all__ = ["TensorBoard", "write_curves"]

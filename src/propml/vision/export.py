@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from propml.durable import replacing
+from propml.atomic_files import replacing
 from propml.extras import require
 from propml.vision.checkpoint import TrainedNetwork
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from propml.durable import replacing
+from propml.atomic_files import replacing
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.image_cache import CachedImages

@@ -14,15 +14,15 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from propml.atomic_files import locked
+from propml.devices import usable_cores
 from propml.progress import progress_bar
-from propml.this_machine import usable_cores
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
@@ -107,7 +107,8 @@ def build_cache(
         return _some(found, source)
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(place.with_name(f".{place.name}.lock")):
+    # One process decodes, the others wait and then find the work done.
+    with locked(place.with_name(f".{place.name}.lock")):
         if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
             _make(source, size, place, on_error, workers, show)
     return _opened(place, source, size, on_error)
@@ -288,16 +289,3 @@ def _unreadable(name: str, why: str) -> ValueError:
     return ValueError(
         f'the image {name} cannot be read ({why}); repair it, or leave it out (on_error="skip", without --strict)'
     )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process decodes, the others wait and then find the work done; where there are no locks, all decode."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
 from propml.vision.recipe import Recipe

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from propml.atomic_files import write_whole
 from propml.corruption import independent_flips
-from propml.durable import write_whole
 from propml.targets import Candidates
 from propml.vision.sources import ImageSource
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.durable import replacing
+from propml.atomic_files import replacing
 from propml.extras import require
 
 __all__ = ["check_picture", "image_grid"]

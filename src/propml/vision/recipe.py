@@ -18,7 +18,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 
 __all__ = ["DEFAULT", "METHODS", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
 

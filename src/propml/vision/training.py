@@ -7,7 +7,6 @@ tried), ``curves.csv``, ``last.safetensors`` (the checkpoint), ``best.safetensor
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.durable import lock_file
+from propml.atomic_files import locked
+from propml.devices import cache_dir
 from propml.progress import progress_bar
-from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network, normalisation
 from propml.vision.cdcr import select_for_epoch
@@ -296,17 +295,13 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
 @contextmanager
 def _alone_in(out: Path, here: Process) -> Iterator[None]:
     """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
-    if not here.is_first or os.name != "posix":
+    if not here.is_first:
         yield
         return
-    out.mkdir(parents=True, exist_ok=True)
-    handle = os.open(out / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
-    try:
-        if not lock_file(handle, wait=False):
+    with locked(out / ".lock", wait=False) as mine:
+        if not mine:
             raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
         yield
-    finally:
-        os.close(handle)
 
 
 def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.targets import Candidates
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches

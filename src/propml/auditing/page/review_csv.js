@@ -1,5 +1,5 @@
 "use strict";
-// Decisions as CSV, for spreadsheets and for propml/auditing/decisions.py; cells as in propml/spreadsheet.py.
+// Decisions as CSV, for spreadsheets and for propml/auditing/decisions.py; cells as in propml/csv_safety.py.
 const csv = (() => {
   const COLUMNS = ["item", "label", "verdict", "decision", "decided_at"];
   const LEADS = "=+-@\t\r\n＝＋－＠";

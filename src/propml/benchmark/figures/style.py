@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 from propml.extras import require
 from propml.paper.metric_names import METRIC_NAMES, metric_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
 from propml.benchmark.reporting import csv, latex
 from propml.benchmark.reporting.html import render_html
@@ -12,7 +13,6 @@ from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.reporting.model import Report, Section, build_report
 from propml.benchmark.reporting.pictures import draw
 from propml.benchmark.results import Results
-from propml.durable import write_whole
 
 __all__ = ["FORMATS", "Report", "Section", "build_report", "write_report"]
 

@@ -10,8 +10,8 @@ from math import isnan
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import MetricTable, TableRow
 from propml.benchmark.wording import number
+from propml.csv_safety import neutralised
 from propml.paper.published import Mean
-from propml.spreadsheet import neutralised
 
 LONG = (
     "experiment",

@@ -10,7 +10,7 @@ import pytest
 
 from filling_disk import FillingDisk
 from killed_writers import killed_after
-from propml.durable import replacing, replacing_files, write_whole
+from propml.atomic_files import locked, replacing, replacing_files, write_whole
 
 
 def test_a_whole_file_is_synced_before_it_is_named_and_so_is_its_folder(tmp_path, monkeypatch):
@@ -64,7 +64,7 @@ def test_a_written_file_is_readable_for_whom_the_user_wants(tmp_path):
 
 WRITER = """
 import sys
-from propml.durable import write_whole
+from propml.atomic_files import write_whole
 path, letter = sys.argv[1:]
 for _ in range(60):
     write_whole(path, letter.encode() * 100_000)
@@ -82,7 +82,7 @@ def test_several_writers_at_once_leave_the_file_of_one(tmp_path):
 
 KILLED = """
 import os, sys
-from propml.durable import replacing
+from propml.atomic_files import replacing
 with replacing(sys.argv[1]) as beside:
     beside.write_bytes(b"half")
     os._exit(9)
@@ -138,3 +138,26 @@ def test_an_error_in_the_block_leaves_files_that_change_together_as_they_were(tm
     with pytest.raises(KeyError, match="half"):
         fail()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"record": "old"}
+
+
+def test_the_lock_of_a_dead_process_is_free(tmp_path):
+    code = f"import os; from propml.atomic_files import locked\nwith locked({str(tmp_path / 'lock')!r}): os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    with locked(tmp_path / "lock", wait=False) as mine:
+        assert mine
+
+
+def test_who_cannot_have_a_lock_is_not_kept_out(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with locked(tmp_path / "file" / "lock") as mine:
+        assert mine
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with locked(tmp_path / "lock") as mine:
+        assert mine
+
+
+def test_an_error_under_a_lock_comes_through_and_frees_it(tmp_path):
+    with pytest.raises(OSError, match="full"), locked(tmp_path / "lock"):
+        raise OSError("full")
+    with locked(tmp_path / "lock", wait=False) as mine:
+        assert mine

@@ -2,7 +2,8 @@
 
 A process may be killed, a disk may fill up and two processes may write at once: what was written stays, and what was
 written by half is not there. All of it rests on four promises of a POSIX file system: ``rename`` is atomic, ``fsync``
-lasts, ``flock`` excludes, and a lock dies with its process.
+lasts, ``flock`` excludes, and a lock dies with its process. By hand: no dependency of this package does both, and
+``filelock`` does not lock a file that is open already, on which the clean-up after dead writers rests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "fill",
     "is_at",
     "lock_file",
+    "locked",
     "naming",
     "replacing",
     "replacing_files",
@@ -153,6 +155,36 @@ def lock_file(descriptor: int, *, wait: bool = True) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def locked(path: str | Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file, made where it is not there, while the block runs; hands out whether nobody else has it.
+
+    Several processes take turns: with ``wait`` the block begins when it is this one's, so that it always hands out
+    True. Where no lock can be had (a folder that cannot be written, a system without locks) nobody is kept out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder, "lock")) as mine:
+    ...     with locked(Path(folder, "lock"), wait=False) as other:
+    ...         mine, other
+    (True, False)
+    """
+    path = Path(path)
+    descriptor = None
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    if descriptor is None:
+        yield True
+        return
+    try:
+        mine = True
+        with contextlib.suppress(OSError):
+            mine = lock_file(descriptor, wait=wait)
+        yield mine
+    finally:
+        os.close(descriptor)
 
 
 def is_at(descriptor: int, path: Path) -> bool:

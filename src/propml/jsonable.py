@@ -1,4 +1,7 @@
-"""Values as JSON holds them: for keys, for what is kept on disk, and for what a person reads."""
+"""Values as JSON holds them: for keys, for what is kept on disk, and for what a person reads.
+
+By hand: ``json.dumps`` asks its ``default`` neither about numbers that are not finite nor about keys.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
+__all__ = ["jsonable", "unboxed"]
 
 
-def plain(value: Any, *, lossy: bool = False) -> Any:
+def jsonable(value: Any, *, lossy: bool = False) -> Any:
     """The same with numbers and containers of Python only; a set becomes a sorted list.
 
     Parameters
@@ -22,21 +25,30 @@ def plain(value: Any, *, lossy: bool = False) -> Any:
 
     Examples
     --------
-    >>> plain({"lam": np.float32(0.5), "hidden": (1, np.int64(2))})
+    >>> jsonable({"lam": np.float32(0.5), "hidden": (1, np.int64(2))})
     {'lam': 0.5, 'hidden': [1, 2]}
-    >>> plain([float("nan"), 1 + 2j], lossy=True)
+    >>> jsonable([float("nan"), 1 + 2j], lossy=True)
     [None, '(1+2j)']
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(each, lossy=lossy) for key, each in value.items()}
+        return {str(key): jsonable(each, lossy=lossy) for key, each in value.items()}
     if isinstance(value, set | frozenset):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple):
-        return [plain(each, lossy=lossy) for each in value]
+        return [jsonable(each, lossy=lossy) for each in value]
     if not lossy or value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value)
+
+
+def unboxed(value: Any) -> Any:
+    """A number or text of NumPy as one of Python; anything else as it is.
+
+    >>> unboxed(np.int64(3)), unboxed(("a", "b"))
+    (3, ('a', 'b'))
+    """
+    return value.item() if isinstance(value, np.generic) else value

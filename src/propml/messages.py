@@ -1,14 +1,15 @@
-"""What a message calls an argument: ``sep=','`` in Python, ``--sep ,`` on the command line."""
+"""The words of messages: what an argument is called where the reader is, and what was probably meant."""
 
 from __future__ import annotations
 
+import difflib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["argument", "called_as_options"]
+__all__ = ["argument", "called_as_options", "did_you_mean"]
 
 # On the command line: the options that are not called as their argument is. In Python: None.
 _OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
@@ -40,6 +41,19 @@ def called_as_options(others: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _OPTIONS.reset(before)
+
+
+def did_you_mean(name: Any, known: Iterable[Any], otherwise: str | None = None) -> str:
+    """What to write instead of a name that is not known; where none is near ``otherwise``, by default all there are.
+
+    >>> did_you_mean("Yeastc", ["yeastcc", "birds"]), did_you_mean("x", ["yeastcc", "birds"])
+    ("did you mean 'yeastcc'?", 'known are yeastcc, birds')
+    """
+    by_text = {str(each).lower(): each for each in known}
+    near = difflib.get_close_matches(str(name).lower(), by_text, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {by_text[near[0]]!r}?"
+    return f"known are {', '.join(map(str, by_text.values()))}" if otherwise is None else otherwise
 
 
 def _typed(value: Any) -> str:

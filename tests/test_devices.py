@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from propml import ProPMLClassifier
-from propml.this_machine import cache_dir, choose_device, runs_on_gpu, usable_cores
+from propml.devices import cache_dir, choose_device, runs_on_gpu, usable_cores
 
 HAS_GPU = torch.cuda.is_available()
 

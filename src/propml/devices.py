@@ -1,4 +1,4 @@
-"""What this machine offers: devices, cores, and a place to keep what took long to make."""
+"""Devices and cores that can be used here, and the place to keep what took long to make on them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def usable_cores() -> int:
 
 
 def cache_dir() -> Path:
-    """The user's cache of this package: ``$XDG_CACHE_HOME/propml`` or the platform's usual place.
+    """The user's cache of this package: ``$XDG_CACHE_HOME/propml`` or the platform's usual place; it is not created.
 
-    The folder is not created.
+    By hand, since ``platformdirs`` would be one more dependency for these lines.
     """
     if chosen := os.environ.get("XDG_CACHE_HOME"):
         return Path(chosen) / "propml"
