@@ -4,7 +4,7 @@
 logits and one-byte candidates once, write the gradient once, at the copy bandwidth measured in this run), the time that
 passes when nothing else keeps the GPU busy (host work included: it rules small batches), and how much memory came on
 top of the inputs. Without a GPU it prints ratios on the CPU, on smaller batches. ``--tune`` times kernels with
-several tiles each, for the tables in ``propml/losses/triton_rows.py``; ``--quick`` leaves out most types and most of
+several tiles each, for the tables in ``propml/losses/kernels/triton_rows.py``; ``--quick`` leaves out most types and most of
 torch.compile; ``--warm`` runs all once without timing, so that the caches hold what is compiled.
 """
 
@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from propml.losses import ASLLoss, BCELoss, CandidateBits, ProPMLLoss, plain, propml_loss
-from propml.losses.rows import Problem
+from propml.losses import ASLLoss, CandidateBCELoss, CandidateBits, ProPMLLoss, propml, propml_loss
+from propml.losses.kernels.rows import rows_of
+from propml.losses.problem import PROPML, Problem
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 GPU_SHAPES = [(1024, 80), (65536, 1000), (16384, 10_000), (1024, 100_000)]
@@ -35,8 +36,11 @@ WARM = "--warm" in sys.argv  # run everything once, untimed: what has to be comp
 
 def log_space(logits: Tensor, candidates: Tensor) -> Tensor:
     """The plain formula of this package: logsumexp over logsigmoid."""
-    nothing = {"label_weight": None, "example_weight": None, "mask": None}
-    return plain.propml(logits, candidates, lam=LAM, label_dim=-1, **nothing).mean()
+    return propml._formula(logits, problem_with(candidates)).mean()
+
+
+def problem_with(candidates: Tensor | CandidateBits) -> Problem:
+    return Problem(PROPML, propml._formula, candidates, LAM, -1, None, None, None)
 
 
 def two_branches(logits: Tensor, candidates: Tensor) -> Tensor:
@@ -53,7 +57,7 @@ def two_branches(logits: Tensor, candidates: Tensor) -> Tensor:
 def alternatives(logits: Tensor, candidates: Tensor, compiled: bool) -> dict[str, Callable[[], Tensor]]:
     """Name → one forward pass to a scalar."""
     targets, bits = candidates.to(logits.dtype), CandidateBits.from_matrix(candidates)
-    ours, bce, asl = ProPMLLoss(LAM), BCELoss(), ASLLoss()
+    ours, bce, asl = ProPMLLoss(LAM), CandidateBCELoss(), ASLLoss()
     passes: dict[str, Callable[[], Tensor]] = {
         "propml": lambda: ours(logits, candidates),
         "propml, packed bits": lambda: ours(logits, bits),
@@ -205,15 +209,13 @@ BACKWARD_TILES = {
 
 def tune(bandwidth: float) -> None:
     """Kernels alone, with several tiles each."""
-    from propml.losses import triton_rows
-    from propml.losses.triton_rows import Tile
-
-    def rows_of(logits: Tensor, candidates: Tensor | CandidateBits):
-        return Problem(plain.propml, candidates, LAM, -1, None, None, None, {}).rows(logits.detach())
+    from propml.losses.kernels import triton_rows
+    from propml.losses.kernels.triton_rows import Tile
 
     for shape, tiles in FORWARD_TILES.items():
         logits, candidates = problem_of(shape, torch.float32)
-        rows, bits = rows_of(logits, candidates), rows_of(logits, CandidateBits.from_matrix(candidates))
+        still = logits.detach()
+        rows, bits = (rows_of(problem_with(s), still) for s in (candidates, CandidateBits.from_matrix(candidates)))
         floor = 1e3 * logits.numel() * 9 / bandwidth
         for tile in (Tile(*numbers) for numbers in tiles):
             taken = milliseconds(lambda r=rows, t=tile: triton_rows.losses_and_gradient(r, tile=t))
@@ -226,7 +228,7 @@ def tune(bandwidth: float) -> None:
             )
     for shape, tiles in BACKWARD_TILES.items():
         logits, candidates = problem_of(shape, torch.float32)
-        rows = rows_of(logits, candidates)
+        rows = rows_of(problem_with(candidates), logits.detach())
         stats = triton_rows.losses(rows)[1]
         incoming = torch.full((1,), 0.5, device=DEVICE).expand(shape[0])
         for tile in (Tile(*numbers) for numbers in tiles):
@@ -238,18 +240,18 @@ def tune(bandwidth: float) -> None:
 
 def host_costs() -> None:
     """Where the time of a small batch goes: it is all on the host."""
-    from propml.losses import triton_rows
+    from propml.losses.kernels import triton_rows
 
     logits, candidates = problem_of((1024, 80), torch.float32)
     module, still = ProPMLLoss(LAM), logits.detach()
-    problem = Problem(plain.propml, candidates, LAM, -1, None, None, None, {})
-    rows = problem.rows(still)
+    problem = problem_with(candidates)
+    rows = rows_of(problem, still)
     target, values = candidates.float(), torch.rand(1024, device=DEVICE)
     parts = {
         "PyTorch's BCE, forward": lambda: binary_cross_entropy_with_logits(logits, target),
         "ours, forward": lambda: module(logits, candidates),
         "ours, forward without gradient": lambda: module(still, candidates),
-        "problem to rows": lambda: problem.rows(still),
+        "problem to rows": lambda: rows_of(problem, still),
         "two allocations and the launch": lambda: triton_rows.losses_and_gradient(rows),
         "two allocations": lambda: (torch.empty(1024, device=DEVICE), torch.empty((1024, 80), device=DEVICE)),
         "sum of the values": lambda: values.sum(),

@@ -3,9 +3,16 @@
 import pytest
 import torch
 
-from propml.losses import ASLLoss, BCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss, propml_loss
+from propml.losses import ASLLoss, CandidateBCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss, propml_loss
 
-MODULES = [ProPMLLoss(0.3), BCELoss(), ASLLoss(), ProPaLLLoss(), UnbiasedLoss(0.2), UnbiasedLoss(0.2, clamp=None)]
+MODULES = [
+    ProPMLLoss(0.3),
+    CandidateBCELoss(),
+    ASLLoss(),
+    ProPaLLLoss(),
+    UnbiasedLoss(0.2),
+    UnbiasedLoss(0.2, clamp=None),
+]
 
 
 def batch():
@@ -33,7 +40,7 @@ def test_reductions(reduction):
 def test_bce_module_is_torchs_times_the_number_of_labels():
     logits, candidates = batch()
     theirs = torch.nn.BCEWithLogitsLoss()(logits, candidates.float())
-    torch.testing.assert_close(BCELoss()(logits, candidates), 4 * theirs)
+    torch.testing.assert_close(CandidateBCELoss()(logits, candidates), 4 * theirs)
 
 
 def test_segmentation_logits():

@@ -9,12 +9,13 @@ import torch
 import triton  # type: ignore[import-not-found,unused-ignore]
 from torch import Tensor
 
-from propml.losses import plain
-from propml.losses import triton_kernels as kernels
-from propml.losses.rows import KINDS, Rows
+from propml.losses.kernels import triton_kernels as kernels
+from propml.losses.kernels.rows import Rows
+from propml.losses.problem import ASL, POWER, PROPML
 
-ASL, POWER = KINDS[plain.asl], KINDS[plain.power]
-SETS = (KINDS[plain.propml], POWER)  # losses of which a row's candidates share one term
+__all__ = ["gradient", "gradient_at_once", "losses", "losses_and_gradient", "scaled"]
+
+SETS = (PROPML, POWER)  # losses of which a row's candidates share one term
 FEW_ROWS = 4096  # fewer programs than these, each walking along a row, leave much of a GPU idle
 
 
@@ -144,7 +145,7 @@ def _forward(
 
 def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
     """What decides how rows are launched, but for their number; ``None`` with weights, masks or a λ per row."""
-    logits, marks, known, mask, label_weight, lam_rows, _, example_weight, focus, kind, packed, order_rows = rows
+    logits, marks, known, mask, label_weight, lam_rows, order_rows, example_weight, _, focus, kind, packed = rows
     if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
         return None
     if kind == POWER:
@@ -177,12 +178,12 @@ def _launch(
     tile: Tile,
 ) -> Plan | None:
     """Launch a kernel on rows; the same launch can be repeated by the plan, if there is one."""
-    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, order_rows = rows
+    logits, marks, known, mask, _, lam_rows, order_rows, example_weight, lam, focus, kind, packed = rows
     n_rows, n_labels = logits.shape
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)
     align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
-    pointers = (logits, marks, known, mask, label_weight, lam_rows, order_rows, example_weight, *outputs)
+    pointers = (*rows[:8], *outputs)
     strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
     constants = (
         kind,
