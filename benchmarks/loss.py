@@ -4,8 +4,8 @@
 logits and one-byte candidates once, write the gradient once, at the copy bandwidth measured in this run), the time that
 passes when nothing else keeps the GPU busy (host work included: it rules small batches), and how much memory came on
 top of the inputs. Without a GPU it prints ratios on the CPU, on smaller batches. ``--tune`` times kernels with
-several tiles each, for the tables in ``propml/losses/kernels/triton_rows.py``; ``--quick`` leaves out most types and most of
-torch.compile; ``--warm`` runs all once without timing, so that the caches hold what is compiled.
+several tiles each, for the tables in ``propml/losses/kernels/triton_rows.py``; ``--quick`` leaves out most types and
+most of torch.compile; ``--warm`` runs all once without timing, so that the caches hold what is compiled.
 """
 
 import argparse

@@ -254,12 +254,24 @@ def test_the_library_is_compiled_once_which_one_line_tells(fresh_library, monkey
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, made)] == [0o700, 0o700]
     (told,) = caplog.messages
     assert re.fullmatch(
-        rf"propml compiles its losses with .*cc, and keeps them in {folder} \(PROPML_COMPILER=.*\)", told
+        rf"propml compiles its losses with .*cc, once, and keeps them in {folder} \(PROPML_COMPILER=none: .*\)", told
     )
     c_library.library.cache_clear()
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
     assert c_library.library() is not None
     assert len(caplog.messages) == 1
+
+
+@has_compiler
+def test_who_waits_for_the_first_loss_reads_one_line_on_stderr(tmp_path):
+    program = "import torch, propml; print(propml.propml_loss(torch.zeros(1, 2), torch.tensor([[1, 1]])).item())"
+    for compiler, lines in (("none", 0), ("cc", 1), ("cc", 0)):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PROPML_COMPILER": compiler}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert float(done.stdout) == pytest.approx(0, abs=1e-6)  # -log(1/2 + 1/2)
+        assert len(done.stderr.splitlines()) == lines, done.stderr
+        assert list(tmp_path.rglob("*.so")) if compiler == "cc" else not list(tmp_path.iterdir())
 
 
 @has_compiler

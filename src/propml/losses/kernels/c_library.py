@@ -66,8 +66,9 @@ def _made(compiler: str) -> ctypes.CDLL:
     """Compile, and keep the library where nobody else can change it; elsewhere it goes once it is loaded."""
     folder = _folder()
     obstacle = _obstacle(folder)
-    where = f"for this process alone: {obstacle}" if obstacle else f"and keeps them in {folder}"
-    LOG.warning("propml compiles its losses with %s, %s (PROPML_COMPILER=none forbids it)", compiler, where)
+    where = f"for this process alone: {obstacle}" if obstacle else f"once, and keeps them in {folder}"
+    # Without any logging set up, Python writes a warning to stderr: who waits for a first loss sees why.
+    LOG.warning("propml compiles its losses with %s, %s (PROPML_COMPILER=none: plain PyTorch instead)", compiler, where)
     with tempfile.TemporaryDirectory(dir=None if obstacle else folder, ignore_cleanup_errors=True) as scratch:
         made = _build(compiler, Path(scratch))
         if not obstacle:

@@ -15,6 +15,8 @@ import os
 import triton
 import triton.language as tl
 
+__all__ = ["long_rows", "scale_unless_one", "short_rows", "slopes"]
+
 # One compiled kernel serves all sizes: what it may assume of them is in ALIGN.
 NUMBERS = ["logit_stride", "candidate_stride", "mask_stride", "n_rows", "n_labels"]
 PROPML = tl.constexpr(0)
