@@ -7,7 +7,7 @@ unknown (-1) to the classifier and carry no loss. The same detector learns with 
 import torch
 from torch import Tensor, nn
 
-from propml.losses import BCELoss, ProPMLLoss
+from propml.losses import CandidateBCELoss, ProPMLLoss
 from propml.metrics import mean_average_precision
 
 N_CLASSES, CELLS, CELL = 8, 4, 10  # things lie in a grid of 4 × 4 cells of 10 × 10 pixels, at most one in each
@@ -52,7 +52,7 @@ class Detector(nn.Module):
 
 train, test = scenes(600), scenes(300)
 candidates = careless(train[3])
-for name, loss in (("BCE on candidates", BCELoss(label_dim=1)), ("ProPML", ProPMLLoss(label_dim=1))):
+for name, loss in (("BCE on candidates", CandidateBCELoss(label_dim=1)), ("ProPML", ProPMLLoss(label_dim=1))):
     torch.manual_seed(0)
     detector = Detector()
     optimiser = torch.optim.Adam(detector.parameters(), lr=2e-3)

@@ -4,14 +4,14 @@ import torch
 
 from propml.corruption import independent_flips
 from propml.datasets import digits_mosaic
-from propml.losses import BCELoss, ProPMLLoss
+from propml.losses import CandidateBCELoss, ProPMLLoss
 from propml.metrics import average_precision
 
 train, test = digits_mosaic(1000, split="train"), digits_mosaic(500, split="test")
 candidates = independent_flips(train.truth, rate=0.4).to_torch()
 X, X_test = torch.tensor(train.X, dtype=torch.float32), torch.tensor(test.X, dtype=torch.float32)
 
-for loss in (BCELoss(), ProPMLLoss(lam=0.1)):
+for loss in (CandidateBCELoss(), ProPMLLoss(lam=0.1)):
     torch.manual_seed(0)
     network = torch.nn.Sequential(
         torch.nn.Linear(256, 128), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(128, 10)

@@ -8,7 +8,7 @@ the masks are wrong, the more the loss matters: with two wrong patches a class t
 import torch
 from torch import Tensor, nn
 
-from propml.losses import BCELoss, ProPMLLoss
+from propml.losses import CandidateBCELoss, ProPMLLoss
 
 N_CLASSES, SIZE = 6, 32
 torch.set_num_threads(1)
@@ -45,7 +45,7 @@ def painted(truth: Tensor) -> Tensor:
 (images, truth), (new_images, new_truth) = scenes(300), scenes(100)
 candidates = painted(truth)
 print(f"a pixel has {candidates.sum(dim=1).float().mean():.1f} candidates, of which one is true")
-for name, loss in (("BCE on candidates", BCELoss(label_dim=1)), ("ProPML", ProPMLLoss(label_dim=1))):
+for name, loss in (("BCE on candidates", CandidateBCELoss(label_dim=1)), ("ProPML", ProPMLLoss(label_dim=1))):
     torch.manual_seed(0)
     network = nn.Sequential(
         nn.Conv2d(3, 16, 5, padding=2),

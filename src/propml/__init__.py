@@ -7,6 +7,7 @@ from propml.targets import Candidates, as_candidates
 if TYPE_CHECKING:
     from propml import benchmark
     from propml.auditing import audit
+    from propml.losses import ProPMLLoss, propml_loss
     from propml.methods import load
     from propml.methods.propml import ProPMLClassifier
     from propml.neural.path import lambda_path
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidates",
     "ProPMLClassifier",
+    "ProPMLLoss",
     "__version__",
     "as_candidates",
     "audit",
     "benchmark",
     "lambda_path",
     "load",
+    "propml_loss",
 ]
 
 __version__ = "0.1.0"
@@ -29,8 +32,10 @@ _LAZY = {
     "audit": "propml.auditing",
     "benchmark": "propml.benchmark",
     "ProPMLClassifier": "propml.methods.propml",
+    "ProPMLLoss": "propml.losses",
     "lambda_path": "propml.neural.path",
     "load": "propml.methods",
+    "propml_loss": "propml.losses",
 }
 
 

@@ -20,26 +20,20 @@ import torch
 
 from propml.losses import (
     ASLLoss,
-    BCELoss,
+    CandidateBCELoss,
     CandidateBits,
     CandidateLoss,
     ProPMLLoss,
     asl_loss,
     bce_loss,
-    compiled_rows,
-    plain,
     power_loss,
     propml_loss,
 )
-from propml.losses.engines import INTERPRETED, engine_of
+from propml.losses.kernels.engines import INTERPRETED, engine_of
+from propml.losses.kernels.rows import rows_of
+from propml.losses.problem import BCE, PROPML, Problem
 
-LOSSES = {
-    "propml": (propml_loss, plain.propml),
-    "bce": (bce_loss, plain.bce),
-    "asl": (asl_loss, plain.asl),
-    "power": (power_loss, plain.power),
-}
-ASL_DEFAULTS = {"gamma_positive": 1.0, "gamma_negative": 4.0, "clip": 0.05, "detach_focus": False}
+LOSSES = {"propml": propml_loss, "bce": bce_loss, "asl": asl_loss, "power": power_loss}
 KINDS_OF_CANDIDATES = ("bool", "uint8", "int8", "unknown", "float", "nan", "bits", "bits unknown")
 # Float32 loses some digits on the way; a bfloat16 gradient is rounded twice where it was written ahead, by half a unit
 # each time, float16 once. (The interpreter cuts bfloat16 off instead of rounding.)
@@ -67,7 +61,7 @@ def types_on(device):
 def losses_on(device):
     if torch.device(device).type == "cuda" or INTERPRETED:
         return "propml", "bce", "asl", "power"
-    return ("propml", "bce") if compiled_rows.library() is None else ("propml", "bce", "power")
+    return "propml", "bce", "power"
 
 
 def random_problem(shape, device, dtype=torch.float32, candidates="uint8", spread=4.0):
@@ -96,12 +90,10 @@ def random_problem(shape, device, dtype=torch.float32, candidates="uint8", sprea
 
 
 def judge(name, logits, marks, grad_output=None, **options):
-    """Values and gradient in float64 by the plain formula."""
+    """Values and gradient by the plain formula: in float64 nothing else computes them."""
     z = logits.detach().cpu().double().requires_grad_()
-    given = {"lam": 1.0, "label_dim": -1, "label_weight": None, "example_weight": None, "mask": None}
-    given |= {"asl": ASL_DEFAULTS, "power": {"order": 0.5}}.get(name, {})
-    given |= {key: to_double(value) for key, value in options.items()}
-    values = LOSSES[name][1](z, marks, **given)
+    values = LOSSES[name](z, marks, **{key: to_double(value) for key, value in options.items()})
+    assert "Gradient" not in type(values.grad_fn).__name__, f"{name} was fused in float64"
     incoming = torch.ones_like(values) if grad_output is None else grad_output.detach().cpu().double()
     (gradient,) = torch.autograd.grad(values, z, incoming)
     return values.detach(), gradient
@@ -127,7 +119,7 @@ def compare(name, logits, candidates, marks, incoming=None, **options):
     """A fused loss, value and gradient, against the judge."""
     logits = logits.detach().requires_grad_()
     with poisoned():
-        values = LOSSES[name][0](logits, candidates, **options)
+        values = LOSSES[name](logits, candidates, **options)
         assert "Gradient" in type(values.grad_fn).__name__, f"{name} was not fused: {values.grad_fn}"
         if incoming is None:
             incoming = torch.randn(values.shape, generator=torch.Generator().manual_seed(next(seeds))).to(values.device)
@@ -175,9 +167,7 @@ def check_numbers_per_example(device, name):
 
 
 def check_label_weights(device, name):
-    """A label of weight 0 leaves the set. Only compiled code takes weights; without it this is the plain path."""
-    if torch.device(device).type != "cuda" and not INTERPRETED and compiled_rows.library() is None:
-        return
+    """A label of weight 0 leaves the set."""
     for n_labels in (24, 9001):
         logits, candidates, marks = random_problem((30, n_labels), device, candidates="unknown")
         weight = torch.rand(n_labels, device=device)
@@ -279,7 +269,7 @@ def check_masked_logits_of_any_kind(device, name):
             results = []
             for logits in (tame, torch.where(ignored, strange, tame)):
                 z = logits.requires_grad_()
-                values = LOSSES[name][0](z, candidates, lam=0.3, mask=mask)
+                values = LOSSES[name](z, candidates, lam=0.3, mask=mask)
                 (gradient,) = torch.autograd.grad(values.sum(), z)
                 results.append((values.detach().cpu().double(), gradient.cpu().double()))
             for wild, expected in zip(results[1], results[0], strict=True):
@@ -292,7 +282,7 @@ def check_reductions(device, name):
     engine = engine_of(torch.device(device).type)
     usual = getattr(engine, "SMALL", None)
     power = CandidateLoss(power_loss, lam=0.3)
-    module = {"propml": ProPMLLoss(0.3), "bce": BCELoss(), "asl": ASLLoss(), "power": power}[name]
+    module = {"propml": ProPMLLoss(0.3), "bce": CandidateBCELoss(), "asl": ASLLoss(), "power": power}[name]
     try:
         for dtype, small, width in itertools.product(types_on(device), (usual, 0), (24, 33)):
             if usual is not None:
@@ -313,6 +303,41 @@ def check_reductions(device, name):
     finally:
         if usual is not None:
             engine.SMALL = usual
+
+
+def check_foreseen_factors(device, name):
+    """A large gradient is written for the last step's factor; whether that was right is not seen in any bit of it."""
+    engine = engine_of(torch.device(device).type)
+    if not hasattr(engine, "SMALL"):
+        return
+    usual, engine.SMALL = engine.SMALL, 0
+    try:
+        cases = [(dtype, (12, 24)) for dtype in types_on(device)] + [(torch.float32, (2, 4099))]
+        for dtype, shape in cases:
+            logits, candidates, marks = random_problem(shape, device, dtype)
+            alone, in_a_row = [], []
+            factors = (1.0, 3.0, 3.0, 0.3)
+            for found, forget in ((alone, True), (in_a_row, False)):
+                engine._last_factors.clear()
+                for factor in factors:
+                    if forget:
+                        engine._last_factors.clear()
+                    z = logits.detach().requires_grad_()
+                    (LOSSES[name](z, candidates, reduction="mean") * factor).backward()
+                    found.append(z.grad)
+            assert all(torch.equal(*pair) for pair in zip(alone, in_a_row, strict=True)), f"{name} {dtype} {shape}"
+            _, slopes = judge(name, logits, marks, torch.full((shape[0],), 0.3 / shape[0]))
+            assert_close(in_a_row[3], slopes, dtype, f"{name} times 0.3")
+            z = logits.detach().requires_grad_()
+            loss = 0.3 * LOSSES[name](z, candidates, reduction="mean")
+            candidates.zero_()
+            if dtype == torch.float16:
+                assert_noticed(loss, "candidates")
+            else:
+                loss.backward()
+                assert_close(z.grad, slopes, dtype, f"{name}, candidates changed in between")
+    finally:
+        engine.SMALL = usual
 
 
 def check_backward_twice(device):
@@ -501,14 +526,11 @@ def check_compiled_with_arguments_of_all_kinds(device):
 
 def check_operators(device):
     """torch.library's own examination of the custom operators."""
-    from propml.losses.rows import Problem
-
-    for name, kind in (("propml", "bits unknown"), ("bce", "bool"), ("propml", "nan")):
+    for kernel, kind in ((PROPML, "bits unknown"), (BCE, "bool"), (PROPML, "nan")):
         logits, candidates, _ = random_problem((9, 24), device, candidates=kind)
         lam = torch.rand(9, device=device) if kind == "nan" else 0.3
         weight = torch.rand(9, device=device)
-        problem = Problem(LOSSES[name][1], candidates, lam, -1, None, weight, None, {})
-        rows = problem.rows(logits)
+        rows = rows_of(Problem(kernel, None, candidates, lam, -1, None, weight, None), logits)
         fields = (logits.clone().requires_grad_(), *rows[1:])
         torch.library.opcheck(torch.ops.propml.row_losses.default, fields)
         stats = torch.ops.propml.row_losses(*rows)[1]

@@ -14,12 +14,12 @@ from propml.losses import (
     ProPMLLoss,
     asl_loss,
     bce_loss,
-    candidate_bits,
     power_loss,
     propall_loss,
     propml_loss,
     unbiased_loss,
 )
+from propml.losses import candidates as candidate_types
 from propml.targets import Candidates
 
 
@@ -56,7 +56,7 @@ def test_sparse_matrices_and_candidates_are_packed_in_blocks(lowest, monkeypatch
     marks = random_marks((11, 13), lowest)
     marks[0] = marks[0].clamp(min=0)  # a block without unknown entries before blocks with some
     marks[:, 0] = 1
-    monkeypatch.setattr(candidate_bits, "BLOCK_ENTRIES", 13)
+    monkeypatch.setattr(candidate_types, "BLOCK_ENTRIES", 13)
     for matrix in (sp.csr_array(marks.numpy()), sp.coo_matrix(marks.numpy()), Candidates.from_matrix(marks.numpy())):
         assert torch.equal(CandidateBits.from_matrix(matrix).to_matrix().to(torch.int8), marks)
 

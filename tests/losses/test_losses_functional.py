@@ -22,7 +22,7 @@ from propml.losses import (
     refined_loss,
     unbiased_loss,
 )
-from propml.losses.functional import unbiased_entries
+from propml.losses.unbiased import unbiased_entries
 
 ALL = {
     "propml": propml_loss,

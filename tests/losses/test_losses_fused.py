@@ -19,47 +19,27 @@ import pytest
 import torch
 from fused_checks import KINDS_OF_CANDIDATES, assert_close, checks_on, judge, random_problem
 
-from propml.losses import (
-    BCELoss,
-    CandidateBits,
-    ProPMLLoss,
-    bce_loss,
-    compiled_rows,
-    cpu_blocks,
-    cpu_rows,
-    fused,
-    plain,
-    power_loss,
-    propml_loss,
-)
-from propml.losses.rows import Problem
+from propml.losses import CandidateBCELoss, CandidateBits, CandidateLoss, ProPMLLoss, bce_loss, power_loss, propml_loss
+from propml.losses.kernels import c_library, c_rows, fused
+from propml.losses.kernels.rows import flat_rows, rows_of
+from propml.losses.problem import ASL, PROPML, Problem
 
-has_compiler = pytest.mark.skipif(compiled_rows.library() is None, reason="there is no C compiler on this machine")
+has_compiler = pytest.mark.skipif(c_library.library() is None, reason="there is no C compiler on this machine")
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU on this machine")
-engines = pytest.mark.parametrize("engine", [pytest.param("compiled", marks=has_compiler), "blocks"])
 
 GPU_ONLY = ("graph capture", "memory", "compiled with arguments of all kinds")
 
 
-@pytest.fixture
-def without_compiler(monkeypatch):
-    monkeypatch.setattr(compiled_rows, "library", lambda: None)
-
-
-@engines
+@has_compiler
 @pytest.mark.parametrize("check", [name for name in checks_on("cpu") if name not in GPU_ONLY])
-def test_on_the_cpu(check, engine, request):
-    if engine == "blocks":
-        request.getfixturevalue("without_compiler")
-        if check.endswith(", power"):  # has no kernel without a compiler
-            assert check not in checks_on("cpu")
-            return
+def test_on_the_cpu(check):
     checks_on("cpu")[check]("cpu")
 
 
+@has_compiler
 @pytest.mark.parametrize("check", ["numbers per example, propml", "layouts", "second derivative"])
 def test_the_gradient_may_also_be_computed_later(check, monkeypatch):
-    monkeypatch.setattr(cpu_rows, "gradient_at_once", lambda *_: False)  # as on a GPU without a reduction
+    monkeypatch.setattr(c_rows, "gradient_at_once", lambda *_: False)  # as on a GPU without a reduction
     checks_on("cpu")[check]("cpu")
 
 
@@ -83,10 +63,10 @@ def test_the_kernels_in_tritons_interpreter():
 # --- values worked out by hand -----------------------------------------------------------------------------------
 
 
-@engines
-def test_values_and_gradients_by_hand(engine, request):
-    if engine == "blocks":
-        request.getfixturevalue("without_compiler")
+@pytest.mark.parametrize("compiler", [pytest.param(True, marks=has_compiler), False])
+def test_values_and_gradients_by_hand(compiler, monkeypatch):
+    if not compiler:
+        monkeypatch.setattr(c_library, "library", lambda: None)
     # p = 1/2 everywhere: -log(1/2 + 1/2) - 0.1 * 2 log(1/2); the slopes are -p(1 - p)/Σp = -1/4 and λp = 1/20
     logits = torch.zeros(1, 4, requires_grad=True)
     candidates = torch.tensor([[1, 0, 1, 0]])
@@ -101,27 +81,20 @@ def test_values_and_gradients_by_hand(engine, request):
     assert logits.grad.tolist() == [pytest.approx([-0.5, 0.5, -0.5, 0.5], rel=1e-6)]
 
 
-@engines
-def test_nan_logits_are_not_hidden(engine, request):
-    if engine == "blocks":
-        request.getfixturevalue("without_compiler")
+def test_nan_logits_are_not_hidden():
     logits = torch.zeros(3, 40)
     logits[1, 7] = torch.nan
     values = propml_loss(logits, (torch.arange(40) < 3).expand(3, 40))
     assert values.isnan().tolist() == [False, True, False]
 
 
-@engines
-def test_several_blocks_and_threads_give_the_same_as_one(engine, request, monkeypatch):
-    if engine == "blocks":
-        request.getfixturevalue("without_compiler")
+@has_compiler
+def test_several_threads_give_the_same_as_one(monkeypatch):
     logits, candidates, _ = random_problem((37, 50), "cpu", torch.bfloat16)
     z = logits.requires_grad_()
     value = propml_loss(z, candidates, lam=0.2, reduction="sum")
     (gradient,) = torch.autograd.grad(value, z)
-    monkeypatch.setattr(cpu_blocks, "BLOCK_ENTRIES", 500)
-    monkeypatch.setattr(cpu_blocks, "FOLDED_ENTRIES", 0)
-    monkeypatch.setattr(compiled_rows, "THREADED_ENTRIES", 100)
+    monkeypatch.setattr(c_rows, "THREADED_ENTRIES", 100)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     again = propml_loss(z, candidates, lam=0.2, reduction="sum")
     (same,) = torch.autograd.grad(again, z)
@@ -216,6 +189,7 @@ def problem(dtype=torch.float32):
     return logits.requires_grad_(), candidates
 
 
+@has_compiler
 def test_what_falls_back_to_the_plain_formula():
     logits, candidates = problem()
     assert is_fused(propml_loss(logits, candidates))
@@ -230,13 +204,6 @@ def test_what_falls_back_to_the_plain_formula():
         z, s = problem(dtype)
         assert not is_fused(propml_loss(z, s))
     assert propml_loss(torch.zeros(0, 5, requires_grad=True), torch.zeros(0, 5)).shape == (0,)
-
-
-def test_without_a_compiler_label_weights_and_the_power_mean_go_the_plain_way(without_compiler):
-    logits, candidates = problem()
-    assert is_fused(propml_loss(logits, candidates))
-    assert not is_fused(propml_loss(logits, candidates, label_weight=torch.rand(5)))
-    assert not is_fused(power_loss(logits, candidates))
 
 
 @has_compiler
@@ -259,9 +226,10 @@ def test_errors_are_those_of_the_plain_formula():
         propml_loss(logits, candidates, label_dim=2)
 
 
+@has_compiler
 def test_modules_reduce_in_the_kernel():
     logits, candidates = problem()
-    for module in (ProPMLLoss(0.3), BCELoss()):
+    for module in (ProPMLLoss(0.3), CandidateBCELoss(), CandidateLoss(power_loss, order=0.3)):
         assert is_fused(module(logits, candidates))
     assert repr(ProPMLLoss(0.3)) == "ProPMLLoss(lam=0.3)"
 
@@ -273,25 +241,37 @@ def test_modules_reduce_in_the_kernel():
 def fresh_library(monkeypatch, tmp_path):
     """The library is looked for anew, in an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled_rows.library.cache_clear()
+    c_library.library.cache_clear()
     yield tmp_path
-    compiled_rows.library.cache_clear()
+    c_library.library.cache_clear()
 
 
 @has_compiler
 def test_the_library_is_compiled_once_which_one_line_tells(fresh_library, monkeypatch, caplog):
-    assert isinstance(compiled_rows.library(), ctypes.CDLL)
+    assert isinstance(c_library.library(), ctypes.CDLL)
     folder = fresh_library / "propml" / "compiled"
     (made,) = folder.iterdir()
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, made)] == [0o700, 0o700]
     (told,) = caplog.messages
     assert re.fullmatch(
-        rf"propml compiles its losses with .*cc, and keeps them in {folder} \(PROPML_COMPILER=.*\)", told
+        rf"propml compiles its losses with .*cc, once, and keeps them in {folder} \(PROPML_COMPILER=none: .*\)", told
     )
-    compiled_rows.library.cache_clear()
+    c_library.library.cache_clear()
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("compiled again"))
-    assert compiled_rows.library() is not None
+    assert c_library.library() is not None
     assert len(caplog.messages) == 1
+
+
+@has_compiler
+def test_who_waits_for_the_first_loss_reads_one_line_on_stderr(tmp_path):
+    program = "import torch, propml; print(propml.propml_loss(torch.zeros(1, 2), torch.tensor([[1, 1]])).item())"
+    for compiler, lines in (("none", 0), ("cc", 1), ("cc", 0)):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PROPML_COMPILER": compiler}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert float(done.stdout) == pytest.approx(0, abs=1e-6)  # -log(1/2 + 1/2)
+        assert len(done.stderr.splitlines()) == lines, done.stderr
+        assert list(tmp_path.rglob("*.so")) if compiler == "cc" else not list(tmp_path.iterdir())
 
 
 @has_compiler
@@ -322,14 +302,14 @@ def test_a_library_that_others_may_have_written_is_not_loaded(fresh_library, mon
     monkeypatch.setattr(
         ctypes, "CDLL", lambda path, load=ctypes.CDLL: loaded.append(os.stat(path).st_ino) or load(path)
     )
-    assert compiled_rows.library() is not None
+    assert c_library.library() is not None
     assert before not in loaded
 
 
 def plant(folder):
     """A file in the place of the library, as private as it should be."""
     folder.mkdir(mode=0o700, parents=True)
-    planted = folder / compiled_rows._name(shutil.which("cc"))
+    planted = folder / c_library._name(shutil.which("cc"))
     planted.write_bytes(b"no library")
     planted.chmod(0o700)
     return planted
@@ -345,32 +325,30 @@ def owned(found, others, mine):
 @has_compiler
 def test_a_damaged_library_is_made_anew(fresh_library):
     planted = plant(fresh_library / "propml" / "compiled")
-    assert compiled_rows.library() is not None
+    assert c_library.library() is not None
     assert planted.stat().st_size > 1000
 
 
 @has_compiler
 def test_where_nothing_can_be_kept_the_library_is_this_process_s_alone(fresh_library, caplog):
     (fresh_library / "propml").write_text("a file where the folder should be")
-    assert compiled_rows.library() is not None
+    assert c_library.library() is not None
     assert "for this process alone: " in caplog.messages[0]
 
 
 @has_compiler
-@pytest.mark.parametrize("build", range(len(compiled_rows.BUILDS)))
+@pytest.mark.parametrize("build", range(len(c_library.BUILDS)))
 def test_every_build_gives_the_same_on_any_number_of_threads(fresh_library, monkeypatch, build):
     logits, candidates = torch.randn(100, 37), torch.rand(100, 37) < 0.2
     candidates[:, 0] = True
-    expected = plain.propml(
-        logits.double(), candidates, lam=0.3, label_dim=-1, label_weight=None, example_weight=None, mask=None
-    )
-    monkeypatch.setattr(compiled_rows, "BUILDS", compiled_rows.BUILDS[build:])
+    expected = propml_loss(logits.double(), candidates, lam=0.3)
+    monkeypatch.setattr(c_library, "BUILDS", c_library.BUILDS[build:])
     for threads in (1, 2, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         for name in ("THREADED_ENTRIES", "POOL_ENTRIES"):
-            monkeypatch.setattr(compiled_rows, name, 100)
+            monkeypatch.setattr(c_rows, name, 100)
         torch.testing.assert_close(propml_loss(logits, candidates, lam=0.3), expected.float(), rtol=1e-6, atol=1e-6)
-    assert compiled_rows.library() is not None
+    assert c_library.library() is not None
 
 
 @has_compiler
@@ -380,8 +358,8 @@ def test_pytorchs_own_threads_are_used_where_it_has_them():
     # In a process of its own: other packages bring OpenMP too.
     program = """
 from pathlib import Path
-from propml.losses import compiled_rows
-assert compiled_rows.library().has_threads
+from propml.losses.kernels import c_library
+assert c_library.library().has_threads
 print(len({line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libgomp" in line}))
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -412,10 +390,11 @@ def test_a_forked_process_does_not_wait_for_threads_that_are_gone(monkeypatch):
 @pytest.mark.parametrize("compiler", ["none", "false"])
 def test_without_a_working_compiler_there_is_no_library(fresh_library, monkeypatch, compiler, caplog):
     monkeypatch.setenv("PROPML_COMPILER", compiler)  # the second is a program, one that always fails
-    assert compiled_rows.library() is None
+    assert c_library.library() is None
     assert ["cannot be compiled" in told for told in caplog.messages[1:]] == ([True] if compiler == "false" else [])
     logits, candidates = problem()
-    assert is_fused(propml_loss(logits, candidates))
+    for loss in (propml_loss, bce_loss, power_loss):
+        assert not is_fused(loss(logits, candidates))
 
 
 def test_none_is_no_compiler_even_where_a_program_has_that_name(fresh_library, monkeypatch):
@@ -424,18 +403,18 @@ def test_none_is_no_compiler_even_where_a_program_has_that_name(fresh_library, m
     monkeypatch.setenv("PATH", str(fresh_library), prepend=os.pathsep)
     monkeypatch.setenv("PROPML_COMPILER", "none")
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("a compiler was run"))
-    assert compiled_rows.library() is None
+    assert c_library.library() is None
 
 
 def test_the_kind_of_processor_is_told_without_proc(monkeypatch):
     monkeypatch.setattr(Path, "read_text", lambda *a, **k: (_ for _ in ()).throw(OSError()))
-    assert compiled_rows._processor()
+    assert c_library._processor()
 
 
-@pytest.mark.parametrize(("loss", "dtype"), [(plain.propml, torch.float16), (plain.asl, torch.float32)])
-def test_the_operator_tells_what_it_has_no_kernel_for(loss, dtype):
+@pytest.mark.parametrize(("kernel", "dtype"), [(PROPML, torch.float16), (ASL, torch.float32)])
+def test_the_operator_tells_what_it_has_no_kernel_for(kernel, dtype):
     logits, candidates, _ = random_problem((6, 5), "cpu", dtype)
-    rows = Problem(loss, candidates, 1.0, -1, None, None, None, {}).flat_rows(logits)
+    rows = flat_rows(Problem(kernel, None, candidates, 1.0, -1, None, None, None), logits)
     with pytest.raises(NotImplementedError, match=r"no kernel on the CPU for loss \d of torch.float\d\d logits"):
         torch.ops.propml.row_losses(*rows)
 
@@ -445,12 +424,12 @@ def test_the_operator_tells_what_it_has_no_kernel_for(loss, dtype):
 
 def test_rows_are_views_where_they_can_be():
     logits, candidates = problem()
-    rows = Problem(plain.propml, candidates, torch.tensor(0.5), -1, None, None, None, {}).rows(logits.detach())
+    rows = rows_of(Problem(PROPML, None, candidates, torch.tensor(0.5), -1, None, None, None), logits.detach())
     assert rows.logits.data_ptr() == logits.data_ptr()
     assert rows.marks.data_ptr() == candidates.data_ptr()
     assert rows.lam_rows.stride() == (0,)
     maps = torch.randn(2, 5, 3, 3)
     bits = CandidateBits.from_matrix(torch.randint(0, 2, (2, 3, 3, 5)))
-    rows = Problem(plain.propml, bits, 1.0, 1, None, None, None, {}).rows(maps)
+    rows = rows_of(Problem(PROPML, None, bits, 1.0, 1, None, None, None), maps)
     assert rows.logits.shape == (18, 5)
     assert rows.marks.data_ptr() == bits.bits.data_ptr()

@@ -1,11 +1,22 @@
 """Facts about the loss modules: drop-in behaviour beside ``torch.nn.BCEWithLogitsLoss``."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
-from propml.losses import ASLLoss, BCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss, propml_loss
+import propml
+from propml.losses import ASLLoss, CandidateBCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss, propml_loss
 
-MODULES = [ProPMLLoss(0.3), BCELoss(), ASLLoss(), ProPaLLLoss(), UnbiasedLoss(0.2), UnbiasedLoss(0.2, clamp=None)]
+MODULES = [
+    ProPMLLoss(0.3),
+    CandidateBCELoss(),
+    ASLLoss(),
+    ProPaLLLoss(),
+    UnbiasedLoss(0.2),
+    UnbiasedLoss(0.2, clamp=None),
+]
 
 
 def batch():
@@ -33,7 +44,22 @@ def test_reductions(reduction):
 def test_bce_module_is_torchs_times_the_number_of_labels():
     logits, candidates = batch()
     theirs = torch.nn.BCEWithLogitsLoss()(logits, candidates.float())
-    torch.testing.assert_close(BCELoss()(logits, candidates), 4 * theirs)
+    torch.testing.assert_close(CandidateBCELoss()(logits, candidates), 4 * theirs)
+
+
+def test_the_old_name_of_bce_still_works_and_says_what_to_write():
+    with pytest.warns(DeprecationWarning, match="now called CandidateBCELoss"):
+        from propml.losses import BCELoss
+    assert BCELoss is CandidateBCELoss
+    with pytest.raises(AttributeError, match="has no attribute 'BCEloss'"):
+        propml.losses.BCEloss  # noqa: B018
+
+
+def test_the_paper_s_loss_is_at_the_top_without_importing_torch():
+    program = "import sys, propml; assert 'torch' not in sys.modules; print(propml.propml_loss.__module__)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "propml.losses.propml\n"
+    assert propml.ProPMLLoss is ProPMLLoss
 
 
 def test_segmentation_logits():

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 import propml.losses
-from propml.losses import CandidateBits, compiled_rows, cpu_rows
+from propml.losses import CandidateBits
+from propml.losses.kernels import c_library, c_rows
 from storm.loss_definitions import DEFINITIONS, Problem
 from storm.tally import Tally
 
@@ -235,14 +236,14 @@ def view(values: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 
 @contextmanager
 def engine(case: Case, rng: np.random.Generator) -> Iterator[None]:
-    """The engine that the machine has, or blocks of PyTorch's operations, or the gradient in the backward pass."""
-    kind = rng.choice(["usual", "blocks", "later"], p=(0.6, 0.2, 0.2))
+    """The engine that the machine has, or plain PyTorch, or the gradient in the backward pass."""
+    kind = rng.choice(["usual", "plain", "later"], p=(0.6, 0.2, 0.2))
     case.told.append(str(kind))
-    if kind == "blocks":
-        with mock.patch.object(compiled_rows, "library", return_value=None):
+    if kind == "plain":
+        with mock.patch.object(c_library, "library", return_value=None):
             yield
     elif kind == "later":
-        with mock.patch.object(cpu_rows, "gradient_at_once", return_value=False):
+        with mock.patch.object(c_rows, "gradient_at_once", return_value=False):
             yield
     else:
         yield

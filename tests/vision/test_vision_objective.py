@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from propml.corruption import independent_flips
-from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss
-from propml.losses.functional import unbiased_loss
+from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.targets import Candidates
 from propml.vision.objective import estimate_flip_rate, make_objective
 from propml.vision.recipe import Recipe

@@ -1,14 +1,47 @@
-"""Losses on candidate labels: pure functions (one value per example) and thin ``torch.nn`` modules over them."""
+"""Losses on candidate labels: pure functions of logits, one value per example, and ``torch.nn`` modules over them.
 
-from propml.losses.candidate_bits import CandidateBits
-from propml.losses.functional import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
-from propml.losses.modules import ASLLoss, BCELoss, CandidateLoss, ProPaLLLoss, ProPMLLoss, UnbiasedLoss
+Each loss has a file of its own, with its formula, its function and its module. All functions share these arguments:
+
+logits : Tensor
+    Scores before the sigmoid, any shape; one axis, ``label_dim``, runs over the labels.
+candidates : Tensor, same shape as ``logits``, or CandidateBits
+    1 for a candidate, 0 for an excluded label, -1 (or NaN) for an unknown one, which carries no loss. Any dtype.
+    :class:`CandidateBits` hold them in one bit each, labels in the last axis whatever ``label_dim`` is.
+label_dim : int
+    The axis of the labels: ``-1`` for ``(N, C)`` and ``(N, A, C)``, ``1`` for ``(N, C, H, W)``.
+label_weight : Tensor, shape (C,), optional
+    How much each label counts.
+example_weight : Tensor, optional
+    How much each example counts; broadcast against the returned values.
+mask : Tensor of bool, same shape as ``logits``, optional
+    False where an entry carries no loss (the same as an unknown label), whatever its logit is.
+
+They return the shape of ``logits`` without ``label_dim``, in float32 at least: float16 and bfloat16 logits are lifted
+before anything is summed. Everything is computed in log space; value and gradient are finite for finite logits, and an
+empty candidate set contributes its excluded labels only.
+
+ProPML, BCE, ASL and the power mean have fused kernels, which are used where they apply (:mod:`propml.losses.kernels`).
+These four take ``reduction`` ("none", "mean" or "sum" over examples): a kernel that knows it saves a pass over the
+gradient.
+"""
+
+import warnings
+from typing import Any
+
+from propml.losses.asl import ASLLoss, asl_loss
+from propml.losses.bce import CandidateBCELoss, bce_loss
+from propml.losses.candidates import CandidateBits
+from propml.losses.module import CandidateLoss
+from propml.losses.power import power_loss
+from propml.losses.propall import ProPaLLLoss, propall_loss
+from propml.losses.propml import ProPMLLoss, propml_loss
 from propml.losses.ranking import rank_loss
 from propml.losses.refined import refined_loss
+from propml.losses.unbiased import UnbiasedLoss, unbiased_loss
 
 __all__ = [
     "ASLLoss",
-    "BCELoss",
+    "CandidateBCELoss",
     "CandidateBits",
     "CandidateLoss",
     "ProPMLLoss",
@@ -23,3 +56,14 @@ __all__ = [
     "refined_loss",
     "unbiased_loss",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "BCELoss":
+        raise AttributeError(f"module 'propml.losses' has no attribute {name!r}")
+    warnings.warn(
+        "propml.losses.BCELoss is now called CandidateBCELoss; the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return CandidateBCELoss

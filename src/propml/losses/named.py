@@ -4,8 +4,14 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from propml.losses.functional import asl_loss, bce_loss, power_loss, propall_loss, propml_loss
+from propml.losses.asl import asl_loss
+from propml.losses.bce import bce_loss
+from propml.losses.power import power_loss
+from propml.losses.propall import propall_loss
+from propml.losses.propml import propml_loss
 from propml.losses.ranking import rank_loss
+
+__all__ = ["LOSSES", "Loss", "get_loss"]
 
 Loss = Callable[..., Tensor]
 

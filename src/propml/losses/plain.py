@@ -1,7 +1,4 @@
-"""ProPML, BCE, ASL and the power mean as formulas that PyTorch differentiates by itself, and the steps they share.
-
-What a kernel cannot do, and every float64 loss, is computed here; the kernels are tested against it.
-"""
+"""The steps that the plain formulas share. They run in log space, on logits of float32 or float64."""
 
 import math
 from numbers import Real
@@ -10,117 +7,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from propml.losses.candidate_bits import CandidateBits
-from propml.losses.marks import check_marks
+from propml.losses.candidates import Marks, check_marks, unpacked
+
+__all__ = [
+    "Lam",
+    "check_non_negative",
+    "entries_of",
+    "excluded_term",
+    "highest",
+    "log_of_sum",
+    "log_share",
+    "log_sum_exp",
+    "sum_over_labels",
+    "weighted",
+]
 
 Lam = float | Tensor
-Marks = Tensor | CandidateBits
-TINY_ORDER = 1e-3
-
-
-def propml(
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    lam: Lam,
-    label_dim: int,
-    label_weight: Tensor | None,
-    example_weight: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """See :func:`propml.losses.propml_loss`."""
-    check_non_negative("lam", lam)
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
-    excluded = excluded_term(z, negative, label_weight)
-    if label_weight is None:
-        found = log_sum_exp(logsigmoid(z), positive)
-        return weighted(lam * excluded - found, example_weight)
-    weight = label_weight.to(z)
-    positive = positive & (weight > 0)
-    heaviest = torch.where(positive, weight, 0.0).amax(dim=-1)
-    whole = torch.where(heaviest > 0, heaviest, 1.0)
-    found = log_of_sum(logsigmoid(z), positive, log_share(weight, positive, whole))
-    return weighted(lam * excluded - heaviest * found, example_weight)
-
-
-def bce(
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    lam: Lam,
-    label_dim: int,
-    label_weight: Tensor | None,
-    example_weight: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """See :func:`propml.losses.bce_loss`."""
-    check_non_negative("lam", lam)
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
-    found = sum_over_labels(-logsigmoid(z), positive, label_weight)
-    return weighted(found + lam * excluded_term(z, negative, label_weight), example_weight)
-
-
-def asl(
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    lam: Lam,
-    label_dim: int,
-    label_weight: Tensor | None,
-    example_weight: Tensor | None,
-    mask: Tensor | None,
-    gamma_positive: float,
-    gamma_negative: float,
-    clip: float,
-    detach_focus: bool,
-) -> Tensor:
-    """See :func:`propml.losses.asl_loss`."""
-    check_non_negative("lam", lam)
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
-    log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
-    focus_positive = torch.exp(gamma_positive * log_not_p)
-    if clip > 0:
-        kept = log_p.exp() - clip
-        # A floor instead of zero: the power's slope stays finite for exponents below one.
-        focus_negative = torch.where(kept > 0, kept.clamp(min=1e-8) ** gamma_negative, 0.0)
-        log_rest = torch.log((log_not_p.exp() + clip).clamp(max=1.0))
-    else:
-        focus_negative, log_rest = torch.exp(gamma_negative * log_p), log_not_p
-    if detach_focus:
-        focus_positive, focus_negative = focus_positive.detach(), focus_negative.detach()
-    found = sum_over_labels(-focus_positive * log_p, positive, label_weight)
-    excluded = sum_over_labels(-focus_negative * log_rest, negative, label_weight)
-    return weighted(found + lam * excluded, example_weight)
-
-
-def power(
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    lam: Lam,
-    label_dim: int,
-    label_weight: Tensor | None,
-    example_weight: Tensor | None,
-    mask: Tensor | None,
-    order: Lam,
-) -> Tensor:
-    """See :func:`propml.losses.power_loss`."""
-    check_non_negative("lam", lam)
-    check_non_negative("order", order)
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
-    log_p = logsigmoid(z)
-    counted = positive if label_weight is None else positive & (label_weight.to(z) > 0)
-    size = sum_over_labels(torch.ones_like(z), counted, label_weight)
-    safe_size = torch.where(size > 0, size, 1.0)
-    a = torch.as_tensor(order, dtype=z.dtype, device=z.device)
-    tiny = a < TINY_ORDER  # there the power mean is the geometric one to float precision, and 1/a would lose digits
-    safe_a = torch.where(tiny, 1.0, a)
-    share = log_share(torch.ones_like(z) if label_weight is None else label_weight.to(z), counted, safe_size)
-    power_mean = log_of_sum(log_p, counted, share, safe_a) / safe_a
-    geometric_mean = sum_over_labels(log_p, counted, label_weight) / safe_size
-    found = torch.where(tiny, geometric_mean, power_mean) * safe_size ** torch.where(tiny, 1.0, 1 - a)
-    found = torch.where(size > 0, found, 0.0)
-    return weighted(lam * excluded_term(z, negative, label_weight) - found, example_weight)
 
 
 def entries_of(
@@ -154,18 +56,6 @@ def entries_of(
     if known is None:
         return z, positive, ~positive
     return torch.where(known, z, 0.0), positive, known & ~positive
-
-
-def unpacked(candidates: Marks, label_dim: int) -> Tensor:
-    """The candidates as a tensor with the axes of the logits."""
-    if isinstance(candidates, CandidateBits):
-        return candidates.to_matrix().movedim(-1, label_dim)
-    if not isinstance(candidates, Tensor):
-        raise TypeError(
-            f"candidates are of type {type(candidates).__name__}; give a tensor: torch.as_tensor(array), "
-            "or torch.as_tensor(candidates.to_matrix()) where they are Candidates"
-        )
-    return candidates
 
 
 def check_non_negative(name: str, value: Lam) -> None:

@@ -3,7 +3,10 @@
 import torch
 from torch import Tensor
 
-from propml.losses.plain import Lam, Marks, check_non_negative, entries_of, highest, weighted
+from propml.losses.candidates import Marks
+from propml.losses.plain import Lam, check_non_negative, entries_of, highest, weighted
+
+__all__ = ["rank_loss"]
 
 
 def rank_loss(
@@ -22,7 +25,7 @@ def rank_loss(
 
     Every row weighs the same, however many of its labels are candidates: where nearly all of them are, the few excluded
     ones, which are surely false, speak as loud as elsewhere. Only differences within a row count: a threshold over rows
-    has to be found afterwards. The arguments are those of :mod:`propml.losses.functional`.
+    has to be found afterwards. The arguments are those of :mod:`propml.losses`.
 
     Parameters
     ----------

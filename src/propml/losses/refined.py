@@ -4,7 +4,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from propml.losses.plain import Lam, Marks, check_non_negative, entries_of, unpacked, weighted
+from propml.losses.candidates import Marks, unpacked
+from propml.losses.plain import Lam, check_non_negative, entries_of, weighted
+
+__all__ = ["refined_loss"]
 
 
 def refined_loss(
@@ -22,7 +25,7 @@ def refined_loss(
     .. math:: L = -\sum_{i \in S} \big( q_i \log p_i + \lambda (1 - q_i) \log(1 - p_i) \big)
               - \lambda \sum_{j \notin S} \log(1 - p_j)
 
-    The other arguments are those of :mod:`propml.losses.functional`.
+    The other arguments are those of :mod:`propml.losses`.
 
     Parameters
     ----------

@@ -125,9 +125,9 @@ def chosen_weights(
     members: Sequence[Member], states: np.ndarray, criterion: Criterion, weight: np.ndarray | None = None
 ) -> list[float]:
     """The members' weights, which sum to 1, chosen on held-out candidates by greedy selection with replacement.
+
     In each of 20 rounds the member is added that makes the average best by the criterion; its weight is how often that
     happened (Caruana et al.: *Ensemble selection from libraries of models*, ICML 2004). Where nothing was held out,
-    it was added (Caruana et al.: *Ensemble selection from libraries of models*, ICML 2004). Where nothing was held out,
     members weigh the same.
     """
     held = [member.held for member in members]

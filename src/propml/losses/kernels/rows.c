@@ -1,7 +1,8 @@
 /* The losses on rows for the CPU: one pass over a row gives its value and all but one factor of its gradient.
 
-   Compiled when it is first needed (compiled_rows.py), with OpenMP where PyTorch brings it. The loops are written so that a compiler turns each into vector
-   instructions without being allowed to ignore NaN: no branches, no calls, what is selected is multiplied by 0 or 1.
+   Compiled when it is first needed (c_library.py), with OpenMP where PyTorch brings it. The loops are written so that a
+   compiler turns each into vector instructions without being allowed to ignore NaN: no branches, no calls, what is
+   selected is multiplied by 0 or 1.
    The formulas are those of triton_kernels.py. */
 
 #include <math.h>
@@ -168,41 +169,32 @@ static void read_bfloat16(const uint16_t *from, float *to, int64_t n)
     }
 }
 
-/* What compiled_rows.py packs: 8 bytes for each. Strides count entries; what may be missing is NULL where it is. */
+/* Memory of which row i starts i * stride entries later, or for NULL what is not given. */
+struct array {
+    void *at;
+    int64_t stride;
+};
+
+/* What c_rows.py packs, 8 bytes for each: the tensors of Rows in rows.py, what comes in and goes out, and numbers. */
 struct job {
-    int64_t kind, n_labels;
-    const void *logits;
-    int64_t logit_stride, is_bfloat16;
-    const void *marks;
-    int64_t mark_stride, mark_type;
-    const uint8_t *known, *mask;
-    int64_t mask_stride;
-    const float *label_weight, *lam_rows;
-    int64_t lam_stride;
-    const float *orders;
-    int64_t order_stride;
-    const float *weights;
-    int64_t weight_stride;
-    const float *incoming;
-    int64_t incoming_stride;
-    float *values;
-    void *gradient;
-    double lam, order, scale;
+    struct array logits, marks, known, mask, label_weight, lam, order, example_weight, incoming, values, gradient;
+    int64_t kind, n_labels, is_bfloat16, mark_type;
+    double one_lam, one_order, scale;
 };
 
 /* A number of row i, or the one for all rows. */
-static inline float of_row(const float *numbers, int64_t stride, int64_t i, float otherwise)
+static inline float of_row(struct array numbers, int64_t i, float otherwise)
 {
-    return numbers ? numbers[i * stride] : otherwise;
+    return numbers.at ? ((const float *)numbers.at)[i * numbers.stride] : otherwise;
 }
 
 /* Those of row i. */
 static int read_row_marks(const struct job *job, int64_t i, const float *weight, int positive_weights_only, float *in,
                           float *out)
 {
-    const void *marks = (const char *)job->marks + i * job->mark_stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
-    const uint8_t *known = job->known ? job->known + i * job->mark_stride : 0;
-    const uint8_t *mask = job->mask ? job->mask + i * job->mask_stride : 0;
+    const void *marks = (const char *)job->marks.at + i * job->marks.stride * (job->mark_type == MARKS_FLOAT ? 4 : 1);
+    const uint8_t *known = job->known.at ? (const uint8_t *)job->known.at + i * job->known.stride : 0;
+    const uint8_t *mask = job->mask.at ? (const uint8_t *)job->mask.at + i * job->mask.stride : 0;
     return read_marks(marks, job->mark_type, known, mask, weight, positive_weights_only, job->n_labels, in, out);
 }
 
@@ -211,13 +203,13 @@ static int row(const struct job *job, int64_t i, float *scratch)
 {
     const int64_t n = job->n_labels, kind = job->kind;
     float *restrict in = scratch, *restrict out = scratch + n;
-    const float *z = (const float *)job->logits + i * job->logit_stride;
+    const float *z = (const float *)job->logits.at + i * job->logits.stride, *weight = job->label_weight.at;
     if (job->is_bfloat16) {
-        read_bfloat16((const uint16_t *)job->logits + i * job->logit_stride, scratch + 2 * n, n);
+        read_bfloat16((const uint16_t *)job->logits.at + i * job->logits.stride, scratch + 2 * n, n);
         z = scratch + 2 * n;
     }
-    int strange = read_row_marks(job, i, job->label_weight, kind != BCE, in, out);
-    float order = kind == POWER ? of_row(job->orders, job->order_stride, i, job->order) : 1.0f;
+    int strange = read_row_marks(job, i, weight, kind != BCE, in, out);
+    float order = kind == POWER ? of_row(job->order, i, job->one_order) : 1.0f;
     int row_kind = kind == POWER && order < TINY_ORDER ? BCE : kind;
     float whole = 1.0f, strength = 1.0f; /* what the set's sum is relative to, and how much its term counts */
     if (row_kind == POWER) {
@@ -226,14 +218,14 @@ static int row(const struct job *job, int64_t i, float *scratch)
         for (int64_t j = 0; j < n; j++)
             whole += in[j];
         strength = whole > 0 ? powf(whole, 1.0f - order) : 0.0f;
-    } else if (row_kind == PROPML && job->label_weight) {
+    } else if (row_kind == PROPML && weight) {
         whole = 0.0f;
 #pragma omp simd reduction(max : whole)
         for (int64_t j = 0; j < n; j++)
             whole = in[j] > whole ? in[j] : whole;
         strength = whole;
     }
-    int relative = job->label_weight && row_kind != BCE && whole > 0; /* so the sum is lost by no unit of the weights */
+    int relative = weight && row_kind != BCE && whole > 0; /* so the sum is lost by no unit of the weights */
     for (int64_t j = 0; relative && j < n; j++)
         in[j] /= whole;
     float excluded, found;
@@ -243,18 +235,18 @@ static int row(const struct job *job, int64_t i, float *scratch)
         walk(POWER, z, n, order, in, out, &excluded, &found);
     else
         walk(BCE, z, n, order, in, out, &excluded, &found);
-    float factor = job->scale * of_row(job->weights, job->weight_stride, i, 1.0f);
-    factor *= of_row(job->incoming, job->incoming_stride, i, 1.0f);
-    float push = factor * of_row(job->lam_rows, job->lam_stride, i, job->lam), pull = factor;
+    float factor = job->scale * of_row(job->example_weight, i, 1.0f);
+    factor *= of_row(job->incoming, i, 1.0f);
+    float push = factor * of_row(job->lam, i, job->one_lam), pull = factor;
     float value = push * excluded;
     if (row_kind == BCE) {
         value += factor * found;
     } else {
         float log_found;
         if (found < TINY) {
-            read_row_marks(job, i, job->label_weight, 1, in, out);
+            read_row_marks(job, i, weight, 1, in, out);
             found = tiny_set(z, n, order, relative ? whole : 1.0f, in, &log_found);
-            if (job->gradient) /* the marks were read again: so are the excluded labels' probabilities computed again */
+            if (job->gradient.at) /* the marks were read again: so are the excluded labels' probabilities computed again */
                 for (int64_t j = 0; j < n; j++) {
                     float p, q, small;
                     logistic(z[j], &p, &q, &small);
@@ -269,15 +261,15 @@ static int row(const struct job *job, int64_t i, float *scratch)
             in[j] /= found;
         pull = empty ? 0 : factor * strength / (relative ? 1 : found);
     }
-    job->values[i] = value;
-    if (!job->gradient)
+    ((float *)job->values.at)[i] = value;
+    if (!job->gradient.at)
         return strange;
     if (job->is_bfloat16) {
         for (int64_t j = 0; j < n; j++)
             out[j] = push * out[j] - pull * in[j];
-        write_bfloat16(out, (uint16_t *)job->gradient + i * n, n);
+        write_bfloat16(out, (uint16_t *)job->gradient.at + i * n, n);
     } else {
-        float *restrict slopes = (float *)job->gradient + i * n;
+        float *restrict slopes = (float *)job->gradient.at + i * n;
         for (int64_t j = 0; j < n; j++)
             slopes[j] = push * out[j] - pull * in[j];
     }
@@ -288,7 +280,7 @@ static int row(const struct job *job, int64_t i, float *scratch)
 static void row_of_known(const struct job *job, int64_t i, float *scratch)
 {
     const int64_t n = job->n_labels, size = job->is_bfloat16 ? 2 : 4;
-    const char *z = (const char *)job->logits + i * job->logit_stride * size;
+    const char *z = (const char *)job->logits.at + i * job->logits.stride * size;
     char *known_only = (char *)(scratch + 3 * n);
     read_row_marks(job, i, 0, 0, scratch, scratch + n);
     for (int64_t j = 0; j < n; j++)
@@ -297,8 +289,7 @@ static void row_of_known(const struct job *job, int64_t i, float *scratch)
         else
             memset(known_only + j * size, 0, size);
     struct job again = *job;
-    again.logits = known_only;
-    again.logit_stride = 0;
+    again.logits = (struct array){known_only, 0};
     row(&again, i, scratch);
 }
 
@@ -321,7 +312,8 @@ int propml_rows(const struct job *job, int64_t first, int64_t last, int threads)
         int64_t end = first + (last - first) * (part + 1) / parts;
         for (int64_t i = first + (last - first) * part / parts; scratch && i < end; i++) {
             failed |= row(job, i, scratch) ? STRANGE_MARKS : 0;
-            if (job->values[i] != job->values[i]) /* perhaps by 0 times a logit that does not count and is not finite */
+            const float value = ((const float *)job->values.at)[i];
+            if (value != value) /* perhaps by 0 times a logit that does not count and is not finite */
                 row_of_known(job, i, scratch);
         }
         free(scratch);

@@ -1,46 +1,45 @@
 """The fused path of a loss: when it is taken, and how it takes part in automatic differentiation.
 
 There are two ways to a gradient. Where the loss is reduced to one number, the forward pass knows all but one factor of
-the gradient: it writes the gradient at once, and the backward pass multiplies it by the incoming number (a GPU does not
-even touch it when that is 1). Where one value per example is returned, a GPU computes the gradient in the backward pass
-from the logits and two numbers per row; and so it does for float16 and for few, very long rows. On the CPU, where
-arithmetic costs more than memory, the gradient is always written at once.
+the gradient, the number that comes back: it writes the gradient at once, for 1 on the CPU, on a GPU for the number of
+the last step. The backward pass does not touch it when that was right. Where one value per example is returned, a GPU
+computes the gradient in the backward pass from the logits and two numbers per row. On the CPU, where arithmetic costs
+more than memory, the gradient is always written at once.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from propml.losses import cpu_rows, custom_ops, plain  # noqa: F401  the first registers torch.ops.propml
-from propml.losses.candidate_bits import CandidateBits
-from propml.losses.engines import HAS_TRITON, INTERPRETED, engine_of
-from propml.losses.rows import Problem, per_row
+from propml.losses.candidates import CandidateBits
+from propml.losses.kernels import c_rows, custom_ops  # noqa: F401  the latter registers torch.ops.propml
+from propml.losses.kernels.engines import HAS_TRITON, INTERPRETED, engine_of
+from propml.losses.kernels.rows import flat_rows, per_row, rows_of
+from propml.losses.problem import Problem, Reduction, check_reduction, reduced
 
-Reduction = Literal["mean", "sum", "none"]
-REDUCTIONS = get_args(Reduction)
+__all__ = ["computed", "is_fusable"]
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-GPU_LOSSES = (plain.propml, plain.bce, plain.asl, plain.power)
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
 
-def fused_or_plain(logits: Tensor, problem: Problem, reduction: Reduction) -> Tensor:
+def computed(logits: Tensor, problem: Problem, reduction: Reduction) -> Tensor:
     """The loss by its kernel, or by the plain formula where the kernel does not apply."""
     check_reduction(reduction)
     if not is_fusable(logits, problem):
-        return reduced(problem.plain_values(logits), reduction)
+        return reduced(problem.formula(logits, problem), reduction)
     if torch.compiler.is_compiling():
-        values = torch.ops.propml.row_losses(*problem.flat_rows(logits))[0]
+        values = torch.ops.propml.row_losses(*flat_rows(problem, logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
     engine = engine_of(logits.device.type)
     if not (torch.is_grad_enabled() and logits.requires_grad):
-        values = engine.losses(problem.rows(logits))[0]
+        values = engine.losses(rows_of(problem, logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
-    if engine.gradient_at_once(logits, logits.shape[problem.label_dim], reduction != "none"):
+    if engine.gradient_at_once(reduction != "none"):
         return _at_once(logits, problem, engine, reduction)
     return reduced(_GradientLater.apply(logits, problem, engine), reduction)
 
@@ -49,10 +48,10 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     """Whether the fused path gives what the plain one would; what is refused here, the plain path computes or tells."""
     compiling = torch.compiler.is_compiling()
     if logits.device.type == "cuda" or INTERPRETED:
-        able = HAS_TRITON and logits.dtype in GPU_TYPES and problem.plain in GPU_LOSSES
+        able = HAS_TRITON and logits.dtype in GPU_TYPES
     else:  # torch.compile fuses the plain formula well on the CPU
-        able = logits.device.type == "cpu" and not compiling and logits.dtype in cpu_rows.TYPES
-        able = able and cpu_rows.takes(problem)
+        able = logits.device.type == "cpu" and not compiling and logits.dtype in c_rows.TYPES
+        able = able and c_rows.takes(problem.kernel)
     if not able or logits.numel() == 0 or not -logits.ndim <= problem.label_dim < logits.ndim:
         return False
     if torch._C._are_functorch_transforms_active() or not (compiling or type(logits) in TENSORS):
@@ -72,18 +71,6 @@ def is_fusable(logits: Tensor, problem: Problem) -> bool:
     )
 
 
-def check_reduction(reduction: Reduction) -> None:
-    if reduction not in REDUCTIONS:
-        raise ValueError(f'reduction is {reduction!r}; choose "mean", "sum" or "none"')
-
-
-def reduced(values: Tensor, reduction: Reduction) -> Tensor:
-    """One value per example, or their mean or sum."""
-    if reduction == "none":
-        return values
-    return values.mean() if reduction == "mean" else values.sum()
-
-
 class _GradientAtOnce(torch.autograd.Function):
     """The forward pass writes the gradient. It is given away by the first backward pass, later ones compute it anew.
 
@@ -92,9 +79,9 @@ class _GradientAtOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any, reduction: Reduction) -> Tensor:
-        rows = problem.rows(logits)
+        rows = rows_of(problem, logits)
         scale = 1.0 / len(rows.logits) if reduction == "mean" else 1.0
-        values, ctx.gradient = engine.losses_and_gradient(rows, scale)
+        values, ctx.gradient, ctx.ahead = engine.losses_and_gradient(rows, scale)
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
         ctx.in_rows, ctx.dtype = rows.logits is logits, logits.dtype
         ctx.save_for_backward(logits, *problem.tensors())
@@ -105,14 +92,24 @@ class _GradientAtOnce(torch.autograd.Function):
         if ctx.gradient is None or torch.is_grad_enabled():
             logits = ctx.saved_tensors[0]  # fails, as it should, where they were changed in between
             return _plain_gradient(ctx.problem, ctx.reduction, logits, grad_output), None, None, None
-        gradient, ctx.gradient = ctx.gradient, None
+        gradient, ahead, ctx.gradient, ctx.ahead = ctx.gradient, ctx.ahead, None, None
         if ctx.reduction == "none":
             gradient.mul_(grad_output.reshape(-1, 1))
         else:
-            gradient = ctx.engine.scaled(gradient, grad_output, ctx.dtype)
+            gradient = ctx.engine.scaled(gradient, ahead, grad_output, ctx.dtype, lambda: _is_unchanged(ctx))
         if not ctx.in_rows:
             gradient = ctx.problem.shaped_like(gradient, ctx.saved_tensors[0])
         return gradient, None, None, None
+
+
+def _is_unchanged(ctx: Any) -> bool:
+    """Whether all that the forward pass read is as it was."""
+    try:
+        return bool(ctx.saved_tensors)
+    except RuntimeError:
+        if ctx.dtype == torch.float16:  # what was written ahead in it may have lost too much
+            raise
+        return False
 
 
 # Past the part of `apply` that serves functional transforms, with which nobody comes here.
@@ -124,7 +121,7 @@ class _GradientLater(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any) -> Tensor:
-        rows = problem.rows(logits)
+        rows = rows_of(problem, logits)
         values, stats = engine.losses(rows)
         ctx.problem, ctx.engine = problem, engine
         ctx.save_for_backward(logits, stats, *problem.tensors())
@@ -135,7 +132,7 @@ class _GradientLater(torch.autograd.Function):
         logits, stats, *_ = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _plain_gradient(ctx.problem, "none", logits, grad_output), None, None
-        gradient = ctx.engine.gradient(ctx.problem.rows(logits), stats, per_row(grad_output.reshape(-1)))
+        gradient = ctx.engine.gradient(rows_of(ctx.problem, logits), stats, per_row(grad_output.reshape(-1)))
         return ctx.problem.shaped_like(gradient, logits), None, None
 
 
@@ -144,7 +141,7 @@ def _plain_gradient(problem: Problem, reduction: Reduction, logits: Tensor, grad
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         z = logits if again else logits.detach().requires_grad_()
-        value = reduced(problem.plain_values(z), reduction)
+        value = reduced(problem.formula(z, problem), reduction)
         return torch.autograd.grad(value, z, grad_output, create_graph=again)[0]
 
 

@@ -1,21 +1,21 @@
 """The fused losses as PyTorch operators, so that ``torch.compile`` and ``torch.export`` take them for one step each.
 
-``torch.ops.propml.row_losses`` takes the fields of :class:`propml.losses.rows.Rows` and returns one value per row, and
-two numbers per row from which ``torch.ops.propml.row_losses_backward`` computes the gradient on the logits.
+``torch.ops.propml.row_losses`` takes the fields of :class:`propml.losses.kernels.rows.Rows` and returns one value per
+row, and two numbers per row from which ``torch.ops.propml.row_losses_backward`` computes the gradient on the logits.
 """
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor
 
-from propml.losses.engines import engine_of
-from propml.losses.rows import Rows, per_row
+from propml.losses.kernels.engines import engine_of
+from propml.losses.kernels.rows import Rows, per_row
 
-_ROWS = (
-    "Tensor logits, Tensor marks, Tensor? known, Tensor? mask, Tensor? label_weight, Tensor? lam_rows, float lam, "
-    "Tensor? example_weight, float[] focus, int kind, bool packed, Tensor? order_rows"
-)
+__all__ = ["row_losses", "row_losses_backward"]
+
+_TYPES = {Tensor | None: "Tensor?", list[float]: "float[]"}
+_ROWS = ", ".join(f"{_TYPES.get(kind) or kind.__name__} {name}" for name, kind in get_type_hints(Rows).items())
 
 
 @torch.library.custom_op("propml::row_losses", mutates_args=(), schema=f"({_ROWS}) -> (Tensor, Tensor)")
@@ -45,16 +45,13 @@ def _(grad_output: Tensor, stats: Tensor, logits: Tensor, *others: Any) -> Tenso
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    rows = Rows(*inputs)
-    ctx.numbers = (rows.lam, rows.focus, rows.kind, rows.packed)
-    tensors = (rows.logits, rows.marks, rows.known, rows.mask, rows.label_weight, rows.lam_rows, rows.example_weight)
-    ctx.save_for_backward(output[1], *tensors, rows.order_rows)
+    ctx.numbers = [None if isinstance(field, Tensor) else field for field in inputs]
+    ctx.save_for_backward(output[1], *(field if isinstance(field, Tensor) else None for field in inputs))
 
 
 def _backward(ctx: Any, grad_output: Tensor, _: Tensor) -> tuple:
-    stats, logits, marks, known, mask, label_weight, lam_rows, example_weight, order_rows = ctx.saved_tensors
-    lam, focus, kind, packed = ctx.numbers
-    fields = (logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, focus, kind, packed, order_rows)
+    stats, *tensors = ctx.saved_tensors
+    fields = [number if tensor is None else tensor for tensor, number in zip(tensors, ctx.numbers, strict=True)]
     return torch.ops.propml.row_losses_backward(grad_output, stats, *fields), *(None for _ in fields[1:])
 
 

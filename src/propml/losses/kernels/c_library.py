@@ -1,9 +1,9 @@
 """``rows.c``, compiled with the machine's own C compiler when it is first needed, and kept for the next time.
 
-Where there is no compiler, or the environment variable ``PROPML_COMPILER`` is ``none``, there is no library, and the
-CPU works with :mod:`propml.losses.cpu_blocks` instead. The variable may also name a compiler. The library is kept in
-the folder ``compiled`` of :func:`propml.devices.cache_dir`, one for each source, compiler and kind of processor,
-unless others than this user could have put it there: then each process compiles its own.
+Where there is no compiler, or the environment variable ``PROPML_COMPILER`` is ``none``, nothing is compiled, and the
+CPU computes the plain formulas with PyTorch. The variable may also name a compiler. The library is kept in the folder
+``compiled`` of :func:`propml.devices.cache_dir`, one for each source, compiler and kind of processor, unless
+others than this user could have put it there: then each process compiles its own.
 """
 
 from __future__ import annotations
@@ -12,39 +12,27 @@ import ctypes
 import functools
 import hashlib
 import logging
-import operator
 import os
 import platform
 import shutil
 import stat
-import struct
 import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from propml.devices import cache_dir
-from propml.losses import plain
-from propml.losses.marks import check_marks, states_of
-from propml.losses.rows import Rows
 
-LOG = logging.getLogger(__name__)
+__all__ = ["library"]
+
+LOG = logging.getLogger("propml.losses")
 SOURCE = Path(__file__).with_name("rows.c")
 # The sums that may be taken in any order, as a vector of partial sums, are marked in the source. To allow it everywhere
 # (-fassociative-math) would turn w (t q) into (w q) t, which is 0 where w q is less than float32 holds.
 FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-fPIC")
 # The best first. With OpenMP the threads are PyTorch's own: nothing is linked, its library is in the process already.
 BUILDS = (("-march=native", "-fopenmp"), ("-march=native",), ())
-LOSSES = (plain.propml, plain.bce, plain.power)
-MARK_TYPES = {torch.uint8: 0, torch.int8: 1, torch.float32: 2}
-PACKED_MARKS = 3
-NO_MEMORY, STRANGE_MARKS = 1, 2  # what propml_rows returns; masked entries count too
-# What one thread does before another is worth waking: PyTorch's wake at once, a pool of Python's needs a while.
-THREADED_ENTRIES, POOL_ENTRIES = 1 << 13, 1 << 17
-JOB = struct.Struct("22q3d")  # struct job in rows.c
 
 
 @functools.cache
@@ -57,82 +45,11 @@ def library() -> ctypes.CDLL | None:
     try:
         loaded = _kept(compiler) or _made(compiler)
     except (OSError, subprocess.SubprocessError) as error:
-        LOG.warning("propml's losses cannot be compiled (%s); PyTorch's operations compute them, more slowly", error)
+        LOG.warning("propml's losses cannot be compiled (%s); plain PyTorch computes them, more slowly", error)
         return None
     loaded.propml_rows.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int]
     loaded.has_threads = bool(loaded.propml_has_threads())  # type: ignore[attr-defined]  # asked once
     return loaded
-
-
-def compute(rows: Rows, scale: float, incoming: Tensor | None, gradient: Tensor | None) -> Tensor:
-    """One value per row; the gradient is written where there is a place for it."""
-    logits, marks, known, mask, label_weight, lam_rows, lam, example_weight, numbers, kind, packed, order_rows = rows
-    n_rows, n_labels = logits.shape
-    if not packed and marks.dtype not in MARK_TYPES:
-        marks = states_of(marks)
-    values = torch.empty(n_rows)
-    library_ = library()
-    assert library_ is not None
-    job = JOB.pack(
-        kind,
-        n_labels,
-        logits.data_ptr(),
-        logits.stride(0),
-        logits.dtype == torch.bfloat16,
-        marks.data_ptr(),
-        marks.stride(0),
-        PACKED_MARKS if packed else MARK_TYPES[marks.dtype],
-        0 if known is None else known.data_ptr(),
-        0 if mask is None else mask.data_ptr(),
-        0 if mask is None else mask.stride(0),
-        0 if label_weight is None else label_weight.data_ptr(),
-        0 if lam_rows is None else lam_rows.data_ptr(),
-        0 if lam_rows is None else lam_rows.stride(0),
-        0 if order_rows is None else order_rows.data_ptr(),
-        0 if order_rows is None else order_rows.stride(0),
-        0 if example_weight is None else example_weight.data_ptr(),
-        0 if example_weight is None else example_weight.stride(0),
-        0 if incoming is None else incoming.data_ptr(),
-        0 if incoming is None else incoming.stride(0),
-        values.data_ptr(),
-        0 if gradient is None else gradient.data_ptr(),
-        lam,
-        numbers[0] if numbers else 1.0,
-        scale,
-    )
-    own = library_.has_threads and not _is_forked
-    enough = n_rows * n_labels // (THREADED_ENTRIES if own else POOL_ENTRIES)
-    threads = 1 if enough < 2 else min(torch.get_num_threads(), n_rows, enough)
-    if threads == 1 or own:
-        failed = library_.propml_rows(job, 0, n_rows, threads)
-    else:  # ctypes lets other Python threads run meanwhile
-        ends = [n_rows * count // threads for count in range(threads + 1)]
-        parts = _pool(threads).map(lambda *part: library_.propml_rows(job, *part, 1), ends[:-1], ends[1:])
-        failed = functools.reduce(operator.or_, parts)
-    if failed & STRANGE_MARKS:
-        check_marks(rows.marks, mask)
-    if failed & NO_MEMORY:
-        raise MemoryError(f"no memory for four rows of {n_labels} labels in each of {threads} threads")
-    return values
-
-
-@functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="propml")
-
-
-_is_forked = False
-
-
-def _forget_threads() -> None:
-    """They do not live on in a forked process, and OpenMP would wait for them for ever."""
-    global _is_forked
-    _is_forked = True
-    _pool.cache_clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _kept(compiler: str) -> ctypes.CDLL | None:
@@ -149,8 +66,9 @@ def _made(compiler: str) -> ctypes.CDLL:
     """Compile, and keep the library where nobody else can change it; elsewhere it goes once it is loaded."""
     folder = _folder()
     obstacle = _obstacle(folder)
-    where = f"for this process alone: {obstacle}" if obstacle else f"and keeps them in {folder}"
-    LOG.warning("propml compiles its losses with %s, %s (PROPML_COMPILER=none forbids it)", compiler, where)
+    where = f"for this process alone: {obstacle}" if obstacle else f"once, and keeps them in {folder}"
+    # Without any logging set up, Python writes a warning to stderr: who waits for a first loss sees why.
+    LOG.warning("propml compiles its losses with %s, %s (PROPML_COMPILER=none: plain PyTorch instead)", compiler, where)
     with tempfile.TemporaryDirectory(dir=None if obstacle else folder, ignore_cleanup_errors=True) as scratch:
         made = _build(compiler, Path(scratch))
         if not obstacle:

@@ -1,5 +1,7 @@
-"""Which engine computes rows on which device: both have `gradient_at_once`, `losses`,
-`losses_and_gradient`, `gradient` and `scaled`."""
+"""Which module computes rows on which device.
+
+Both have ``gradient_at_once``, ``losses``, ``losses_and_gradient``, ``gradient`` and ``scaled``.
+"""
 
 import functools
 import importlib
@@ -8,6 +10,8 @@ import os
 from types import ModuleType
 
 import torch
+
+__all__ = ["HAS_TRITON", "INTERPRETED", "engine_of"]
 
 _FOUND = importlib.util.find_spec("triton") is not None
 # For tests without a GPU: Triton's interpreter runs the kernels on CPU tensors.
@@ -18,5 +22,5 @@ HAS_TRITON = INTERPRETED or (_FOUND and torch.version.cuda is not None)
 @functools.cache
 def engine_of(device_type: str) -> ModuleType:
     """The module that computes on a type of device; Triton is imported when it is first needed."""
-    name = "triton_rows" if device_type == "cuda" or INTERPRETED else "cpu_rows"
-    return importlib.import_module(f"propml.losses.{name}")
+    name = "triton_rows" if device_type == "cuda" or INTERPRETED else "c_rows"
+    return importlib.import_module(f"propml.losses.kernels.{name}")

@@ -1,4 +1,7 @@
-"""Candidate labels packed to one bit per label: what 100 000 labels cost a batch then is next to nothing."""
+"""Candidate labels as the losses take them: a tensor of marks, or packed to one bit per label.
+
+What 100 000 labels cost a batch is next to nothing when they are packed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from propml.losses.marks import check_marks
+__all__ = ["CandidateBits", "Marks", "check_marks", "states_of", "unpacked"]
 
 BLOCK_ENTRIES = 1 << 24  # rows are packed in blocks of so many entries, so that no dense copy of all is needed
 
@@ -133,6 +136,48 @@ class CandidateBits:
         size = " × ".join(str(length) for length in self.shape)
         n_bytes = self.bits.numel() * (1 if self.known is None else 2)
         return f"CandidateBits({size} labels, {n_bytes} bytes{'' if self.known is None else ', some unknown'})"
+
+
+Marks = Tensor | CandidateBits
+
+
+def unpacked(candidates: Marks, label_dim: int) -> Tensor:
+    """The candidates as a tensor with the axes of the logits."""
+    if isinstance(candidates, CandidateBits):
+        return candidates.to_matrix().movedim(-1, label_dim)
+    if not isinstance(candidates, Tensor):
+        raise TypeError(
+            f"candidates are of type {type(candidates).__name__}; give a tensor: torch.as_tensor(array), "
+            "or torch.as_tensor(candidates.to_matrix()) where they are Candidates"
+        )
+    return candidates
+
+
+def check_marks(marks: Tensor, mask: Tensor | None = None) -> None:
+    """Refuse what is neither 1 (candidate), 0 (excluded) nor -1 or NaN (unknown), unless it is masked.
+
+    A GPU is not asked, the host would have to wait for the answer; nor can compiled and transformed code look at
+    values. There a candidate is what lies above 0.5, and unknown what does not lie above -0.5.
+    """
+    if marks.device.type != "cpu" or marks.dtype == torch.bool or torch.compiler.is_compiling():
+        return
+    if type(marks) not in (Tensor, torch.nn.Parameter) or torch._C._are_functorch_transforms_active():
+        return
+    wrong = states_of(marks) == 2
+    if mask is not None:
+        wrong &= mask != 0
+    if wrong.any():
+        raise ValueError(
+            f"candidates hold {marks[wrong][0].item():g}; give 1 for a candidate, 0 for an excluded label, and -1 or "
+            "NaN for an unknown one (refined_loss takes values between 0 and 1)"
+        )
+
+
+def states_of(marks: Tensor) -> Tensor:
+    """Marks of any type as 1, 0 and -1 in int8, and 2 where they are none of these."""
+    candidate, excluded, unknown = marks == 1, marks == 0, (marks == -1.0) | (marks != marks)
+    others = ~(candidate | excluded | unknown)
+    return candidate.to(torch.int8) - unknown.to(torch.int8) + 2 * others.to(torch.int8)
 
 
 def _pack(marks: Tensor) -> Tensor:
