@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CON
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo browser test test-slow storm coverage lint bench clean
+.PHONY: help demo test test-slow browser without-browser storm coverage lint bench clean
 
 help:           ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,25 +16,30 @@ help:           ## list the targets
 demo: $(VENV)/.demo      ## all methods on the embedded dataset: demo/report.html, demo/review.html
 	$(BIN)/propml demo --out demo
 
-test: $(VENV)/.test browser ## run the tests (set PROPML_DATA to include the real files)
+test: $(VENV)/.test without-browser ## run the tests (set PROPML_DATA to include the real files)
 	$(PYTEST) -n 2 --dist loadgroup -m "not slow" $(ARGS)
 
-test-slow: $(VENV)/.test browser ## run the tests marked slow
+test-slow: $(VENV)/.test without-browser ## run the tests marked slow
 	$(PYTEST) -n 2 --dist loadgroup -m slow $(ARGS)
 
 storm: $(VENV)/.test    ## random kills, damaged files, adversarial losses: STORM_MINUTES=10, a table at the end
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m storm $(ARGS)
 
-coverage: $(VENV)/.test browser ## run the tests and print line coverage
+coverage: $(VENV)/.test without-browser ## run the tests and print line coverage
 	$(PYTEST) -n 2 --dist loadgroup -m "not slow" --cov=src/propml --cov-report=term-missing $(ARGS)
 
-# Pages are opened in a real browser; where none can be installed those tests are skipped, and say so.
-browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	echo "no chromium here: installing it on this machine with apt-get, for the tests of pages in a browser" && \
-	{ apt-get install -qq -y --no-install-recommends chromium || \
-	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \
-	echo "no chromium here: the tests of pages in a browser are skipped"
+# Some tests open pages in a real browser. Only `make browser` installs one; without it they are skipped, and say so.
+BROWSER := $(firstword $(foreach name,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(name) 2>/dev/null)))
+without-browser:
+	@$(if $(BROWSER),:,echo "no browser here: the tests of pages in a browser are skipped; 'make browser' installs chromium")
+
+browser:        ## install chromium with apt-get (needs root), for the tests of pages in a browser
+ifeq ($(BROWSER),)
+	apt-get install -qq -y --no-install-recommends chromium || \
+	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
+else
+	@echo "a browser is here: $(BROWSER)"
+endif
 
 lint: $(VENV)/.test      ## ruff and mypy
 	$(BIN)/ruff check .
