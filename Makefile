@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CON
 # One BLAS thread per worker: two workers with two threads each fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help demo test test-slow browser without-browser storm coverage lint bench clean
+.PHONY: help demo test test-slow browser without-browser storm coverage lint docs dist bench clean
 
 help:           ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,11 +46,27 @@ lint: $(VENV)/.test      ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs      ## build the site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+# The wheel alone, in an environment of its own: what the README promises must not need the source tree.
+dist: | $(BIN)/python    ## build sdist and wheel, and run the README's examples from the wheel
+	rm -rf dist build/wheel
+	$(PIP) build
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet $(CONSTRAINT) "$$(echo dist/*.whl)[data]" pytest
+	mkdir build/wheel/tests
+	cp -r README.md pyproject.toml Makefile examples build/wheel
+	cp tests/test_documents.py build/wheel/tests
+	cd build/wheel && venv/bin/python -m pytest -k "test_code_and_commands_run and README"
+
 bench: $(VENV)/.test     ## run the speed comparisons (ratios, ours against the alternatives)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:          ## remove the virtual environment and everything that was generated
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) demo build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -64,3 +80,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[test]"
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[docs]"
+	@touch $@

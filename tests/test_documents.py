@@ -64,15 +64,13 @@ def run_blocks(path, languages, monkeypatch, folder):
 
 
 # Commands on other pages name files of the reader's own, which nobody has.
-@pytest.mark.parametrize("path", [ROOT / "README.md", *TUTORIALS], ids=named)
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *TUTORIALS], ids=named)
 def test_code_and_commands_run(path, monkeypatch, tmp_path):
     assert blocks(path, "python", "console")
     run_blocks(path, ("python", "console"), monkeypatch, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "CONTRIBUTING.md", *(path for path in PAGES if path not in TUTORIALS)], ids=named
-)
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in TUTORIALS], ids=named)
 def test_code_runs(path, monkeypatch, tmp_path):
     run_blocks(path, ("python",), monkeypatch, tmp_path)
 
@@ -113,3 +111,13 @@ def test_links_lead_somewhere(path):
         file = (path.parent / target).resolve() if target else path
         assert file.exists(), f"{named(path)} links to {target}, which is not there"
         assert not anchor or anchor in anchors(file), f"{named(path)} links to {target}#{anchor}: no such heading"
+
+
+def test_every_public_room_has_a_page_of_its_functions_on_the_site():
+    places = set(re.findall(r"[\w/]+\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert {named(path).removeprefix("docs/") for path in PAGES} <= places
+    rooms = re.findall(r"\]\((\w+)\.md\)", (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8"))
+    assert {"targets", "tables", "losses", "methods", "auditing", "vision", "benchmark", "tuning"} <= set(rooms)
+    assert {"metrics", "corruption", "datasets"} <= set(rooms)
+    for room in rooms:
+        assert f"::: propml.{room}\n" in (ROOT / "docs" / "api" / f"{room}.md").read_text(encoding="utf-8")
