@@ -60,7 +60,7 @@ dist: | $(BIN)/python    ## build sdist and wheel, and run the README's examples
 	mkdir build/wheel/tests
 	cp -r README.md pyproject.toml Makefile examples build/wheel
 	cp tests/test_documents.py build/wheel/tests
-	cd build/wheel && venv/bin/python -m pytest -k "test_code_and_commands_run and README"
+	cd build/wheel && OMP_NUM_THREADS=1 venv/bin/python -m pytest -k "test_code_and_commands_run and README"
 
 bench: $(VENV)/.test     ## run the speed comparisons (ratios, ours against the alternatives)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

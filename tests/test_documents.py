@@ -9,12 +9,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
-from propml.cli import main
+from propml.cli import app, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+COMMAND = typer.main.get_command(app)
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -79,6 +81,18 @@ def test_the_readme_shows_three_things():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"## {heading}\n" in text for heading in ("Clean my labels", "Train a model", "Swap the loss"))
     assert len(blocks(ROOT / "README.md", "python")) >= 2
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "paper" / "README.md", *PAGES], ids=named)
+def test_commands_and_options_exist(path):
+    shown = "".join(re.findall(r"^```\w*\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL))
+    for line in re.findall(r"^(?:\$ )?(propml .+)$", shown, flags=re.MULTILINE):
+        command, words = COMMAND, shlex.split(line, comments=True)[1:]
+        while words and hasattr(command, "commands"):
+            assert words[0] in command.commands, line
+            command = command.commands[words.pop(0)]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= options, line
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
