@@ -1,4 +1,4 @@
-"""MkDocs hook: pages and files outside docs/ that pages link to become part of the site."""
+"""MkDocs hook: what pages link to outside docs/ becomes part of the site, and Markdown written for GitHub fits it."""
 
 import posixpath
 import re
@@ -29,4 +29,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = target.relative_to(DOCS if target.is_relative_to(DOCS) else ROOT).as_posix()
         return "](" + posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
 
+    # GitHub wants | escaped in the code of a table; Python-Markdown would show the backslash.
+    markdown = re.sub(r"`[^`\n]*`", lambda code: code[0].replace(r"\|", "|"), markdown)
     return re.sub(r"\]\(((?!\w+:)[^)#\s]+)", on_site, markdown)
