@@ -6,14 +6,16 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from propml import ProPMLClassifier
-from propml.corruption import svm_confusions
+from propml import audit
+from propml.corruption import independent_flips
 from propml.datasets import digits_mosaic
 from propml.losses import asl_loss, bce_loss, propml_loss
 
 FOLDER = Path(__file__).parent / "figures"
 COLOURS = {"ProPML": "#c2410c", "BCE": "#1f3a5f", "ASL": "#6b8e23"}
+VERDICTS = {"keep": "#1f3a5f", "doubtful": "#a8b3c4", "drop": "#c2410c"}
 mpl.rcParams.update({"svg.hashsalt": "propml", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 
@@ -41,30 +43,44 @@ def losses() -> None:
     save(figure, "losses")
 
 
-def candidates() -> None:
-    """What goes in and what comes out, on one training and one test mosaic."""
-    train, test = digits_mosaic(800, split="train"), digits_mosaic(400, 1, split="test")
-    given = svm_confusions(train.X, train.truth, 1.0, labels=train.label_names)
-    scores = ProPMLClassifier(epochs=60, random_state=0).fit(train.X, given).predict_proba(test.X)
-    truth = test.truth
-    row = int(np.argmax([(s[t == 1].min() - s[t == 0].max()) for s, t in zip(scores[:40], truth[:40], strict=True)]))
-    figure = Figure(figsize=(7.5, 2.3), layout="constrained")
-    sets, picture, bars = figure.subplots(1, 3, width_ratios=[1.6, 1, 1.6])
-    sets.set_axis_off()
-    sets.text(0.5, 0.98, "in: items with candidate labels", ha="center", va="top", weight="bold")
-    for i, names in enumerate(given.to_lists()[:4]):
-        sets.text(
-            0.02, 0.74 - 0.2 * i, f"item {i + 1}   {{{', '.join(map(str, names))}}}", va="center", family="monospace"
+def audited(shown: int = 5) -> None:
+    """What an audit says of the candidate labels of the first mosaics that have false ones, beside the truth."""
+    mosaics = digits_mosaic(600)
+    given = independent_flips(mosaics.truth, rate=0.3, labels=mosaics.label_names, random_state=0)
+    report = audit(mosaics.X, given)
+    frame = report.to_frame()
+    frame["true"] = [
+        mosaics.truth[row, label] == 1
+        for row, label in zip(frame["item"].astype(int), map(int, frame["label"]), strict=True)
+    ]
+    dropped = frame["verdict"] == "drop"
+    false = int((~frame["true"]).sum())
+    figure = Figure(figsize=(8, 3.3), layout="constrained")
+    figure.suptitle(
+        f"600 mosaics of digits, {len(frame)} candidate labels, {false} of them false: {dropped.sum()} are dropped, "
+        f"and {(dropped & ~frame['true']).sum()} of these are false",
+        fontsize=9,
+    )
+    pictures, bars = figure.subplots(2, shown, height_ratios=[1, 1.1])
+    rows = np.flatnonzero(given.sizes() > mosaics.truth.sum(axis=1))[:shown]
+    for row, picture, bar in zip(rows, pictures, bars, strict=True):
+        picture.imshow(mosaics.X[row].reshape(16, 16), cmap="gray_r", interpolation="bilinear")
+        picture.set_axis_off()
+        own = frame[frame["item"].astype(int) == row].sort_values("label", ascending=False)
+        bar.barh(range(len(own)), own["probability"], color=[VERDICTS[verdict] for verdict in own["verdict"]])
+        bar.set(
+            yticks=range(len(own)),
+            yticklabels=[
+                f"{label} {'✓' if true else '✗'}" for label, true in zip(own["label"], own["true"], strict=True)
+            ],
         )
-    picture.imshow(test.X[row].reshape(16, 16), cmap="gray_r", interpolation="bilinear")
-    picture.set_axis_off()
-    picture.set_title("a new item", fontsize=9)
-    bars.bar(range(10), scores[row], color=["#c2410c" if mark else "#d5dbe5" for mark in truth[row]])
-    bars.set(xticks=range(10), ylim=(0, 1), title="out: which labels are true")
-    bars.title.set_fontsize(9)
-    save(figure, "candidates")
+        bar.set(xlim=(0, 1), xticks=[0, 0.5, 1])
+    bars[0].set_xlabel("P(true)")
+    handles = [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, frameon=False)
+    save(figure, "audited")
 
 
 if __name__ == "__main__":
     losses()
-    candidates()
+    audited()

@@ -42,7 +42,7 @@ def chromium():
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(names)} is on the path")
+        pytest.skip(f"no browser is installed (none of {', '.join(names)} is on the path): make browser")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
