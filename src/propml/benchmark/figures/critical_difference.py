@@ -1,21 +1,20 @@
 """Critical-difference diagrams (Demšar, JMLR 2006): mean ranks on an axis, bars over methods that do not differ.
 
 The best rank, 1, is on the left, as one reads. Methods that a bar joins are not significantly different; bars that
-would meet stand on levels below one another. Where a test has a critical difference of ranks, a ruler shows it.
-Lengths are in points.
+would meet stand on levels below one another. A ruler shows the critical difference. Lengths are in points.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from propml.benchmark.comparison import Comparison
 from propml.benchmark.figures import rank_layout as layout
 from propml.benchmark.figures.rank_layout import Frame, GroupBar, Label
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look
+from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import level_title
 from propml.extras import require
 from propml.noise import Noise
@@ -52,31 +51,15 @@ def critical_difference_data(comparison: Comparison) -> list[RankRow]:
 
 
 def critical_difference(
-    comparison: Comparison, *, title: str = "", highlight: str | None = "ProPML", axes: Any = None
+    comparison: Comparison, *, title: str = "", highlight: str | None = "ProPML"
 ) -> tuple[Any, Any]:
-    """The diagram of one comparison.
+    """The diagram of one comparison, as large as it has to be, with ``highlight`` drawn in colour.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        See :func:`propml.benchmark.comparison.compare`.
-    highlight : str or None
-        The method to draw in colour.
-    axes : matplotlib Axes, optional
-        Where to draw; by default in a figure of its own, as large as it has to be. Afterwards ``x`` is the mean rank
-        and ``y`` counts points from the top.
-
-    Returns
-    -------
-    figure, axes
+    Returns ``(figure, axes)``; ``x`` is the mean rank, and ``y`` counts points from the top.
     """
     with look():
-        diagram = _Diagram(comparison, title, highlight)
-        if axes is None:
-            figure, (axes,) = _draw_stack([diagram])
-            return figure, axes
-        diagram.draw(axes, _fitted(axes, layout.make_frame([diagram.sides]), diagram))
-    return axes.figure, axes
+        figure, (axes,) = _draw_stack([_Diagram(comparison, title, highlight)])
+    return figure, axes
 
 
 def critical_difference_stack(
@@ -119,26 +102,6 @@ def _draw_stack(diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
     return figure, axes
 
 
-def _fitted(axes: Any, frame: Frame, diagram: _Diagram) -> Frame:
-    """The frame stretched to given axes, or a sentence that says how large they must be."""
-    width, height = _size(axes)
-    shortest = frame.left + frame.right + layout.SHORTEST_AXIS
-    stretched = Frame(frame.n_ranks, frame.left, frame.right, max(width, shortest) - frame.left - frame.right)
-    needed = diagram.height(stretched)
-    if width < shortest or height < needed:
-        raise ValueError(
-            f"the axes are {width / 72:.1f} × {height / 72:.1f} inches, and the diagram needs "
-            f"{shortest / 72:.1f} × {needed / 72:.1f}; make them larger, or leave axes out"
-        )
-    return stretched
-
-
-def _size(axes: Any) -> tuple[float, float]:
-    """Width and height of axes in points."""
-    box = axes.get_window_extent()
-    return 72 * box.width / axes.figure.dpi, 72 * box.height / axes.figure.dpi
-
-
 @dataclass(frozen=True)
 class _Diagram:
     comparison: Comparison
@@ -154,10 +117,6 @@ class _Diagram:
     def sides(self) -> tuple[list[Label], list[Label]]:
         return layout.make_labels(self.comparison.names, self.ranks, self.highlight)
 
-    @property
-    def ruler(self) -> float | None:
-        return self.comparison.critical_difference if self.with_ruler else None
-
     def title_lines(self, frame: Frame) -> list[str]:
         letters = int((frame.width - 2 * layout.MARGIN) / layout.text_width("n", TEXT, "bold"))
         return layout.wrapped(self.title, letters).split("\n") if self.title else []
@@ -166,8 +125,8 @@ class _Diagram:
         """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
         beside = self.title and layout.text_width(self.title, TEXT, "bold") <= frame.left - 2 * layout.MARGIN
         title = 0.0 if beside else (layout.LINE + 2) * len(self.title_lines(frame))
-        explained = layout.LINE + 4 if self.with_ruler else 0.0
-        return layout.MARGIN + title + explained + (RULER if self.ruler is not None else 0.0) + layout.LINE + TICK
+        explained = layout.LINE + 4 + RULER if self.with_ruler else 0.0
+        return layout.MARGIN + title + explained + layout.LINE + TICK
 
     def bars(self, frame: Frame) -> list[GroupBar]:
         return layout.make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
@@ -183,7 +142,7 @@ class _Diagram:
     def draw(self, axes: Any, frame: Frame) -> None:
         per_rank = frame.points_per_rank
         axes.set_axis_off()
-        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(_size(axes)[1], 0))
+        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(self.height(frame), 0))
         self._heading(axes, frame)
         self._axis(axes, frame)
         for bar in self.bars(frame):
@@ -202,11 +161,9 @@ class _Diagram:
             axes.text(left, y, line, size=TEXT, weight="bold", label="title")
         if not self.with_ruler:
             return
-        end, ruler = frame.n_ranks, self.ruler
-        y = self.axis_y(frame) - TICK - layout.LINE - 6 - (RULER if ruler is not None else 0.0)
+        end, ruler = frame.n_ranks, self.comparison.critical_difference
+        y = self.axis_y(frame) - TICK - layout.LINE - 6 - RULER
         axes.text(end, y, "mean rank, 1 = best", size=SMALL, alpha=MUTED, ha="right", label="explanation")
-        if ruler is None:
-            return
         axes.text(1, y, f"CD = {ruler:.2f}", size=SMALL, label="explanation")
         y += 8
         # A ruler that is longer than the axis (few blocks) ends in an arrow.
@@ -226,16 +183,9 @@ class _Diagram:
             axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
 
     def _bar(self, axes: Any, frame: Frame, bar: GroupBar) -> None:
-        """Thick at its members and between neighbours; thin where it passes a method that is none of its members."""
         y = self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * bar.level
-        ranks, reach = self.ranks, layout.BAR_OVERHANG / frame.points_per_rank
-        pieces = [(ranks[i] - reach, ranks[i] + reach, layout.BAR_WIDTH) for i in bar.methods]
-        for left, right in zip(bar.methods, bar.methods[1:], strict=False):
-            passes = any(ranks[left] < ranks[i] < ranks[right] for i in range(len(ranks)) if i not in bar.methods)
-            pieces.append((ranks[left], ranks[right], 1.2 if passes else layout.BAR_WIDTH))
         style = {"color": BAR_COLOR, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
-        for start, stop, width in _joined(pieces):
-            axes.plot([start, stop], [y, y], linewidth=width, **style)
+        axes.plot([bar.first, bar.last], [y, y], linewidth=layout.BAR_WIDTH, **style)
 
     def _label(self, axes: Any, frame: Frame, label: Label, y: float, outwards: int) -> None:
         """A point on the axis, a line down and outwards, the mean rank at its end and the name beside it."""
@@ -255,15 +205,3 @@ class _Diagram:
         for number, line in enumerate(lines):
             place = (name_x, first + layout.LINE * number)
             axes.text(*place, line, size=TEXT, color=color, weight=weight, ha=side, label="name")
-
-
-def _joined(pieces: Iterable[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """Pieces ``(start, stop, width)`` of a bar with those of the thickest width that meet made one."""
-    thick = sorted(piece for piece in pieces if piece[2] == layout.BAR_WIDTH)
-    joined = [piece for piece in pieces if piece[2] != layout.BAR_WIDTH]
-    while thick:
-        start, stop, width = thick.pop(0)
-        while thick and thick[0][0] <= stop:
-            stop = max(stop, thick.pop(0)[1])
-        joined.append((start, stop, width))
-    return joined

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.curves import noise_curve_data, noise_curves
 from propml.benchmark.figures.lambdas import lambda_choice, lambda_choice_data, lambda_curves, lambda_points
 from propml.benchmark.reporting.findings import RankComparison
 from propml.benchmark.reporting.model import Section
