@@ -6,7 +6,7 @@ from fake_cells import cell
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from propml.benchmark.paired import DatasetDifference, PairedComparison, compare_pairs
+from propml.benchmark.comparison import DatasetDifference, PairedComparison, compare_pairs
 from propml.benchmark.results import FoldResult
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app

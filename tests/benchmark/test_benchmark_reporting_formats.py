@@ -11,9 +11,8 @@ import pytest
 from noisy_published import HOSTILE, fold_results, noisy_published
 
 from propml.benchmark.reporting import FORMATS, build_report, write_report
-from propml.benchmark.reporting.csv import render_long, render_wide
+from propml.benchmark.reporting.exports import render_document, render_long, render_tables, render_wide
 from propml.benchmark.reporting.html import render_html
-from propml.benchmark.reporting.latex import render_document, render_tables
 from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.results import Results
 from propml.benchmark.wording import MINUS, dataset_title

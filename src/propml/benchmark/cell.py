@@ -33,8 +33,6 @@ from propml.progress import track
 from propml.targets import Candidates
 from propml.this_machine import runs_on_gpu
 
-__all__ = ["SELECTIONS", "AnyCell", "Cell", "MethodEntry", "compute", "make_model", "make_splits", "score_fold"]
-
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
 PROTOCOL = 1
 # Who chooses hyper-parameters: candidates, or the true labels of test rows, as in the paper.

@@ -7,21 +7,21 @@ experiment does, and it alone, so that no cell can be counted twice.
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from propml.benchmark.results import CellResult, Failure
-from propml.benchmark.worker_processes import end_of, start_worker
 
 if TYPE_CHECKING:
     from propml.benchmark.cell import AnyCell
-
-__all__ = ["Compute", "Executor", "InProcess", "LocalProcesses", "attempt", "compute_cell"]
 
 # Workers side by side on one machine: each of them with threads of its own would fight over the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -200,3 +200,70 @@ def _work(channel: connection.Connection, compute: Compute) -> None:
         except EOFError:
             return
         channel.send(attempt(cell, compute))
+
+
+# -- worker processes: deaf to Ctrl-C, which this one hears for them, and gone when this one is gone -------------------
+
+
+def start_worker(target: Callable[..., None], arguments: Sequence[Any], environment: Mapping[str, str] = {}) -> Any:
+    """Start a process that does this and nothing else; ``environment`` are variables besides those of this process.
+
+    It is spawned, and must be able to import ``target``: a script that gets here must keep its own work under
+    ``if __name__ == "__main__":``.
+    """
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_live, args=(target, *arguments), name="propml-worker")
+    with _environment(environment), _deaf_to_interrupts():
+        process.start()
+    return process
+
+
+def end_of(code: int | None) -> str:
+    """How a process ended, in words.
+
+    >>> end_of(3)
+    'it ended with exit code 3'
+    """
+    if code is None or code >= 0:
+        return f"it ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"it was ended by {name}{hint}"
+
+
+def _live(target: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    target(*arguments)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches the whole group: a process that starts in the block does not hear it, this one does afterwards."""
+    resource_tracker.ensure_running()  # when it starts, it takes the mask away
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Other environment variables while the block runs; a process that starts in it keeps them."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -16,8 +16,6 @@ from propml.datasets.catalogue import lookup
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS
 
-__all__ = ["Experiment", "ImageMethod", "MethodEntry", "experiment_names", "load_experiment"]
-
 # In a wheel the files are inside the package; in a checkout they are the paper's.
 INSTALLED = Path(__file__).parent / "experiments"
 CHECKOUT = Path(__file__).parents[3] / "paper"

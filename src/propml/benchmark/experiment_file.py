@@ -27,8 +27,6 @@ from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
 from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import Recipe
 
-__all__ = ["GIVEN", "read_settings"]
-
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")

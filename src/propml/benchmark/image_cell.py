@@ -28,8 +28,6 @@ from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source
 
-__all__ = ["ImageCell", "ImageMethod", "compute_images", "open_part"]
-
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
 KNOWN_RATE = "noise"
 # Settings of a recipe that change nothing in the scores.

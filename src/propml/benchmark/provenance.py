@@ -23,8 +23,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from propml import __version__
 from propml.this_machine import usable_cores
 
-__all__ = ["Machine", "run_provenance", "watch_machine"]
-
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "ray")
 
 

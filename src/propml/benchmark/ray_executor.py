@@ -19,8 +19,6 @@ from propml.extras import require
 if TYPE_CHECKING:
     from propml.benchmark.cell import AnyCell
 
-__all__ = ["RayCluster", "connect"]
-
 # Where data and caches are: a worker must look where the driver would have looked.
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
 LOOPBACK = "127.0.0.1"

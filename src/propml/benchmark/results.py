@@ -13,8 +13,6 @@ from propml.benchmark.wording import setting_name
 from propml.noise import Noise, Setting
 from propml.paper.published import Mean
 
-__all__ = ["CellResult", "Failure", "FoldResult", "Results", "load_results", "means"]
-
 
 @dataclass(frozen=True)
 class FoldResult:

@@ -21,8 +21,6 @@ from propml.methods import CandidateClassifier, method_class
 from propml.methods.base import Features
 from propml.targets import Candidates
 
-__all__ = ["RIVALS", "Rival", "benchmark_class"]
-
 
 class Rival(CandidateClassifier):
     """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities.

@@ -26,8 +26,6 @@ from propml.benchmark.wording import setting_name
 from propml.paper.metric_names import metric_of
 from propml.progress import Bar, progress_bar
 
-__all__ = ["OnDevice", "RunSummary", "run_experiment"]
-
 # Seconds between two looks at cells that another process works on.
 LOOK_AGAIN = 0.5
 # The paper's abbreviations, where a line must be short.

@@ -18,8 +18,6 @@ from typing import Any
 from propml.durable import is_at, lock_file, naming, sync_folder, write_all
 from propml.plain_values import plain
 
-__all__ = ["BlockFile", "Claims", "Row", "json_line"]
-
 Row = dict[str, Any]
 
 

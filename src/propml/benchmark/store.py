@@ -32,8 +32,6 @@ from propml.unpacking import check_zip
 if TYPE_CHECKING:
     from propml.benchmark.cell import AnyCell
 
-__all__ = ["ResultStore"]
-
 Block = list[Row]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 

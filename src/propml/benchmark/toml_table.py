@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TomlTable", "frozen", "hint", "is_integer", "is_number", "read_table"]
-
 
 def hint(name: Any, known: Iterable[Any]) -> str:
     """What to write instead of a name that is not known.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from propml.benchmark.worker_processes import start_worker
+from propml.benchmark.executors import start_worker
 from propml.this_machine import usable_cores
 
 if TYPE_CHECKING:

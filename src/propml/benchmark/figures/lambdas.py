@@ -30,18 +30,6 @@ from propml.noise import Noise, Setting, noise_order
 from propml.paper.metric_names import TABULAR_METRICS, own_name
 from propml.paper.published import Mean, published_lams
 
-__all__ = [
-    "ChoiceRow",
-    "LambdaPoint",
-    "LambdaRow",
-    "lambda_choice",
-    "lambda_choice_data",
-    "lambda_curve_data",
-    "lambda_curves",
-    "lambda_metrics",
-    "lambda_points",
-]
-
 # One λ, or one of each fold: then the middle one is marked.
 Lams = Mapping[Setting, float | Sequence[float]]
 CHOSEN_ON_CANDIDATES, THE_PAPERS = "λ chosen on candidates", "the paper's λ"

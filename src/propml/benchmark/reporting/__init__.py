@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting import csv, latex
-from propml.benchmark.reporting.html import render_html
+from propml.benchmark.reporting import exports
+from propml.benchmark.reporting.html import draw, render_html
 from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.reporting.model import Report, Section, build_report
-from propml.benchmark.reporting.pictures import draw
 from propml.benchmark.results import Results
 from propml.durable import write_whole
 
@@ -78,5 +77,5 @@ def _files(report: Report, kind: str) -> dict[str, str]:
     if kind == "md":
         return {"report.md": render_markdown(report)}
     if kind == "tex":
-        return {"tables.tex": latex.render_tables(report), "report.tex": latex.render_document(report)}
-    return {"results-long.csv": csv.render_long(report), "results-wide.csv": csv.render_wide(report)}
+        return {"tables.tex": exports.render_tables(report), "report.tex": exports.render_document(report)}
+    return {"results-long.csv": exports.render_long(report), "results-wide.csv": exports.render_wide(report)}

@@ -18,8 +18,6 @@ from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
 from propml.paper.notes import published_method
 from propml.paper.published import Mean
 
-__all__ = ["TOLERANCE", "Agreement", "Finding", "RankComparison", "agreements", "own_tables", "rank_comparisons"]
-
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
 

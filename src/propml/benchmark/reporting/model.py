@@ -29,8 +29,6 @@ from propml.paper.published import Mean, load_published, published_lams
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
 
-__all__ = ["ChosenLam", "MethodCost", "Report", "Section", "build_report"]
-
 
 class MethodCost(NamedTuple):
     """The cost of one method on one kind of device: seconds over all cells, the most memory of any of them."""
