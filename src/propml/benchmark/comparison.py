@@ -44,7 +44,7 @@ def compare_means(
     return compare(table.values, table.names, higher_is_better=higher, alpha=alpha, warnings=table.warnings)
 
 
-class Blocks(NamedTuple):
+class BlockTable(NamedTuple):
     """A table to compare methods on: means in percent, ``(n_blocks, n_methods)``, with the names of its columns.
 
     ``labels`` say what each block is, such as ``"birds at noise 50: Coverage"``; ``warnings`` which settings were left
@@ -58,12 +58,11 @@ class Blocks(NamedTuple):
     warnings: tuple[str, ...]
 
 
-# A setting and a metric.
-Block = tuple[Setting, str]
-ByBlock = dict[Block, dict[str, Mean]]
+# By setting and metric.
+ByBlock = dict[tuple[Setting, str], dict[str, Mean]]
 
 
-def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> Blocks:
+def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> BlockTable:
     """One block per (setting, metric) for which every method has a mean; the others are left out with a warning.
 
     Parameters
@@ -102,7 +101,7 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
             f"no setting has results of {listed(names, ALL)} alike. {left_out[0]} "
             "Pass fewer as methods=, or measure what is missing."
         )
-    return Blocks(
+    return BlockTable(
         values=np.round([[there[name].mean for name in names] for there in complete.values()], DECIMALS),
         names=names,
         labels=tuple(f"{_words(setting)}: {metric_of(metric).title}" for setting, metric in complete),

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from propml.benchmark.results import CellResult, Failure
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import AnyCell
+    from propml.benchmark.cell import Cell
 
 # Workers side by side on one machine: each of them with threads of its own would fight over the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TRACE_FRAMES = 8
 
 
-Compute = Callable[["AnyCell"], CellResult]
-Ended = list[tuple["AnyCell", CellResult]]
+Compute = Callable[["Cell"], CellResult]
+Ended = list[tuple["Cell", CellResult]]
 
 
 class Executor(Protocol):
@@ -38,7 +38,7 @@ class Executor(Protocol):
     @property
     def slots(self) -> int: ...
 
-    def submit(self, cell: AnyCell) -> None: ...
+    def submit(self, cell: Cell) -> None: ...
 
     def finished(self, timeout: float) -> Ended:
         """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
@@ -49,18 +49,18 @@ class Executor(Protocol):
         ...
 
 
-def compute_cell(cell: AnyCell) -> CellResult:
+def compute_cell(cell: Cell) -> CellResult:
     """What executors do by default."""
-    from propml.benchmark.cell import Cell, compute
+    from propml.benchmark.cell import TabularCell, compute
     from propml.benchmark.image_cell import ImageCell, compute_images
 
     if isinstance(cell, ImageCell):
         return compute_images(cell)
-    assert isinstance(cell, Cell)
+    assert isinstance(cell, TabularCell)
     return compute(cell)
 
 
-def attempt(cell: AnyCell, compute: Compute) -> CellResult:
+def attempt(cell: Cell, compute: Compute) -> CellResult:
     """Compute a cell; what it raises becomes a failure that can be sent, stored and read."""
     try:
         return compute(cell)
@@ -90,9 +90,9 @@ class InProcess:
 
     def __init__(self, compute: Compute = compute_cell) -> None:
         self._compute = compute
-        self._waiting: list[AnyCell] = []
+        self._waiting: list[Cell] = []
 
-    def submit(self, cell: AnyCell) -> None:
+    def submit(self, cell: Cell) -> None:
         self._waiting.append(cell)
 
     def finished(self, timeout: float) -> Ended:
@@ -107,7 +107,7 @@ class InProcess:
 class _Worker:
     process: multiprocessing.process.BaseProcess
     channel: connection.Connection
-    cell: AnyCell | None = None
+    cell: Cell | None = None
 
 
 class LocalProcesses:
@@ -132,7 +132,7 @@ class LocalProcesses:
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
 
-    def submit(self, cell: AnyCell) -> None:
+    def submit(self, cell: Cell) -> None:
         for worker in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
             self._bury(worker)
         worker = next((worker for worker in self._workers if worker.cell is None), None) or self._start()

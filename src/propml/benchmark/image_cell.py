@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from propml.benchmark.cell import PROTOCOL, AnyCell
+from propml.benchmark.cell import PROTOCOL, Cell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.metrics import VISION_METRICS
@@ -48,7 +48,7 @@ class ImageMethod:
 
 
 @dataclass(frozen=True)
-class ImageCell(AnyCell):
+class ImageCell(Cell):
     """One training of a method on a dataset of images at a noise level with a seed.
 
     >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propml.benchmark.results import CellResult, Failure, FoldResult
-from propml.benchmark.shared_files import BlockFile, Claims, Row
+from propml.benchmark.shared_files import BlockFile, Claims, JsonRow
 from propml.durable import write_whole
 from propml.file_errors import reading
 from propml.noise import Noise
@@ -30,9 +30,9 @@ from propml.schema import Array, Schema, check_schema
 from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import AnyCell
+    from propml.benchmark.cell import Cell
 
-Block = list[Row]
+Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 _CELL: Schema = {
@@ -83,7 +83,7 @@ class ResultStore:
                 append([{**row, "run": provenance["run"]} for row in _rows(result)])
         return replace(result, run=provenance["run"])
 
-    def add_metrics(self, cell: AnyCell, provenance: Mapping[str, Any]) -> None:
+    def add_metrics(self, cell: Cell, provenance: Mapping[str, Any]) -> None:
         """Measure what a cell that is done was not asked for when it was computed, by its kept scores."""
         self._add_run(provenance)
         with self._cells.locked() as append:
@@ -201,7 +201,7 @@ def _check_run(block: Block) -> None:
         raise ValueError("a run is one row")
 
 
-def _identity(result: CellResult) -> Row:
+def _identity(result: CellResult) -> JsonRow:
     """What every row of a cell says; the key ends in the hash of its configuration."""
     return {
         "key": result.key,
@@ -213,7 +213,7 @@ def _identity(result: CellResult) -> Row:
     }
 
 
-def _rows(result: CellResult) -> list[Row]:
+def _rows(result: CellResult) -> list[JsonRow]:
     """One row per fold and metric, one per fold, and one for the cell; or the one of a failure."""
     identity = _identity(result)
     if result.failure:
@@ -227,7 +227,7 @@ def _rows(result: CellResult) -> list[Row]:
     return [*rows, {"row": "cell", **identity, **machine, "settings": result.settings}]
 
 
-def _value_rows(result: CellResult) -> list[Row]:
+def _value_rows(result: CellResult) -> list[JsonRow]:
     return [
         {"row": "value", **_identity(result), "fold": fold.fold, "metric": metric, "value": value}
         for fold in result.folds
@@ -266,7 +266,7 @@ def _failed_cell(block: Block, kind: str | None = None) -> CellResult:
     return CellResult(**_read_identity(row, row.get("corruption", kind)), failure=failure)
 
 
-def _read_identity(row: Row, kind: str | None) -> dict[str, Any]:
+def _read_identity(row: JsonRow, kind: str | None) -> dict[str, Any]:
     noise = None if row["noise"] is None else Noise.read(row["noise"], kind)
     return {name: row.get(name, "") for name in ("experiment", "dataset", "method", "seed", "key", "run")} | {
         "noise": noise
