@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from propml.benchmark.cell import Cell
 from propml.benchmark.executors import Compute, Executor, InProcess, LocalProcesses, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
+from propml.benchmark.freshness import fingerprint, made_by
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
@@ -181,6 +182,9 @@ class _Run:
         self.waiting: deque[Cell] = deque()
         self._store, self._provenance = store, provenance
         self._running = 0
+        # Of the code as it is now: it may be edited before the last cell is done.
+        by_modules: dict[tuple[str, ...], str] = {}
+        self._fingerprints: dict[str, str] = {}
         # A bar on a terminal, one line per finished cell anywhere else.
         self._lines = show and not sys.stderr.isatty()
         done = store.done()
@@ -192,6 +196,10 @@ class _Run:
                 self.summary.failed.append(self._failed_before[cell.key])
             else:
                 self.waiting.append(cell)
+                modules = made_by(cell.configuration())
+                if modules not in by_modules:
+                    by_modules[modules] = fingerprint(modules)
+                self._fingerprints[cell.key] = by_modules[modules]
 
     @property
     def settled(self) -> int:
@@ -250,7 +258,7 @@ class _Run:
 
     def _keep(self, cell: Cell, result: CellResult, bar: Bar) -> None:
         with _saying_how_to_go_on(self._store):
-            kept = self._store.add(result, self._provenance)
+            kept = self._store.add(replace(result, fingerprint=self._fingerprints[cell.key]), self._provenance)
         self._store.claims.release(cell.key)
         if kept.failure:
             self.summary.failed.append(kept)
