@@ -44,7 +44,7 @@ def test_lambda_rows_are_means_and_deviations_over_folds():
     first = next(row for row in rows if row.setting.dataset == "mirflickr" and row.lam == 0.01)
     # folds 50, 51, 52, 53 %
     assert first.mean == pytest.approx(51.5)
-    assert first.std == pytest.approx(np.sqrt(1.25))
+    assert first.std == pytest.approx(np.sqrt(5 / 3))
     assert first.n == 4
 
 

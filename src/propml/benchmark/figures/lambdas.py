@@ -23,7 +23,7 @@ from propml.benchmark.figures.style import (
     ordered_colors,
     panels,
 )
-from propml.benchmark.results import CellResult
+from propml.benchmark.results import CellResult, deviation
 from propml.benchmark.wording import dataset_title, level_title, panel_title
 from propml.extras import require
 from propml.noise import Noise, Setting, noise_order
@@ -47,7 +47,7 @@ class LambdaPoint(NamedTuple):
 
 
 class LambdaRow(NamedTuple):
-    """Mean and standard deviation over ``n`` folds, in percent."""
+    """Mean and sample standard deviation over ``n`` folds, in percent."""
 
     setting: Setting
     metric: str
@@ -88,7 +88,7 @@ def lambda_curve_data(points: Iterable[LambdaPoint], metrics: Sequence[str] | No
             curve = values.setdefault((point.setting, point.metric), {})
             curve.setdefault(point.lam, []).append(100 * point.value)
     return [
-        LambdaRow(*key, lam, float(np.mean(curve[lam])), float(np.std(curve[lam])), len(curve[lam]))
+        LambdaRow(*key, lam, float(np.mean(curve[lam])), deviation(curve[lam]), len(curve[lam]))
         for key, curve in values.items()
         for lam in sorted(curve)
     ]

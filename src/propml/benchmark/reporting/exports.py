@@ -117,8 +117,8 @@ def _caption(section: Section, table: MetricTable) -> str:
     beside = r" $\Delta$ is ours minus the published mean." if table.compared else ""
     return (
         escaped(
-            f"{section.title}: {table.title}{rules} in %, mean (standard deviation); {direction} is better. "
-            f"The best result is bold, the second best bold italic."
+            f"{section.title}: {table.title}{rules} in %, mean (sample standard deviation); {direction} is "
+            f"better. The best result is bold, the second best bold italic."
         )
         + beside
     )
