@@ -21,6 +21,7 @@ from propml.benchmark.figures.critical_difference import (
     critical_difference_stack,
 )
 from propml.benchmark.figures.lambdas import (
+    given_lambda_points,
     lambda_choice,
     lambda_choice_data,
     lambda_curve_data,
@@ -34,6 +35,7 @@ __all__ = [
     "critical_difference",
     "critical_difference_data",
     "critical_difference_stack",
+    "given_lambda_points",
     "lambda_choice",
     "lambda_choice_data",
     "lambda_curve_data",

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from propml.benchmark import wording
 from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import lambda_choice, lambda_choice_data, lambda_curves, lambda_points
+from propml.benchmark.figures.lambdas import (
+    lambda_choice,
+    lambda_choice_data,
+    lambda_curves,
+    lambda_metrics,
+    lambda_points,
+    lambda_sentences,
+)
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import Report, Section
@@ -160,4 +167,9 @@ def _lams(section: Section) -> list[Picture]:
         }
         figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
         pictures.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
+    if section.given_lams:
+        # The metrics in which the paper drew it, by our own conventions.
+        figure, _ = lambda_metrics(section.given_lams, published=None if section.published else {})
+        sentences = tuple(lambda_sentences(section.given_lams))
+        pictures.append(Picture("lambda-metrics", "Metrics against λ", figure, sentences))
     return pictures

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from propml import __version__
+from propml.benchmark.figures.lambdas import LambdaPoint, given_lambda_points, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
@@ -73,7 +74,8 @@ class Section:
     @property
     def summary(self) -> list[Finding]:
         """What was measured, what is best where, and how that compares with the paper."""
-        return summary(self.tables, self.ranks, len(self.failures), self.not_run)
+        findings = summary(self.tables, self.ranks, len(self.failures), self.not_run)
+        return [*findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
 
     @property
     def notes(self) -> list[str]:
@@ -125,6 +127,11 @@ class Section:
         """Which λ was chosen where; not those that were given."""
         free = [cell for cell in self.results.done if not isinstance(_given_lam(cell), int | float)]
         return chosen_lams(free, beside_paper=bool(self.published))
+
+    @cached_property
+    def given_lams(self) -> list[LambdaPoint]:
+        """What was measured with several λ that were given; empty where there is at most one."""
+        return given_lambda_points(self.results.done)
 
     @cached_property
     def not_run(self) -> list[tuple[Setting, str]]:
