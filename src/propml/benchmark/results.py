@@ -61,7 +61,7 @@ class CellResult:
     failure: Failure | None = None
     run: str = ""  #: the run that brought it
     commit: str = ""  #: of the code that made it, or its version where there is no commit
-    fingerprint: str = ""  #: of the modules that made it, see :mod:`propml.benchmark.freshness`; empty for old ones
+    fingerprint: str = ""  #: of the modules that made it, see :mod:`propml.benchmark.provenance`; empty for old ones
 
     @property
     def setting(self) -> Setting:

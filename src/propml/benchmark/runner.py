@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from propml.benchmark.cell import Cell
 from propml.benchmark.executors import Compute, Executor, InProcess, LocalProcesses, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
-from propml.benchmark.freshness import fingerprint, made_by
-from propml.benchmark.provenance import run_provenance
+from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name

@@ -166,7 +166,7 @@ def _stored_experiment(store: ResultStore, name: str) -> tuple[dict[str, str], b
 
 def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) -> None:
     """A table of counts by method, then what failed and what is old; ``keys`` are the methods of the cells."""
-    from propml.benchmark.freshness import age
+    from propml.benchmark.provenance import age
     from propml.benchmark.wording import counted
 
     cells = store.cells(keys=keys)

@@ -10,8 +10,7 @@ import pytest
 from fake_cells import cell, experiment, outcome
 from typer.testing import CliRunner
 
-from propml.benchmark.freshness import age, fingerprint, made_by, with_imports
-from propml.benchmark.provenance import run_provenance
+from propml.benchmark.provenance import age, fingerprint, made_by, run_provenance, with_imports
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app
@@ -101,7 +100,7 @@ def test_modules_that_are_named_at_run_time_all_count(package):
 
 def test_real_methods_are_told_apart_and_none_is_imported():
     code = (
-        "import sys\nfrom propml.benchmark.freshness import fingerprint\n"
+        "import sys\nfrom propml.benchmark.provenance import fingerprint\n"
         "names = ['propml.methods.propml', 'propml.methods.ridge', 'propml.vision.training']\n"
         "print(len({fingerprint([name]) for name in names}), [name for name in names if name in sys.modules])"
     )
