@@ -65,17 +65,9 @@ ByBlock = dict[tuple[Setting, str], dict[str, Mean]]
 def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> BlockTable:
     """One block per (setting, metric) for which every method has a mean; the others are left out with a warning.
 
-    Parameters
-    ----------
-    means : iterable of Mean
-        Ours or published; of one experiment, or of several that share no setting.
-    metrics : str or sequence of str
-        From :data:`propml.paper.METRIC_NAMES`.
-    methods : sequence of str, optional
-        The methods to compare and their order; by default all, in the order in which they come.
+    Means are ours or published, of one experiment, or of several that share no setting; ``methods`` are those to
+    compare, in their order, by default all.
 
-    Examples
-    --------
     >>> from propml.paper import load_published
     >>> table = blocks(load_published("artificial"), ["average_precision"], methods=["PML-NI", "ProPML"])
     >>> table.values.shape, table.labels[0]

@@ -56,20 +56,8 @@ GIVEN_TO_RECIPES = {
 }
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
-    "loss",
-    "order",
-    "hidden",
-    "dropout",
-    "input_dropout",
-    "n_models",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "ema",
-    "threshold",
-    "device",
-    "bfloat16",
+    *("loss", "order", "hidden", "dropout", "input_dropout", "n_models", "epochs", "batch_size", "learning_rate"),
+    *("weight_decay", "ema", "threshold", "device", "bfloat16"),
 )
 PARTS = ("train", "test")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}

@@ -244,8 +244,9 @@ def _code(path: Path, written: int) -> str:
     """The code without docstrings, in one layout."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        has_body = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if has_body and ast.get_docstring(node, clean=False) is not None:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     # As text: versions of Python dump the same tree in different ways.
     return ast.unparse(tree)

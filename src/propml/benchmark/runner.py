@@ -169,12 +169,7 @@ class _Run:
     """The cells of a run: which of them wait, what became of the others, and what is told of them."""
 
     def __init__(
-        self,
-        cells: Sequence[Cell],
-        store: ResultStore,
-        provenance: dict[str, Any],
-        keep_failures: bool,
-        show: bool,
+        self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, show: bool
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)

@@ -101,14 +101,8 @@ def compare(
 def rank_table(values: Any, *, higher_is_better: Any) -> np.ndarray:
     """Rank the methods of every block: 1 is the best, and equal values share the mean of their ranks.
 
-    Parameters
-    ----------
-    values : array-like, shape (n_blocks, n_methods)
-    higher_is_better : bool or array-like of shape (n_blocks,)
-        Whether a higher value is the better one, for all blocks or for each.
+    ``higher_is_better`` is one flag, or one per block.
 
-    Examples
-    --------
     >>> rank_table([[86.2, 86.3, 69.4], [5.5, 3.7, 3.7]], higher_is_better=[True, False])
     array([[2. , 1. , 3. ],
            [3. , 1.5, 1.5]])

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from propml.benchmark.figures.style import (
-    INK,
-    Look,
-    add_legend,
-    legend_line,
-    look,
-    method_looks,
-    metric_title,
-    panels,
-)
+from propml.benchmark.figures.style import INK, Look, add_legend, legend_line, look, method_looks, metric_title, panels
 from propml.benchmark.wording import dataset_title
 from propml.paper.metric_names import own_name
 from propml.paper.published import Mean
@@ -50,26 +41,11 @@ def noise_curve_data(
 
 
 def noise_curves(
-    means: Iterable[Mean],
-    metric: str = "average_precision",
-    *,
-    methods: Sequence[str] | None = None,
-    columns: int = 2,
+    means: Iterable[Mean], metric: str = "average_precision", *, methods: Sequence[str] | None = None, columns: int = 2
 ) -> tuple[Any, list[Any]]:
     """A metric against the noise level: a panel for each dataset, a line for each method, with standard deviations.
 
-    Ours are solid; published numbers are dashed where both are drawn.
-
-    Parameters
-    ----------
-    means : iterable of Mean
-        Ours, published ones, or both.
-    methods : sequence of str, optional
-        Which to draw; by default all.
-
-    Returns
-    -------
-    figure, list of axes
+    Ours are solid; published numbers are dashed where both are drawn. Returns ``(figure, list of axes)``.
     """
     rows = noise_curve_data(means, metric, methods=methods)
     sources = sorted({_is_published(row) for row in rows})

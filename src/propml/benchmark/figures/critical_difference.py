@@ -75,15 +75,9 @@ def critical_difference(
 def critical_difference_stack(
     comparisons: Mapping[Noise | str | None, Comparison], *, highlight: str | None = "ProPML"
 ) -> tuple[Any, list[Any]]:
-    """Diagrams one over the other with the same axis: the paper's figure over noise levels.
+    """Diagrams one over the other with the same axis, by noise level or title: the paper's figure over noise levels.
 
-    Parameters
-    ----------
-    comparisons : mapping of noise level (or title) to Comparison
-
-    Returns
-    -------
-    figure, list of axes
+    Returns ``(figure, list of axes)``.
     """
     if not comparisons:
         raise ValueError("there is no comparison to draw; give at least one")

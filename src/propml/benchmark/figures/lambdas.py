@@ -144,17 +144,8 @@ def lambda_curves(
 ) -> tuple[Any, list[Any]]:
     """One metric against λ: a panel for each dataset, a curve for each noise level, with its chosen λ on it.
 
-    Parameters
-    ----------
-    points : iterable of LambdaPoint
-    chosen : mapping of Setting to λ, optional
-        What was chosen on candidates.
-    published : mapping of Setting to λ, optional
-        What the paper took; by default :func:`propml.paper.published_lams`.
-
-    Returns
-    -------
-    figure, list of axes
+    ``chosen`` are the λ chosen on candidates, ``published`` those that the paper took, by default
+    :func:`propml.paper.published_lams`. Returns ``(figure, list of axes)``.
     """
     rows = lambda_curve_data(points, [metric])
     settings = list(dict.fromkeys(row.setting for row in rows))
@@ -282,20 +273,11 @@ class ChoiceRow(NamedTuple):
 
 
 def lambda_choice_data(
-    means: Iterable[Mean],
-    metric: str = "average_precision",
-    *,
-    method: str = "ProPML",
-    oracle: str = "ProPML (oracle)",
+    means: Iterable[Mean], metric: str = "average_precision", *, method: str = "ProPML", oracle: str = "ProPML (oracle)"
 ) -> list[ChoiceRow]:
-    """What the figure shows: the settings that were measured both ways.
+    """What the figure shows: the settings that were measured both ways, with λ chosen on candidates and by the oracle.
 
-    Parameters
-    ----------
-    means : iterable of Mean
-        Ours, and published ones, whose λ were chosen on test labels, too.
-    method, oracle : str
-        The names of the two ways: λ chosen on candidates, and by the oracle.
+    ``means`` are ours, and published ones, whose λ were chosen on test labels, too.
     """
     rows = list(means)
     ours = {(row.method, row.setting): row.mean for row in rows if row.n and row.metric == metric}
@@ -310,15 +292,7 @@ def lambda_choice_data(
 def lambda_choice(rows: Iterable[ChoiceRow], metric: str = "average_precision") -> tuple[Any, Any]:
     """How far the chosen λ stays behind the oracle's: a line for each setting, and both scores as numbers beside it.
 
-    Parameters
-    ----------
-    rows : iterable of ChoiceRow
-        From :func:`lambda_choice_data`.
-
-    Returns
-    -------
-    figure, axes
-        ``x`` is the difference to the oracle's score in points, ``y`` the number of the row.
+    Returns ``(figure, axes)``; ``x`` is the difference to the oracle's score in points, ``y`` the number of the row.
     """
     rows = list(rows)
     if not rows:

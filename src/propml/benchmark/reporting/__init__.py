@@ -41,8 +41,12 @@ def write_report(
     formats : sequence of {"html", "md", "tex", "csv", "svg", "png", "pdf"}
         ``report.html`` and ``report.md``; ``tables.tex`` with ``report.tex`` around it; ``results-long.csv`` and
         ``results-wide.csv``; each figure as a file, such as ``vision-noise-ours.svg``.
-    experiments, paper, title, command
-        See :func:`build_report`.
+    experiments : sequence of str, optional
+        Which experiments to report on; by default all.
+    paper : str, optional
+        The published experiment to stand beside ours, or ``"none"``; by default the one of the same name.
+    title, command : str
+        The title, and what the reader types to make the report again.
 
     Returns
     -------

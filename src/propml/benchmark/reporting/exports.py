@@ -167,21 +167,9 @@ def _marked(value: Mean, mark: Mark) -> str:
 # -- CSV --------------------------------------------------------------------------------------------------------------
 
 LONG = (
-    "experiment",
-    "dataset",
-    "noise",
-    "method",
-    "metric",
-    "state",
-    "ours_mean",
-    "ours_std",
-    "ours_n",
-    "ours_place",
-    "published_mean",
-    "published_std",
-    "published_place",
-    "difference",
-    "command",
+    *("experiment", "dataset", "noise", "method", "metric", "state"),
+    *("ours_mean", "ours_std", "ours_n", "ours_place"),
+    *("published_mean", "published_std", "published_place", "difference", "command"),
 )
 
 

@@ -36,7 +36,7 @@ def render_html(report: Report) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {name: getattr(wording, name) for name in wording.__all__}
+    environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
     environment.globals |= {"flat": flat_facts, "sort_key": sort_key, "tolerance": TOLERANCE}
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")

@@ -179,21 +179,7 @@ def build_report(
     title: str = "",
     command: str = "",
 ) -> Report:
-    """Make the report of what was measured.
-
-    Parameters
-    ----------
-    source : path or Results
-        A results folder, or what stands in one.
-    experiments : sequence of str, optional
-        Which experiments to report on; by default all.
-    paper : str, optional
-        The published experiment to stand beside ours, or ``"none"``; by default the one of the same name, if there is
-        one.
-    title : str
-    command : str
-        What the reader types to make the report again.
-    """
+    """The report on a results folder or what stands in one; arguments as in :func:`propml.benchmark.report`."""
     results = source if isinstance(source, Results) else load_results(source)
     known = list(dict.fromkeys(cell.experiment for cell in results.cells))
     missing = [name for name in experiments or () if name not in known]
