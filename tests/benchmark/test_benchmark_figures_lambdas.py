@@ -133,8 +133,8 @@ def test_a_single_lambda_a_chosen_one_and_another_loss_are_no_curve():
     assert {point.setting.dataset for point in mixed} == {"birds"}
 
 
-def test_a_report_on_several_lambdas_draws_the_papers_figure_and_says_what_it_shows(tmp_path):
-    values = {0.1: (0.6, 0.3), 0.3: (0.7, 0.2), 1.0: (0.65, 0.1)}
+def report_on(metrics, values, folder):
+    """The files of a report on an experiment in which every λ was measured by some metrics."""
     cells = [
         CellResult(
             "lambda",
@@ -143,17 +143,28 @@ def test_a_report_on_several_lambdas_draws_the_papers_figure_and_says_what_it_sh
             f"ProPML λ={lam}",
             0,
             settings={"params": {"loss": "propml", "lam": lam}},
-            folds=(FoldResult(0, values=dict(zip(("average_precision", "hamming_loss"), both, strict=True))),),
+            folds=(FoldResult(0, values=dict(zip(metrics, some, strict=True))),),
         )
-        for lam, both in values.items()
+        for lam, some in values.items()
     ]
-    files = {path.name: path for path in write_report(Results(cells), tmp_path, formats=["md", "svg"])}
+    return {path.name: path for path in write_report(Results(cells), folder, formats=["md", "svg"])}
+
+
+def test_a_report_on_several_lambdas_draws_the_papers_figure_and_says_what_it_shows(tmp_path):
+    values = {0.1: (0.6, 0.3), 0.3: (0.7, 0.2), 1.0: (0.65, 0.1)}
+    files = report_on(("average_precision", "hamming_loss"), values, tmp_path)
     assert "lambda-lambda-metrics.svg" in files
     told = (
         "YeastCC, λ from 0.1 to 1: average precision between 60.00 and 70.00, best at λ = 0.3; Hamming loss from 30.00 "
         "to 10.00, lower after 2 of 2 steps."
     )
     assert f"* **Against λ.** {told}" in files["report.md"].read_text()
+
+
+def test_metrics_of_images_are_drawn_where_there_are_no_others(tmp_path):
+    files = report_on(("mAP",), {0.1: (0.4,), 1.0: (0.5,)}, tmp_path)
+    assert "mAP" in files["lambda-lambda-metrics.svg"].read_text()
+    assert "Against λ" not in files["report.md"].read_text()
 
 
 def test_no_points_is_an_error():

@@ -23,7 +23,9 @@ from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import Report, Section
 from propml.extras import require
+from propml.metrics import METRICS
 from propml.noise import KINDS, Noise
+from propml.paper.metric_names import TABULAR_METRICS
 
 
 def render_html(report: Report) -> str:
@@ -168,8 +170,11 @@ def _lams(section: Section) -> list[Picture]:
         figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
         pictures.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
     if section.given_lams:
-        # The metrics in which the paper drew it, by our own conventions.
-        figure, _ = lambda_metrics(section.given_lams, published=None if section.published else {})
+        # By our own conventions; the paper's figure has these five metrics, images have others.
+        measured = {point.metric for point in section.given_lams}
+        metrics = [name for name in METRICS if name in measured]
+        drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+        figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
         sentences = tuple(lambda_sentences(section.given_lams))
         pictures.append(Picture("lambda-metrics", "Metrics against λ", figure, sentences))
     return pictures
