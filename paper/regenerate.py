@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from claims import check_claims
+
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, save
 from propml.benchmark.reporting.markdown import escaped, markdown_table, metric_tables, table_entry
@@ -22,7 +24,6 @@ from propml.benchmark.reporting.tables import metric_tables as tables_of
 from propml.benchmark.statistics import Comparison
 from propml.noise import Noise, noise_order
 from propml.paper import Mean, load_published
-from propml.paper.claims import check_claims
 from propml.paper.metric_names import TABULAR_METRICS
 from propml.paper.notes import ORACLE_SUFFIX
 

@@ -1,6 +1,6 @@
 """The tables and diagrams under ``paper/`` say what the numbers beside them say."""
 
-import importlib.util
+import importlib
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,9 @@ PAPER = Path(__file__).parents[2] / "paper"
 
 @pytest.fixture(scope="module")
 def regenerate():
-    spec = importlib.util.spec_from_file_location("regenerate", PAPER / "regenerate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PAPER)
+        return importlib.import_module("regenerate")
 
 
 @pytest.fixture(scope="module")
