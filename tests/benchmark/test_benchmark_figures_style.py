@@ -136,7 +136,7 @@ def test_two_processes_draw_the_same_with_matplotlib_imported_late_and_pyplot_ne
         "import sys, propml.benchmark.figures as figures\n"
         "assert 'matplotlib' not in sys.modules\n"
         "from propml.paper import load_published\n"
-        "print(figures.svg_text(figures.against_noise(load_published('vision'), 'mAP')[0], 'a'))\n"
+        "print(figures.svg_text(figures.noise_curves(load_published('vision'), 'mAP')[0], 'a'))\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     drawn = [
