@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.cell import MethodEntry, TabularCell
 from propml.benchmark.experiment import Experiment
 from propml.benchmark.results import FoldResult
 from propml.noise import Noise
@@ -32,7 +32,7 @@ def experiment(methods=("Plain", "Other"), datasets=("birds", "scene"), noise=(5
 
 def cell(method="Plain", dataset="birds", noise=50.0, seed=0, kind="svm", **settings):
     entry, level = MethodEntry(method, "ridge"), Noise.read(noise, kind)
-    return Cell("toy", dataset, level, entry, seed, **{"folds": 2, "metrics": METRICS, **settings})
+    return TabularCell("toy", dataset, level, entry, seed, **{"folds": 2, "metrics": METRICS, **settings})
 
 
 def outcome(cell):

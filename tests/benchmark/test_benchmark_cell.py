@@ -19,7 +19,7 @@ import torch
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_info
 
-from propml.benchmark.cell import Cell, MethodEntry, compute
+from propml.benchmark.cell import MethodEntry, TabularCell, compute
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.methods import METHODS, CandidateClassifier
@@ -32,7 +32,7 @@ from propml.range_scaler import RangeScaler
 
 RIDGE = MethodEntry("Ridge", "ridge", {"alpha": 3.0})
 NETWORK = MethodEntry("ProPML", "propml", {"loss": "propml", "hidden": (8,), "epochs": 3, "cv": 2}, "none")
-TOY = Cell("toy", "digits-mosaic", Noise("flips", 0.2), RIDGE, 0, rows=90, folds=3)
+TOY = TabularCell("toy", "digits-mosaic", Noise("flips", 0.2), RIDGE, 0, rows=90, folds=3)
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +59,23 @@ def test_the_key_is_readable_and_ends_in_the_hash_of_the_configuration():
 def test_the_key_never_changes_by_itself():
     # If this fails, results that are kept are no longer found: raise PROTOCOL if the numbers changed, else mend it.
     assert (
-        Cell("toy", "birds", Noise("svm", 0.5), MethodEntry("Ridge", "ridge"), 0).key == "toy-birds-50-Ridge-0-98125648"
+        TabularCell("toy", "birds", Noise("svm", 0.5), MethodEntry("Ridge", "ridge"), 0).key
+        == "toy-birds-50-Ridge-0-98125648"
     )
 
 
 def test_another_process_gives_the_same_key():
     code = (
-        "from propml.benchmark.cell import Cell, MethodEntry\nfrom propml.noise import Noise\n"
+        "from propml.benchmark.cell import TabularCell, MethodEntry\nfrom propml.noise import Noise\n"
         "entry = MethodEntry('K', 'kernel-ridge', {'gamma': 0.1, 'alpha': 1 / 3}, grid={'alpha': (1, 2.5)})\n"
         "noise, settings = Noise('svm', 0.5), {'rounding': 'exact'}\n"
-        "print(Cell('toy', 'birds', noise, entry, 3, corruption_settings=settings).key)"
+        "print(TabularCell('toy', 'birds', noise, entry, 3, corruption_settings=settings).key)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     entry = MethodEntry("K", "kernel-ridge", {"alpha": 1 / 3, "gamma": 0.1}, grid={"alpha": (1, 2.5)})
     settings = {"rounding": "exact"}
-    cell = Cell("toy", "birds", Noise("svm", 0.5), entry, 3, corruption_settings=settings)
+    cell = TabularCell("toy", "birds", Noise("svm", 0.5), entry, 3, corruption_settings=settings)
     assert told.stdout.strip() == cell.key
 
 
@@ -82,7 +83,7 @@ def test_keys_differ_between_all_cells_and_are_safe_as_file_names():
     keys = [cell.key for name in ("quick", "real-world", "artificial") for cell in load_experiment(name).cells()]
     assert len({key.lower() for key in keys}) == len(keys)
     assert all(re.fullmatch(r"[A-Za-z0-9.-]{10,200}", key) for key in keys)
-    odd = Cell("../own", "birds", Noise("svm", 0.5), MethodEntry("λ/…\\ " + "x" * 300, "ridge"), 0)
+    odd = TabularCell("../own", "birds", Noise("svm", 0.5), MethodEntry("λ/…\\ " + "x" * 300, "ridge"), 0)
     assert re.fullmatch(r"[A-Za-z0-9.-]{10,200}", odd.key)
     assert not odd.key.startswith(".-")
 
@@ -346,6 +347,6 @@ def test_the_numbers_of_the_paper_folder_come_out_on_birds(data_dir, method):
 
 def test_a_sparse_real_set_stays_sparse_for_networks(data_dir):
     entry = replace(NETWORK, params={**NETWORK.params, "epochs": 1})
-    outcome = compute(Cell("toy", "yeastcc", None, entry, 0, rows=200, folds=2))
+    outcome = compute(TabularCell("toy", "yeastcc", None, entry, 0, rows=200, folds=2))
     assert sum(len(fold.test) for fold in outcome.folds) == 200
     assert all(np.isfinite(fold.scores).all() for fold in outcome.folds)

@@ -1,6 +1,7 @@
 """Curves over λ: the numbers drawn are the numbers given, and the chosen λ lies where it was chosen."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,16 +9,17 @@ from figure_facts import all_inside, labelled, measured_like
 from noisy_published import at, fold_results
 
 from propml.benchmark.figures import (
+    given_lambda_points,
     lambda_choice,
     lambda_choice_data,
     lambda_curve_data,
     lambda_curves,
     lambda_metrics,
-    lambda_points,
 )
 from propml.benchmark.figures.lambdas import ChoiceRow, LambdaPoint
 from propml.benchmark.figures.style import measuring_renderer
-from propml.benchmark.results import means
+from propml.benchmark.reporting import write_report
+from propml.benchmark.results import CellResult, FoldResult, Results, means
 from propml.noise import Setting
 from propml.paper import load_published, published_lams
 from propml.paper.metric_names import TABULAR_METRICS
@@ -44,7 +46,7 @@ def test_lambda_rows_are_means_and_deviations_over_folds():
     first = next(row for row in rows if row.setting.dataset == "mirflickr" and row.lam == 0.01)
     # folds 50, 51, 52, 53 %
     assert first.mean == pytest.approx(51.5)
-    assert first.std == pytest.approx(np.sqrt(1.25))
+    assert first.std == pytest.approx(np.sqrt(5 / 3))
     assert first.n == 4
 
 
@@ -108,12 +110,61 @@ def test_a_metric_that_was_not_measured_is_left_out():
     assert len(figure.legends[0].get_texts()) == 1
 
 
+def cells_with(lams, dataset="birds", **params):
+    """Cells of which each has its λ in its settings; coverage is the same in both folds."""
+    return [
+        replace(cell, settings={"params": {"loss": "propml", "lam": lam, **params}})
+        for lam in lams
+        for cell in fold_results("λ", dataset, 50, f"λ={lam}", "coverage", [25, 25])
+    ]
+
+
 def test_points_from_an_experiment_in_which_every_lambda_is_a_method():
-    names = ("λ=0.1", "λ=1", "Ridge")
-    cells = [cell for name in names for cell in fold_results("λ", "birds", 50, name, "coverage", [25, 25])]
-    found = lambda_points(cells, {"λ=0.1": 0.1, "λ=1": 1.0})
+    found = given_lambda_points(cells_with([0.1, 1]))
     assert found[0] == LambdaPoint(Setting("birds", at(50)), 0, 0.1, "coverage", 0.25)
     assert [point.lam for point in found] == [0.1, 0.1, 1.0, 1.0]
+
+
+def test_a_single_lambda_a_chosen_one_and_another_loss_are_no_curve():
+    assert not given_lambda_points(cells_with([0.1]))
+    assert not given_lambda_points(cells_with(["auto", 0.1]))
+    assert not given_lambda_points(cells_with([0.1, 1.0], loss="bce"))
+    mixed = given_lambda_points([*cells_with([0.1, 1.0]), *cells_with([0.1], dataset="scene")])
+    assert {point.setting.dataset for point in mixed} == {"birds"}
+
+
+def report_on(metrics, values, folder):
+    """The files of a report on an experiment in which every λ was measured by some metrics."""
+    cells = [
+        CellResult(
+            "lambda",
+            "yeastcc",
+            None,
+            f"ProPML λ={lam}",
+            0,
+            settings={"params": {"loss": "propml", "lam": lam}},
+            folds=(FoldResult(0, values=dict(zip(metrics, some, strict=True))),),
+        )
+        for lam, some in values.items()
+    ]
+    return {path.name: path for path in write_report(Results(cells), folder, formats=["md", "svg"])}
+
+
+def test_a_report_on_several_lambdas_draws_the_papers_figure_and_says_what_it_shows(tmp_path):
+    values = {0.1: (0.6, 0.3), 0.3: (0.7, 0.2), 1.0: (0.65, 0.1)}
+    files = report_on(("average_precision", "hamming_loss"), values, tmp_path)
+    assert "lambda-lambda-metrics.svg" in files
+    told = (
+        "YeastCC, λ from 0.1 to 1: average precision between 60.00 and 70.00, best at λ = 0.3; Hamming loss from 30.00 "
+        "to 10.00, lower after 2 of 2 steps."
+    )
+    assert f"* **Against λ.** {told}" in files["report.md"].read_text()
+
+
+def test_metrics_of_images_are_drawn_where_there_are_no_others(tmp_path):
+    files = report_on(("mAP",), {0.1: (0.4,), 1.0: (0.5,)}, tmp_path)
+    assert "mAP" in files["lambda-lambda-metrics.svg"].read_text()
+    assert "Against λ" not in files["report.md"].read_text()
 
 
 def test_no_points_is_an_error():

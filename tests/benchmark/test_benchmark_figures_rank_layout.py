@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from propml.benchmark.figures.rank_layout import (
+from propml.benchmark.figures.critical_difference import (
     LETTERS,
     TEXT,
     Frame,

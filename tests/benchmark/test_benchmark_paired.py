@@ -6,9 +6,8 @@ from fake_cells import cell
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from propml.benchmark.paired import compare_pairs
+from propml.benchmark.comparison import DatasetDifference, PairedComparison, compare_pairs
 from propml.benchmark.results import FoldResult
-from propml.benchmark.statistics import sign_test
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app
 
@@ -73,7 +72,11 @@ def test_a_lower_loss_is_a_gain(store):
 @pytest.mark.parametrize(("won", "lost"), [(7, 1), (1, 7), (5, 0), (2, 9)])
 def test_the_sign_test_is_the_tail_of_a_fair_coin(won, lost):
     n, least = won + lost, min(won, lost)
-    assert sign_test(won, lost) == pytest.approx(min(1.0, 2 * binom.cdf(least, n, 0.5)))
+    gains = [1.0] * won + [-1.0] * lost + [0.0]
+    rows = tuple(DatasetDifference(f"d{i}", 1, gain, 0.0, gain, 0, 0) for i, gain in enumerate(gains))
+    assert PairedComparison("mAP", "A", "B", rows, 0, 1.0).p_value == pytest.approx(
+        min(1.0, 2 * binom.cdf(least, n, 0.5))
+    )
 
 
 def test_before_and_after_pair_only_cells_on_the_same_problem(store, tmp_path):

@@ -211,7 +211,7 @@ def test_a_method_with_few_results_does_not_cost_the_others_theirs():
     assert methods == ["A", "B"]
     assert sentences == ["C takes no part: it has results in 1 of 4 places."]
     (made,) = rank_comparisons(means(rows), [])
-    assert made.parts[""].friedman.n_blocks == 4
+    assert made.parts[""].n_blocks == 4
     assert sentences[0] in made.warnings
 
 

@@ -54,7 +54,7 @@ def test_what_was_added_comes_back_exactly(store):
     made = outcome(cell("ProPML", "birds", 50.0, 3))
     store.add(made, RUN)
     again = ResultStore(store.folder)
-    assert again.cells() == [dataclasses.replace(made, run="first")]
+    assert again.cells() == [dataclasses.replace(made, run="first", commit="propml 0.1")]
     assert again.cells()[0].settings == json.loads(json.dumps(made.settings))
     assert again.cells()[0].folds[0].scores is None
     assert (again.cells()[0].seconds_fit, again.cells()[0].seconds_predict) == (0.5, 0.25)

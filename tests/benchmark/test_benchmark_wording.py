@@ -15,8 +15,8 @@ from propml.benchmark.figures import (
 from propml.benchmark.figures.lambdas import ChoiceRow, LambdaPoint
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.reporting import build_report
+from propml.benchmark.reporting.exports import render_tables
 from propml.benchmark.reporting.html import render_html
-from propml.benchmark.reporting.latex import render_tables
 from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.results import Results, means
 from propml.benchmark.runner import cell_title

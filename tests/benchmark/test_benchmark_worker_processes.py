@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from propml.benchmark.worker_processes import end_of, start_worker
+from propml.benchmark.executors import end_of, start_worker
 
 # A parent that starts a worker, which starts a worker; both say their numbers and sleep.
 PARENT = """
 import sys, time
 sys.path.insert(0, {here!r})
 from test_benchmark_worker_processes import sleep_long
-from propml.benchmark.worker_processes import start_worker
+from propml.benchmark.executors import start_worker
 if __name__ == "__main__":
     start_worker(sleep_long, (2,))
     time.sleep(600)

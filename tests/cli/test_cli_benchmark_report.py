@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.cell import MethodEntry, TabularCell
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.results import FoldResult
 from propml.benchmark.store import ResultStore
@@ -28,7 +28,7 @@ def results(tmp_path):
     store = ResultStore(tmp_path / "my results")
     for experiment, method in (("artificial", "ProPML"), ("artificial", "PML-NI"), ("toy", "PML-NI")):
         entry, noise = MethodEntry(method, "ridge"), Noise("svm", 0.5)
-        cell = Cell(experiment, "birds", noise, entry, 0, folds=2, metrics=("average_precision",))
+        cell = TabularCell(experiment, "birds", noise, entry, 0, folds=2, metrics=("average_precision",))
         store.add(cell.result([fold(0), fold(1)], peak_bytes=2**20), run_provenance(["propml"]))
     return store.folder
 

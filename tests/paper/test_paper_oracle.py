@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from propml.benchmark.cell import Cell, MethodEntry, compute
+from propml.benchmark.cell import MethodEntry, TabularCell, compute
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.metrics import average_precision
 from propml.noise import Noise
@@ -16,7 +16,7 @@ from propml.targets import Candidates
 
 PARAMS = {"loss": "propml", "hidden": (16,), "epochs": 12}
 ENTRY = MethodEntry("ProPML (oracle)", "propml", PARAMS, "none", "oracle", (0.002, 0.1, 3.0))
-CELL = Cell(
+CELL = TabularCell(
     "toy", "digits-mosaic", Noise("flips", 0.3), ENTRY, 0, rows=150, folds=3, selection="oracle",
     metrics=("average_precision", "hamming_loss"),
 )  # fmt: skip
@@ -184,6 +184,6 @@ def test_the_published_lam_of_mirflickr_beats_a_bad_one(data_dir):
     """On a part of MIRFlickr, with the λ = 0.1 that the paper picked and one that pushes excluded labels too hard."""
     params = {**PARAMS, "hidden": (32,), "epochs": 40, "learning_rate": 0.01}
     entry = MethodEntry("ProPML (oracle)", "propml", params, "none", "oracle", (0.1, 30.0))
-    outcome = compute(Cell("toy", "mirflickr", None, entry, 0, rows=600, folds=2, selection="oracle"))
+    outcome = compute(TabularCell("toy", "mirflickr", None, entry, 0, rows=600, folds=2, selection="oracle"))
     assert outcome.folds[0].chosen["lam"] == 0.1
     assert mean_precision(outcome) > 0.65

@@ -17,7 +17,7 @@ from propml.auditing import AuditReport
 from propml.auditing.decisions import Decision, read_decisions, write_decisions
 from propml.auditing.folder import apply_review, write_audit
 from propml.auditing.model_card import make_card, read_model, write_model
-from propml.benchmark.cell import Cell, MethodEntry
+from propml.benchmark.cell import MethodEntry, TabularCell
 from propml.benchmark.experiment import load_experiment
 from propml.benchmark.results import Failure, FoldResult
 from propml.benchmark.store import ResultStore
@@ -171,7 +171,7 @@ def _fill_store(folder: Path, number: int) -> None:
     store = ResultStore(folder)
     for seed in range(3):
         entry, noise = MethodEntry("Ridge", "ridge"), Noise("svm", 0.5)
-        cell = Cell("toy", "birds", noise, entry, seed + 10 * number, metrics=("one_error",))
+        cell = TabularCell("toy", "birds", noise, entry, seed + 10 * number, metrics=("one_error",))
         folds = [
             FoldResult(fold, np.arange(4), np.eye(4, 3, dtype=np.float32), np.eye(4, 3, dtype=np.uint8),
                        {"one_error": 0.1 * fold + seed}, 0.5, 0.25, {"lam": 0.3})

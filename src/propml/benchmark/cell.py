@@ -33,8 +33,6 @@ from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.progress import track
 from propml.targets import Candidates
 
-__all__ = ["SELECTIONS", "AnyCell", "Cell", "MethodEntry", "compute", "make_model", "make_splits", "score_fold"]
-
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
 PROTOCOL = 1
 # Who chooses hyper-parameters: candidates, or the true labels of test rows, as in the paper.
@@ -48,7 +46,7 @@ Split = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class AnyCell(ABC):
+class Cell(ABC):
     """What one worker computes at once: a method on a dataset at a noise level with a seed."""
 
     experiment: str
@@ -96,10 +94,10 @@ class MethodEntry:
 
 
 @dataclass(frozen=True)
-class Cell(AnyCell):
+class TabularCell(Cell):
     """All folds of a method on a dataset of tables at a noise level with a seed.
 
-    >>> Cell("artificial", "birds", Noise("svm", 0.5), MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
+    >>> TabularCell("artificial", "birds", Noise("svm", 0.5), MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
     'artificial-birds-50-PML-NI-0'
     """
 
@@ -147,7 +145,7 @@ class Cell(AnyCell):
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 
 
-def compute(cell: Cell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
+def compute(cell: TabularCell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
     """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
         settings = cell.corruption_settings
@@ -200,7 +198,7 @@ def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split
     )
 
 
-def _score_folds(cell: Cell, problem: CandidateProblem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
+def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
     """The folds before anybody has measured them."""
     entry = cell.method
     X = problem.scaled(entry.scaling)
@@ -217,7 +215,7 @@ def _score_folds(cell: Cell, problem: CandidateProblem, splits: Sequence[Split],
 
 
 def _best_networks(
-    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+    cell: TabularCell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
 ) -> list[FoldResult]:
     from propml.paper.oracle import best_networks
 
@@ -233,7 +231,7 @@ def _best_networks(
 
 
 def _best_of_grid(
-    cell: Cell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
+    cell: TabularCell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
 ) -> list[FoldResult]:
     """Every combination of a grid is fitted on every fold, and the best one by test labels is taken."""
     entry, grid = cell.method, cell.method.grid

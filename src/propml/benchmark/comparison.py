@@ -1,195 +1,36 @@
-"""Methods compared over blocks: a table from means, Friedman's test, the pairs, groups, and what to be careful with."""
+"""Methods compared: all of them over the settings and metrics of a table of means, or two, dataset by dataset."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
-from propml.benchmark import statistics
-from propml.benchmark.statistics import FriedmanResult
+from propml.benchmark.results import CellResult
+from propml.benchmark.statistics import Comparison, compare
 from propml.benchmark.wording import counted
-from propml.noise import Setting
+from propml.noise import Noise, Setting
 from propml.paper.metric_names import METRIC_NAMES, PAPER_SUFFIX, metric_of
 from propml.paper.notes import listed, slips_note
 from propml.paper.published import Mean
 
-__all__ = ["TESTS", "Blocks", "Comparison", "blocks", "compare", "compare_means"]
+if TYPE_CHECKING:
+    from propml.benchmark.store import ResultStore
 
-TESTS = ("nemenyi", "wilcoxon-holm", "bonferroni-dunn")
 # Means that agree to this many digits after the point, in percent, tie: they differ by rounding of floats only.
 DECIMALS = 9
 # Long enough that no method is left unnamed.
 ALL = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """What :func:`compare` found; methods are counted in the order of the table's columns."""
-
-    names: tuple[str, ...]  #: of the methods
-    mean_ranks: np.ndarray  #: shape (n_methods,)
-    critical_difference: float | None  #: of mean ranks; None for Wilcoxon's test, which has none
-    p_values: np.ndarray  #: of the pairs, corrected for their number; NaN for pairs that were not tested
-    different: np.ndarray  #: which pairs differ significantly; none where Friedman's test finds no difference
-    #: The largest groups of two or more methods without a significant difference between any two, each from the best
-    #: mean rank to the worst. For Bonferroni-Dunn: the control with the methods ranked before it that do not differ
-    #: from it, and with those after it.
-    cliques: tuple[tuple[int, ...], ...]
-    friedman: FriedmanResult
-    test: str  #: one of :data:`TESTS`
-    alpha: float
-    control: str | None
-    warnings: tuple[str, ...]  #: sentences to show beside the outcome
-
-    def order(self) -> list[int]:
-        """The numbers of the methods from the best mean rank to the worst."""
-        return _order(self.mean_ranks)
-
-    def better_than(self, name: str) -> tuple[str, ...]:
-        """The methods that a method beats: it differs from them significantly and has the better mean rank."""
-        one = _index(self.names, name, "method")
-        beaten = self.different[one] & (self.mean_ranks > self.mean_ranks[one])
-        return tuple(self.names[other] for other in self.order() if beaten[other])
-
-    def __str__(self) -> str:
-        lines = [f"{self.names[i]:20} mean rank {self.mean_ranks[i]:.2f}" for i in self.order()]
-        lines.append(
-            f"Friedman: chi2 = {self.friedman.statistic:.1f}, p = {self.friedman.p_value:.2g}, "
-            f"{self.friedman.n_blocks} blocks; {self.test} at {self.alpha:g}"
-            + (f", critical difference {self.critical_difference:.3f}" if self.critical_difference is not None else "")
-        )
-        groups = (", ".join(self.names[i] for i in group) for group in self.cliques)
-        lines += [f"not significantly different: {group}" for group in groups]
-        lines += [f"Careful: {sentence}" for sentence in self.warnings]
-        return "\n".join(lines)
-
-
-def compare(
-    values: Any,
-    names: Sequence[str],
-    *,
-    higher_is_better: Any,
-    test: str = "nemenyi",
-    alpha: float = 0.05,
-    control: str | None = None,
-    warnings: Sequence[str] = (),
-) -> Comparison:
-    """Compare methods over blocks, as Demšar (2006) does: Friedman's test first, then the pairs.
-
-    Where Friedman's test (χ² corrected for ties) does not reject, no pair counts as different and all methods form one
-    group, whatever the p-values of the pairs.
-
-    Parameters
-    ----------
-    values : array-like, shape (n_blocks, n_methods)
-        For example one row per dataset.
-    names : sequence of str, length n_methods
-    higher_is_better : bool or array-like of shape (n_blocks,)
-    test : {"nemenyi", "wilcoxon-holm", "bonferroni-dunn"}
-    alpha : float
-    control : str, optional
-        The method that Bonferroni-Dunn compares with the others.
-    warnings : sequence of str
-        Sentences of whoever made the table, kept in front of those found here.
-
-    Examples
-    --------
-    >>> table = [[9, 7, 5], [8, 6, 6], [9, 5, 4], [7, 6, 3], [9, 8, 5], [6, 5, 3]]
-    >>> comparison = compare(table, ["A", "B", "C"], higher_is_better=True)
-    >>> comparison.cliques, round(comparison.critical_difference, 3)
-    (((0, 1), (1, 2)), 1.353)
-    """
-    if test not in TESTS:
-        raise ValueError(f"test is {test!r}; choose from {', '.join(TESTS)}")
-    if (control is not None) != (test == "bonferroni-dunn"):
-        raise ValueError(f"control is {control!r} for {test}; only bonferroni-dunn needs one, and always does")
-    ranks = statistics.rank_table(values, higher_is_better=higher_is_better)
-    n, k = ranks.shape
-    methods = _check_names(names, k)
-    sentences = [*warnings, *statistics.too_few_blocks(test, k, n, alpha)]
-    distance = None
-    if test == "nemenyi":
-        p_values, distance = statistics.nemenyi(ranks), statistics.nemenyi_distance(k, n, alpha)
-    elif control is None:
-        p_values = statistics.wilcoxon_holm(values, higher_is_better=higher_is_better)
-    else:
-        p_values, distance = np.full((k, k), np.nan), statistics.bonferroni_dunn_distance(k, n, alpha)
-        np.fill_diagonal(p_values, 1.0)
-        column = _index(methods, control, "control")
-        p_values[column] = p_values[:, column] = statistics.bonferroni_dunn(ranks, column)
-    omnibus = statistics.friedman(ranks)
-    if omnibus.p_value <= alpha:
-        different = p_values <= alpha  # false for NaN
-    else:
-        different = np.zeros((k, k), dtype=bool)
-        sentences.append(
-            f"Friedman's test finds no difference between the {k} methods (p = {omnibus.p_value:.2g}), "
-            "so none between two of them counts as significant."
-        )
-    return Comparison(
-        names=methods,
-        mean_ranks=omnibus.mean_ranks,
-        critical_difference=distance,
-        p_values=p_values,
-        different=different,
-        cliques=_groups(omnibus.mean_ranks, different, None if control is None else methods.index(control)),
-        friedman=omnibus,
-        test=test,
-        alpha=alpha,
-        control=control,
-        warnings=tuple(sentences),
-    )
-
-
-def _groups(mean_ranks: np.ndarray, different: np.ndarray, control: int | None) -> tuple[tuple[int, ...], ...]:
-    order = _order(mean_ranks)
-    ordered = different[np.ix_(order, order)]
-    if control is not None and different.any():
-        place = order.index(control)
-        alike = [i for i in range(len(order)) if not ordered[place, i]]
-        sides = (tuple(i for i in alike if i <= place), tuple(i for i in alike if i >= place))
-        groups = [side for side in sides if len(side) > 1]
-    else:
-        groups = statistics.cliques(ordered)
-    return tuple(tuple(order[i] for i in group) for group in groups)
-
-
-def _order(mean_ranks: np.ndarray) -> list[int]:
-    return [int(i) for i in np.argsort(mean_ranks, kind="stable")]
-
-
-def _check_names(names: Sequence[str], n_methods: int) -> tuple[str, ...]:
-    methods = tuple(names)
-    if len(methods) != n_methods:
-        raise ValueError(f"{len(methods)} names for {n_methods} methods; give one name per column of values")
-    twice = sorted({name for name in methods if methods.count(name) > 1})
-    if twice:
-        raise ValueError(f"the name {twice[0]!r} stands for more than one method; give each its own")
-    return methods
-
-
-def _index(methods: tuple[str, ...], name: str, what: str) -> int:
-    if name not in methods:
-        raise ValueError(f"{what} {name!r} is not among the methods compared: {', '.join(methods)}")
-    return methods.index(name)
-
-
-# -- from means -------------------------------------------------------------------------------------------------------
-
-
 def compare_means(
-    means: Iterable[Mean],
-    metrics: str | Sequence[str],
-    *,
-    methods: Sequence[str] | None = None,
-    test: str = "nemenyi",
-    alpha: float = 0.05,
-    control: str | None = None,
+    means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None, alpha: float = 0.05
 ) -> Comparison:
-    """Compare methods over all settings and metrics: :func:`blocks`, then :func:`compare`.
+    """Compare methods over all settings and metrics: :func:`blocks`, then Friedman's and Nemenyi's tests.
 
     Examples
     --------
@@ -199,19 +40,11 @@ def compare_means(
     {'CPLST': 3.0, 'ML-kNN': 5.2, 'PAR-MAP': 4.0, 'PAR-VLS': 5.0, 'PML-NI': 2.2, 'ProPML': 1.6}
     """
     table = blocks(means, metrics, methods=methods)
-    sentences = list(table.warnings)
-    if test == "wilcoxon-holm" and not isinstance(metrics, str) and len(metrics) > 1:
-        sentences.append(
-            "Wilcoxon's test ranks the differences of all metrics together, as if a point of one were worth a point of "
-            "another."
-        )
     higher = table.higher_is_better
-    return compare(
-        table.values, table.names, higher_is_better=higher, test=test, alpha=alpha, control=control, warnings=sentences
-    )
+    return compare(table.values, table.names, higher_is_better=higher, alpha=alpha, warnings=table.warnings)
 
 
-class Blocks(NamedTuple):
+class BlockTable(NamedTuple):
     """A table to compare methods on: means in percent, ``(n_blocks, n_methods)``, with the names of its columns.
 
     ``labels`` say what each block is, such as ``"birds at noise 50: Coverage"``; ``warnings`` which settings were left
@@ -225,25 +58,16 @@ class Blocks(NamedTuple):
     warnings: tuple[str, ...]
 
 
-# A setting and a metric.
-Block = tuple[Setting, str]
-ByBlock = dict[Block, dict[str, Mean]]
+# By setting and metric.
+ByBlock = dict[tuple[Setting, str], dict[str, Mean]]
 
 
-def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> Blocks:
+def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> BlockTable:
     """One block per (setting, metric) for which every method has a mean; the others are left out with a warning.
 
-    Parameters
-    ----------
-    means : iterable of Mean
-        Ours or published; of one experiment, or of several that share no setting.
-    metrics : str or sequence of str
-        From :data:`propml.paper.METRIC_NAMES`.
-    methods : sequence of str, optional
-        The methods to compare and their order; by default all, in the order in which they come.
+    Means are ours or published, of one experiment, or of several that share no setting; ``methods`` are those to
+    compare, in their order, by default all.
 
-    Examples
-    --------
     >>> from propml.paper import load_published
     >>> table = blocks(load_published("artificial"), ["average_precision"], methods=["PML-NI", "ProPML"])
     >>> table.values.shape, table.labels[0]
@@ -269,7 +93,7 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
             f"no setting has results of {listed(names, ALL)} alike. {left_out[0]} "
             "Pass fewer as methods=, or measure what is missing."
         )
-    return Blocks(
+    return BlockTable(
         values=np.round([[there[name].mean for name in names] for there in complete.values()], DECIMALS),
         names=names,
         labels=tuple(f"{_words(setting)}: {metric_of(metric).title}" for setting, metric in complete),
@@ -369,3 +193,130 @@ def _slips(complete: ByBlock) -> list[str]:
 
 def _words(setting: Setting) -> str:
     return setting.dataset if setting.noise is None else f"{setting.dataset} at noise {setting.noise}"
+
+
+# -- two methods, or one method before and after a change, dataset by dataset -----------------------------------------
+
+# Settings of one dataset (its kinds of noise, folds and seeds) are not independent, so the sign test counts datasets.
+# What a cell's numbers depend on besides the method.
+PROBLEM = ("kind", "dataset", "candidates", "rows", "images", "folds", "test_folds", "stratified", "seed")
+
+
+class DatasetDifference(NamedTuple):
+    """Two methods on one dataset, in percent."""
+
+    dataset: str
+    settings: int  #: kinds and levels of noise
+    of: float  #: mean over the settings
+    against: float
+    gain: float  #: by how much ``of`` is better; negative where it is worse, also of losses
+    wins: int  #: settings in which it is better
+    losses: int
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """What :func:`compare_pairs` found."""
+
+    metric: str
+    of: str
+    against: str
+    datasets: tuple[DatasetDifference, ...]
+    left_out: int  #: cells of one of the two for which the other has no cell on the same problem
+    times_as_long: float  #: seconds of fitting, ``of`` divided by ``against``: geometric mean over the datasets
+
+    @property
+    def gain(self) -> float:
+        """The mean over the datasets, each counted once."""
+        return float(np.mean([each.gain for each in self.datasets]))
+
+    @property
+    def won(self) -> int:
+        """Datasets on which ``of`` is better."""
+        return sum(each.gain > 0 for each in self.datasets)
+
+    @property
+    def lost(self) -> int:
+        """Datasets on which ``of`` is worse."""
+        return sum(each.gain < 0 for each in self.datasets)
+
+    @property
+    def p_value(self) -> float:
+        """Of the sign test over the datasets: the chance of a split at least this uneven; ties are left out."""
+        return float(binomtest(self.won, self.won + self.lost).pvalue) if self.won + self.lost else 1.0
+
+
+def compare_pairs(
+    store: ResultStore,
+    of: str,
+    against: str | None = None,
+    *,
+    other: ResultStore | None = None,
+    metric: str = "average_precision",
+) -> PairedComparison:
+    """Compare a method with another one, or with itself in another folder.
+
+    Only cells on the same problem are compared: the same dataset, candidates, rows, folds and seed.
+
+    ``store`` holds ``of``, and ``other`` (by default the same) ``against``, which is ``of`` where another folder is
+    given; both are names as the tables print them.
+    """
+    if against is None and other is None:
+        raise ValueError(f"what shall {of} be compared with? name a method with --against, or give a second folder")
+    against, other = against or of, other or store
+    first, second = (_cells(place, name, metric) for place, name in ((store, of), (other, against)))
+    shared = [problem for problem in first if problem in second]
+    if not shared:
+        raise ValueError(
+            f"{of} in {store.folder} and {against} in {other.folder} have no cell on the same problem (dataset, "
+            f"candidates, rows, folds and seed alike); run the same experiment with both"
+        )
+    sign = 1 if metric_of(metric).higher_is_better else -1
+    pairs: dict[str, list[tuple[CellResult, CellResult]]] = {}
+    for problem in shared:
+        pairs.setdefault(first[problem].dataset, []).append((first[problem], second[problem]))
+    rows = tuple(_difference(dataset, some, metric, sign) for dataset, some in pairs.items())
+    ratios = [np.mean([np.log(_seconds(a) / _seconds(b)) for a, b in some]) for some in pairs.values()]
+    left_out = len(first) + len(second) - 2 * len(shared)
+    return PairedComparison(metric, of, against, rows, left_out, float(np.exp(np.mean(ratios))))
+
+
+def _cells(store: ResultStore, method: str, metric: str) -> dict[str, CellResult]:
+    """The cells of a method, by the problem that they are computed on."""
+    done = [cell for cell in store.cells() if not cell.failure]
+    cells = [cell for cell in done if cell.method == method and any(metric in fold.values for fold in cell.folds)]
+    if not cells:
+        methods = {cell.method for cell in done}
+        metrics = {name for cell in done for fold in cell.folds for name in fold.values}
+        absent, name, there = ("metric", metric, metrics) if method in methods else ("method", method, methods)
+        known = ", ".join(sorted(there)) or "none at all"
+        raise ValueError(f"{store.folder} has no results of the {absent} {name!r}; there are {known}")
+    return {json.dumps({name: cell.settings.get(name) for name in PROBLEM}, sort_keys=True): cell for cell in cells}
+
+
+def _difference(
+    dataset: str, pairs: Iterable[tuple[CellResult, CellResult]], metric: str, sign: int
+) -> DatasetDifference:
+    """Seeds of a setting are averaged before anybody wins."""
+    by_noise: dict[Noise | None, list[tuple[float, ...]]] = {}
+    for pair in pairs:
+        by_noise.setdefault(pair[0].noise, []).append(tuple(_percent(cell, metric) for cell in pair))
+    of, against = np.array([np.mean(values, axis=0) for values in by_noise.values()]).T
+    gains = sign * (of - against)
+    return DatasetDifference(
+        dataset,
+        len(gains),
+        float(of.mean()),
+        float(against.mean()),
+        float(gains.mean()),
+        int((gains > 0).sum()),
+        int((gains < 0).sum()),
+    )
+
+
+def _percent(cell: CellResult, metric: str) -> float:
+    return float(np.mean([100 * fold.values[metric] for fold in cell.folds]))
+
+
+def _seconds(cell: CellResult) -> float:
+    return max(cell.seconds_fit, 1e-6)  # a clock may not tell two moments apart

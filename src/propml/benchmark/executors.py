@@ -7,29 +7,29 @@ experiment does, and it alone, so that no cell can be counted twice.
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from propml.benchmark.results import CellResult, Failure
-from propml.benchmark.worker_processes import end_of, start_worker
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import AnyCell
-
-__all__ = ["Compute", "Executor", "InProcess", "LocalProcesses", "attempt", "compute_cell"]
+    from propml.benchmark.cell import Cell
 
 # Workers side by side on one machine: each of them with threads of its own would fight over the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TRACE_FRAMES = 8
 
 
-Compute = Callable[["AnyCell"], CellResult]
-Ended = list[tuple["AnyCell", CellResult]]
+Compute = Callable[["Cell"], CellResult]
+Ended = list[tuple["Cell", CellResult]]
 
 
 class Executor(Protocol):
@@ -38,7 +38,7 @@ class Executor(Protocol):
     @property
     def slots(self) -> int: ...
 
-    def submit(self, cell: AnyCell) -> None: ...
+    def submit(self, cell: Cell) -> None: ...
 
     def finished(self, timeout: float) -> Ended:
         """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
@@ -49,18 +49,18 @@ class Executor(Protocol):
         ...
 
 
-def compute_cell(cell: AnyCell) -> CellResult:
+def compute_cell(cell: Cell) -> CellResult:
     """What executors do by default."""
-    from propml.benchmark.cell import Cell, compute
+    from propml.benchmark.cell import TabularCell, compute
     from propml.benchmark.image_cell import ImageCell, compute_images
 
     if isinstance(cell, ImageCell):
         return compute_images(cell)
-    assert isinstance(cell, Cell)
+    assert isinstance(cell, TabularCell)
     return compute(cell)
 
 
-def attempt(cell: AnyCell, compute: Compute) -> CellResult:
+def attempt(cell: Cell, compute: Compute) -> CellResult:
     """Compute a cell; what it raises becomes a failure that can be sent, stored and read."""
     try:
         return compute(cell)
@@ -90,9 +90,9 @@ class InProcess:
 
     def __init__(self, compute: Compute = compute_cell) -> None:
         self._compute = compute
-        self._waiting: list[AnyCell] = []
+        self._waiting: list[Cell] = []
 
-    def submit(self, cell: AnyCell) -> None:
+    def submit(self, cell: Cell) -> None:
         self._waiting.append(cell)
 
     def finished(self, timeout: float) -> Ended:
@@ -107,7 +107,7 @@ class InProcess:
 class _Worker:
     process: multiprocessing.process.BaseProcess
     channel: connection.Connection
-    cell: AnyCell | None = None
+    cell: Cell | None = None
 
 
 class LocalProcesses:
@@ -132,7 +132,7 @@ class LocalProcesses:
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
 
-    def submit(self, cell: AnyCell) -> None:
+    def submit(self, cell: Cell) -> None:
         for worker in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
             self._bury(worker)
         worker = next((worker for worker in self._workers if worker.cell is None), None) or self._start()
@@ -200,3 +200,70 @@ def _work(channel: connection.Connection, compute: Compute) -> None:
         except EOFError:
             return
         channel.send(attempt(cell, compute))
+
+
+# -- worker processes: deaf to Ctrl-C, which this one hears for them, and gone when this one is gone -------------------
+
+
+def start_worker(target: Callable[..., None], arguments: Sequence[Any], environment: Mapping[str, str] = {}) -> Any:
+    """Start a process that does this and nothing else; ``environment`` are variables besides those of this process.
+
+    It is spawned, and must be able to import ``target``: a script that gets here must keep its own work under
+    ``if __name__ == "__main__":``.
+    """
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_live, args=(target, *arguments), name="propml-worker")
+    with _environment(environment), _deaf_to_interrupts():
+        process.start()
+    return process
+
+
+def end_of(code: int | None) -> str:
+    """How a process ended, in words.
+
+    >>> end_of(3)
+    'it ended with exit code 3'
+    """
+    if code is None or code >= 0:
+        return f"it ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"it was ended by {name}{hint}"
+
+
+def _live(target: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    target(*arguments)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches the whole group: a process that starts in the block does not hear it, this one does afterwards."""
+    resource_tracker.ensure_running()  # when it starts, it takes the mask away
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Other environment variables while the block runs; a process that starts in it keeps them."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.cell import AnyCell, Cell, MethodEntry
+from propml.benchmark.cell import Cell, MethodEntry, TabularCell
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.problem import has_real_candidates
@@ -15,8 +15,6 @@ from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS
-
-__all__ = ["Experiment", "ImageMethod", "MethodEntry", "experiment_names", "load_experiment"]
 
 # In a wheel the files are inside the package; in a checkout they are the paper's.
 INSTALLED = Path(__file__).parent / "experiments"
@@ -45,7 +43,7 @@ class Experiment:
     selection: str = "candidates"  #: methods choose on candidates; "oracle": on the truth of the test rows
     metrics: tuple[str, ...] = TABULAR_METRICS  #: names of :data:`propml.paper.METRIC_NAMES`
 
-    def cells(self) -> Sequence[AnyCell]:
+    def cells(self) -> Sequence[Cell]:
         """Everything there is to compute; cells of one problem stand together.
 
         >>> len(load_experiment("quick").narrowed(methods=["Ridge"]).cells())  # two noise levels
@@ -53,9 +51,9 @@ class Experiment:
         """
         return self._image_cells() if self.kind == "images" else self._table_cells()
 
-    def _table_cells(self) -> list[Cell]:
+    def _table_cells(self) -> list[TabularCell]:
         return [
-            Cell(
+            TabularCell(
                 experiment=self.name,
                 dataset=dataset,
                 noise=noise,

@@ -28,8 +28,6 @@ from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
 from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import Recipe
 
-__all__ = ["GIVEN", "read_settings"]
-
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
@@ -59,20 +57,8 @@ GIVEN_TO_RECIPES = {
 }
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
-    "loss",
-    "order",
-    "hidden",
-    "dropout",
-    "input_dropout",
-    "n_models",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "ema",
-    "threshold",
-    "device",
-    "bfloat16",
+    *("loss", "order", "hidden", "dropout", "input_dropout", "n_models", "epochs", "batch_size", "learning_rate"),
+    *("weight_decay", "ema", "threshold", "device", "bfloat16"),
 )
 PARTS = ("train", "test")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}

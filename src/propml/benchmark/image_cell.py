@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from propml.benchmark.cell import PROTOCOL, AnyCell
+from propml.benchmark.cell import PROTOCOL, Cell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.devices import cache_dir, choose_device
@@ -27,8 +27,6 @@ from propml.paper.metric_names import evaluate_metrics
 from propml.vision.lam_choice import RULE
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource, open_source
-
-__all__ = ["ImageCell", "ImageMethod", "compute_images", "open_part"]
 
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
 KNOWN_RATE = "noise"
@@ -50,7 +48,7 @@ class ImageMethod:
 
 
 @dataclass(frozen=True)
-class ImageCell(AnyCell):
+class ImageCell(Cell):
     """One training of a method on a dataset of images at a noise level with a seed.
 
     >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})

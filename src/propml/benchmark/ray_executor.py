@@ -17,9 +17,7 @@ from propml.benchmark.results import CellResult, Failure
 from propml.extras import require
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import AnyCell
-
-__all__ = ["RayCluster", "connect"]
+    from propml.benchmark.cell import Cell
 
 # Where data and caches are: a worker must look where the driver would have looked.
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
@@ -48,7 +46,7 @@ class RayCluster:
         self._ray = ray = require("ray", "cluster")
         self._ours = not ray.is_initialized()
         self._gpus = gpus
-        self._running: dict[Any, AnyCell] = {}
+        self._running: dict[Any, Cell] = {}
         if self._ours:
             connect(ray, address, workers)
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
@@ -71,7 +69,7 @@ class RayCluster:
         by_gpu = [resources.get("GPU", 0) / self._gpus] if self._gpus else []
         return max(1, int(min(resources.get("CPU", 1), *by_gpu, float("inf"))))
 
-    def submit(self, cell: AnyCell) -> None:
+    def submit(self, cell: Cell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
 
     def finished(self, timeout: float) -> Ended:
@@ -86,7 +84,7 @@ class RayCluster:
         if self._ours:
             self._ray.shutdown()
 
-    def _result(self, reference: Any, cell: AnyCell) -> CellResult:
+    def _result(self, reference: Any, cell: Cell) -> CellResult:
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayError as error:  # what a cell raises comes back as a failure; this is Ray's own

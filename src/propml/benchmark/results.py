@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ import numpy as np
 from propml.benchmark.wording import setting_name
 from propml.noise import Noise, Setting
 from propml.paper.published import Mean
-
-__all__ = ["CellResult", "Failure", "FoldResult", "Results", "load_results", "means"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class CellResult:
     device: str = "cpu"  #: the name of the GPU, or "cpu"
     failure: Failure | None = None
     run: str = ""  #: the run that brought it
+    commit: str = ""  #: of the code that made it, or its version where there is no commit
+    fingerprint: str = ""  #: of the modules that made it, see :mod:`propml.benchmark.provenance`; empty for old ones
 
     @property
     def setting(self) -> Setting:
@@ -114,12 +115,12 @@ def load_results(folder: str | Path) -> Results:
 
 
 def means(cells: Iterable[CellResult]) -> list[Mean]:
-    """Mean and standard deviation over folds and seeds, in percent, in the order in which cells come.
+    """Mean and sample standard deviation over folds and seeds, in percent, in the order in which cells come.
 
     >>> folds = tuple(FoldResult(fold, values={"one_error": 0.25 + 0.5 * fold}) for fold in (0, 1))
     >>> (mean,) = means([CellResult("toy", "birds", Noise("svm", 0.5), "Ridge", 0, folds=folds)])
     >>> mean.mean, mean.std, mean.n
-    (50.0, 25.0, 2)
+    (50.0, 35.35533905932738, 2)
     """
     values: dict[tuple[str, str, Noise | None, str, str], list[float]] = {}
     for cell in cells:
@@ -127,4 +128,13 @@ def means(cells: Iterable[CellResult]) -> list[Mean]:
             for metric, value in fold.values.items():
                 key = (cell.experiment, cell.dataset, cell.noise, cell.method, metric)
                 values.setdefault(key, []).append(100 * value)
-    return [Mean(*key, float(np.mean(some)), float(np.std(some)), len(some)) for key, some in values.items()]
+    return [Mean(*key, float(np.mean(some)), deviation(some), len(some)) for key, some in values.items()]
+
+
+def deviation(values: Sequence[float]) -> float:
+    """The sample standard deviation, which divides by n - 1; NaN for a single value.
+
+    >>> deviation([1.0, 3.0])
+    1.4142135623730951
+    """
+    return float(np.std(values, ddof=1)) if len(values) > 1 else nan

@@ -6,9 +6,8 @@ row, or in none, is answered as it was seen.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,8 +20,6 @@ from propml.methods import CandidateClassifier, method_class
 from propml.methods.base import Features
 from propml.targets import Candidates
 
-__all__ = ["RIVALS", "Rival", "benchmark_class"]
-
 
 class Rival(CandidateClassifier):
     """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities.
@@ -32,48 +29,40 @@ class Rival(CandidateClassifier):
     learned.
     """
 
-    @abstractmethod
-    def _new(self) -> Any:
-        """An estimator that is not fitted."""
+    _estimator: ClassVar[type]
+    _together: ClassVar[bool] = False  # one estimator learns all labels
+    _dense: ClassVar[bool] = False  # the estimator takes no sparse features
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
         targets = candidates.to_matrix(np.int8)
         self.share_ = targets.mean(axis=0)
         self.known_ = (self.share_ > 0) & (self.share_ < 1)
-        self.models_ = self._fitted(X, targets[:, self.known_]) if self.known_.any() else []
+        self.models_ = self._fitted(self._taken(X), targets[:, self.known_]) if self.known_.any() else []
 
     def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
-        """One versus the rest: a model for each label."""
-        return [self._new().fit(X, column) for column in targets.T]
+        # Of a single label scikit-learn wants a vector.
+        columns = [targets] if self._together and targets.shape[1] > 1 else targets.T
+        return [self._estimator(**self.get_params()).fit(X, column) for column in columns]
 
     def _scores(self, X: Features) -> np.ndarray:
         scores = np.tile(self.share_, (X.shape[0], 1))
         if self.models_:
-            scores[:, self.known_] = self._positive(X)
+            found = [model.predict_proba(self._taken(X)) for model in self.models_]
+            # One estimator for several labels gives a list of them.
+            labels = [each for part in found for each in (part if isinstance(part, list) else [part])]
+            scores[:, self.known_] = np.column_stack([each[:, 1] for each in labels])
         return scores
-
-    def _positive(self, X: Features) -> np.ndarray:
-        return np.column_stack([model.predict_proba(X)[:, 1] for model in self.models_])
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return scores
 
-
-class _Forest(Rival):
-    """One forest for all labels."""
-
-    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
-        # Of a single label scikit-learn wants a vector.
-        return [self._new().fit(X, targets if targets.shape[1] > 1 else targets.ravel())]
-
-    def _positive(self, X: Features) -> np.ndarray:
-        labels = self.models_[0].predict_proba(X)
-        return np.column_stack([each[:, 1] for each in ([labels] if isinstance(labels, np.ndarray) else labels)])
+    def _taken(self, X: Features) -> Features:
+        return X.toarray() if self._dense and not isinstance(X, np.ndarray) else X
 
 
 @dataclass(eq=False, repr=False)
-class ExtraTreesRival(_Forest):
-    """Extremely randomised trees.
+class ExtraTreesRival(Rival):
+    """Extremely randomised trees, one forest for all labels.
 
     >>> X, candidates = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
     >>> ExtraTreesRival(50, min_samples_leaf=1).fit(X, candidates).predict(X).tolist()
@@ -83,21 +72,17 @@ class ExtraTreesRival(_Forest):
     n_estimators: int = 300
     min_samples_leaf: int = 3
     random_state: int | None = 0
-
-    def _new(self) -> Any:
-        return ExtraTreesClassifier(**self.get_params())
+    _estimator, _together = ExtraTreesClassifier, True
 
 
 @dataclass(eq=False, repr=False)
-class RandomForestRival(_Forest):
-    """A random forest."""
+class RandomForestRival(Rival):
+    """A random forest for all labels."""
 
     n_estimators: int = 200
     min_samples_leaf: int = 1
     random_state: int | None = 0
-
-    def _new(self) -> Any:
-        return RandomForestClassifier(**self.get_params())
+    _estimator, _together = RandomForestClassifier, True
 
 
 @dataclass(eq=False, repr=False)
@@ -107,15 +92,7 @@ class BoostingRival(Rival):
     max_iter: int = 100
     learning_rate: float = 0.1
     random_state: int | None = 0
-
-    def _new(self) -> Any:
-        return HistGradientBoostingClassifier(**self.get_params())
-
-    def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
-        return super()._fitted(_dense(X), targets)
-
-    def _positive(self, X: Features) -> np.ndarray:
-        return super()._positive(_dense(X))
+    _estimator, _dense = HistGradientBoostingClassifier, True
 
 
 @dataclass(eq=False, repr=False)
@@ -124,18 +101,11 @@ class LogisticRival(Rival):
 
     C: float = 1.0
     max_iter: int = 1000
-
-    def _new(self) -> Any:
-        return LogisticRegression(**self.get_params())
+    _estimator = LogisticRegression
 
     def _fitted(self, X: Features, targets: np.ndarray) -> list[Any]:
         scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X)
-        scaled = scaler.transform(X)
-        return [make_pipeline(scaler, self._new().fit(scaled, column)) for column in targets.T]
-
-
-def _dense(X: Features) -> np.ndarray:
-    return X if isinstance(X, np.ndarray) else X.toarray()
+        return [make_pipeline(scaler, model) for model in super()._fitted(scaler.transform(X), targets)]
 
 
 RIVALS: dict[str, type[Rival]] = {

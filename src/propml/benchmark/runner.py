@@ -16,17 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from propml.benchmark.cell import AnyCell
+from propml.benchmark.cell import Cell
 from propml.benchmark.executors import Compute, Executor, InProcess, LocalProcesses, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
-from propml.benchmark.provenance import run_provenance
+from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.paper.metric_names import metric_of
 from propml.progress import Bar, progress_bar
-
-__all__ = ["OnDevice", "RunSummary", "run_experiment"]
 
 # Seconds between two looks at cells that another process works on.
 LOOK_AGAIN = 0.5
@@ -37,8 +35,8 @@ SHORT = {"average_precision": "AP", "average_precision:paper": "AP"}
 class RunSummary(NamedTuple):
     """What a run did."""
 
-    done: list[AnyCell]  #: computed by this run
-    skipped: list[AnyCell]  #: done before, or by another run meanwhile
+    done: list[Cell]  #: computed by this run
+    skipped: list[Cell]  #: done before, or by another run meanwhile
     failed: list[CellResult]
 
 
@@ -137,7 +135,7 @@ class OnDevice:
     device: str
     compute: Compute = compute_cell
 
-    def __call__(self, cell: AnyCell) -> CellResult:
+    def __call__(self, cell: Cell) -> CellResult:
         result = self.compute(cell.on_device(self.device))
         return replace(result, key=cell.key, settings=cell.configuration())
 
@@ -171,18 +169,16 @@ class _Run:
     """The cells of a run: which of them wait, what became of the others, and what is told of them."""
 
     def __init__(
-        self,
-        cells: Sequence[AnyCell],
-        store: ResultStore,
-        provenance: dict[str, Any],
-        keep_failures: bool,
-        show: bool,
+        self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, show: bool
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
-        self.waiting: deque[AnyCell] = deque()
+        self.waiting: deque[Cell] = deque()
         self._store, self._provenance = store, provenance
         self._running = 0
+        # Of the code as it is now: it may be edited before the last cell is done.
+        by_modules: dict[tuple[str, ...], str] = {}
+        self._fingerprints: dict[str, str] = {}
         # A bar on a terminal, one line per finished cell anywhere else.
         self._lines = show and not sys.stderr.isatty()
         done = store.done()
@@ -194,6 +190,10 @@ class _Run:
                 self.summary.failed.append(self._failed_before[cell.key])
             else:
                 self.waiting.append(cell)
+                modules = made_by(cell.configuration())
+                if modules not in by_modules:
+                    by_modules[modules] = fingerprint(modules)
+                self._fingerprints[cell.key] = by_modules[modules]
 
     @property
     def settled(self) -> int:
@@ -214,7 +214,7 @@ class _Run:
             elif self.waiting:  # other processes are on all that is left
                 time.sleep(LOOK_AGAIN)
 
-    def _next(self, bar: Bar) -> AnyCell | None:
+    def _next(self, bar: Bar) -> Cell | None:
         """Claim a cell that nobody has settled and nobody works on; the others wait on."""
         for _ in range(len(self.waiting)):
             cell = self.waiting.popleft()
@@ -228,7 +228,7 @@ class _Run:
                 return cell
         return None
 
-    def _settled_elsewhere(self, cell: AnyCell, bar: Bar) -> bool:
+    def _settled_elsewhere(self, cell: Cell, bar: Bar) -> bool:
         if cell.key in self._store.done():
             self.summary.skipped.append(cell)
             self._show(bar, 1, cell, "done by another run")
@@ -250,9 +250,9 @@ class _Run:
                 except FileNotFoundError as error:
                     warnings.warn(f"{cell_title(cell)} lacks metrics that were asked for: {error}", stacklevel=2)
 
-    def _keep(self, cell: AnyCell, result: CellResult, bar: Bar) -> None:
+    def _keep(self, cell: Cell, result: CellResult, bar: Bar) -> None:
         with _saying_how_to_go_on(self._store):
-            kept = self._store.add(result, self._provenance)
+            kept = self._store.add(replace(result, fingerprint=self._fingerprints[cell.key]), self._provenance)
         self._store.claims.release(cell.key)
         if kept.failure:
             self.summary.failed.append(kept)
@@ -261,14 +261,14 @@ class _Run:
             self.summary.done.append(cell)
             self._show(bar, 1, cell, result_text(result, cell.metrics[0]))
 
-    def _show(self, bar: Bar, steps: int, cell: AnyCell | None = None, outcome: str = "") -> None:
+    def _show(self, bar: Bar, steps: int, cell: Cell | None = None, outcome: str = "") -> None:
         bar.advance(steps, f"{self._running} running, {len(self.summary.failed)} failed")
         if cell is not None and self._lines:
             sys.stderr.write(f"{cell_title(cell)}  {outcome}  [{self.settled}/{self.total}]\n")
             sys.stderr.flush()
 
 
-def cell_title(cell: AnyCell) -> str:
+def cell_title(cell: Cell) -> str:
     """A cell in few words, such as ``"birds 50 % PML-NI"``."""
     seed = f", seed {cell.seed}" if cell.seed else ""
     return f"{setting_name(cell.dataset, cell.noise)} {cell.method.name}{seed}"

@@ -18,9 +18,7 @@ from typing import Any
 from propml.atomic_files import is_at, lock_file, naming, sync_folder, write_all
 from propml.jsonable import jsonable
 
-__all__ = ["BlockFile", "Claims", "Row", "json_line"]
-
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 class BlockFile:
@@ -38,11 +36,11 @@ class BlockFile:
     [[{'fold': 0}, {'fold': 1}]]
     """
 
-    def __init__(self, path: str | Path, check: Callable[[list[Row]], None] = lambda block: None) -> None:
+    def __init__(self, path: str | Path, check: Callable[[list[JsonRow]], None] = lambda block: None) -> None:
         self.path, self._check = Path(path), check
         self._forget()
 
-    def blocks(self) -> list[list[Row]]:
+    def blocks(self) -> list[list[JsonRow]]:
         """Every complete block, in the order in which they were written."""
         self._read_on()
         return self._blocks
@@ -84,7 +82,7 @@ class BlockFile:
         self._read_on()
 
     def _forget(self) -> None:
-        self._blocks: list[list[Row]] = []
+        self._blocks: list[list[JsonRow]] = []
         self._end = 0  # of the last complete block, in bytes
         self._line = 0
 
@@ -93,7 +91,7 @@ class BlockFile:
         if not self.path.exists():
             self._forget()
             return
-        rows: list[Row | None] = []
+        rows: list[JsonRow | None] = []
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < self._end:
                 self._forget()
@@ -109,7 +107,7 @@ class BlockFile:
                     self._take(rows, mark, number)
                     rows, self._end, self._line = [], position, number
 
-    def _take(self, rows: list[Row | None], mark: Any, number: int) -> None:
+    def _take(self, rows: list[JsonRow | None], mark: Any, number: int) -> None:
         # Files of earlier versions have the length alone.
         length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
         block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
@@ -123,7 +121,7 @@ class BlockFile:
                 stacklevel=2,
             )
 
-    def _is_right(self, block: list[Row], digest: Any) -> bool:
+    def _is_right(self, block: list[JsonRow], digest: Any) -> bool:
         try:
             self._check(block)
             return digest in (None, _digest(block))
@@ -146,7 +144,7 @@ def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(b"".join(map(json_line, rows))).hexdigest()[:16]
 
 
-def _parsed(line: bytes) -> Row | None:
+def _parsed(line: bytes) -> JsonRow | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

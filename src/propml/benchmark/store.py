@@ -21,20 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propml import __version__
 from propml.atomic_files import write_whole
 from propml.benchmark.results import CellResult, Failure, FoldResult
-from propml.benchmark.shared_files import BlockFile, Claims, Row
+from propml.benchmark.shared_files import BlockFile, Claims, JsonRow
 from propml.file_errors import reading
 from propml.noise import Noise
 from propml.schema import Array, Schema, check_schema
 from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
-    from propml.benchmark.cell import AnyCell
+    from propml.benchmark.cell import Cell
 
-__all__ = ["ResultStore"]
-
-Block = list[Row]
+Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 _CELL: Schema = {
@@ -47,10 +46,19 @@ _CELL: Schema = {
 ROWS: dict[str, Schema] = {
     "value": {**_CELL, "fold": int, "metric": str, "value": (None, float)},
     "fold": {"fold": int, "seconds_fit": float, "seconds_predict": float, "chosen": {str: object}, str: object},
-    "cell": {**_CELL, "peak_bytes": int, "device": str, "settings": {"candidates?": {str: object}, str: object}},
+    "cell": {
+        **_CELL,
+        "peak_bytes": int,
+        "device": str,
+        "commit?": str,
+        "fingerprint?": str,
+        "settings": {"candidates?": {str: object}, str: object},
+    },
     "values": _CELL,
     "failure": {**_CELL, **dict.fromkeys(("message", "error", "trace", "run"), str)},
 }
+# Files of earlier versions have neither commit nor fingerprint.
+OF_A_CELL = ("peak_bytes", "device", "commit", "fingerprint")
 KEPT: Schema = {
     "fold": Array("iu", "rows"),
     "test": Array("iu", "rows", least=0),
@@ -75,17 +83,18 @@ class ResultStore:
     def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
         """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
 
-        ``provenance`` comes from :func:`propml.benchmark.provenance.run_provenance`.
+        Its commit is that of the run. ``provenance`` comes from :func:`propml.benchmark.provenance.run_provenance`.
         """
         self._add_run(provenance)
+        result = replace(result, run=provenance["run"], commit=_commit(provenance))
         with self._cells.locked() as append:
             if result.key not in self.done():
                 if result.failure is None:
                     write_whole(self._scores_path(result.key), _pack_scores(result.folds))
                 append([{**row, "run": provenance["run"]} for row in _rows(result)])
-        return replace(result, run=provenance["run"])
+        return result
 
-    def add_metrics(self, cell: AnyCell, provenance: Mapping[str, Any]) -> None:
+    def add_metrics(self, cell: Cell, provenance: Mapping[str, Any]) -> None:
         """Measure what a cell that is done was not asked for when it was computed, by its kept scores."""
         self._add_run(provenance)
         with self._cells.locked() as append:
@@ -185,6 +194,13 @@ class ResultStore:
         return self.folder / "scores" / f"{key}.npz"
 
 
+def _commit(provenance: Mapping[str, Any]) -> str:
+    """The commit of a run, and whether files were changed after it; the version outside a checkout."""
+    if commit := provenance.get("commit"):
+        return f"{commit}-dirty" if provenance.get("dirty") else str(commit)
+    return f"propml {provenance.get('propml', __version__)}"
+
+
 def _check_cell(block: Block) -> None:
     """Raise where a block is no cell, no failure and no further values of a cell."""
     for row in block:
@@ -203,7 +219,7 @@ def _check_run(block: Block) -> None:
         raise ValueError("a run is one row")
 
 
-def _identity(result: CellResult) -> Row:
+def _identity(result: CellResult) -> JsonRow:
     """What every row of a cell says; the key ends in the hash of its configuration."""
     return {
         "key": result.key,
@@ -215,21 +231,21 @@ def _identity(result: CellResult) -> Row:
     }
 
 
-def _rows(result: CellResult) -> list[Row]:
+def _rows(result: CellResult) -> list[JsonRow]:
     """One row per fold and metric, one per fold, and one for the cell; or the one of a failure."""
     identity = _identity(result)
     if result.failure:
         kind = {"corruption": result.noise.kind} if result.noise else {}
-        return [{"row": "failure", **identity, **asdict(result.failure), **kind}]
+        return [{"row": "failure", **identity, **asdict(result.failure), **kind, "commit": result.commit}]
     rows = _value_rows(result)
     for fold in result.folds:
         seconds = {"seconds_fit": round(fold.seconds_fit, 4), "seconds_predict": round(fold.seconds_predict, 4)}
         rows.append({"row": "fold", "key": result.key, "fold": fold.fold, **seconds, "chosen": fold.chosen})
-    machine = {"peak_bytes": result.peak_bytes, "device": result.device}
-    return [*rows, {"row": "cell", **identity, **machine, "settings": result.settings}]
+    kept = {name: getattr(result, name) for name in OF_A_CELL}
+    return [*rows, {"row": "cell", **identity, **kept, "settings": result.settings}]
 
 
-def _value_rows(result: CellResult) -> list[Row]:
+def _value_rows(result: CellResult) -> list[JsonRow]:
     return [
         {"row": "value", **_identity(result), "fold": fold.fold, "metric": metric, "value": value}
         for fold in result.folds
@@ -258,17 +274,17 @@ def _done_cell(block: Block) -> CellResult:
     ]
     settings = row["settings"]
     kind = "flips" if settings.get("kind") == "images" else settings.get("candidates", {}).get("corruption")
-    machine = {"peak_bytes": row["peak_bytes"], "device": row["device"]}
-    return CellResult(**_read_identity(row, kind), settings=settings, folds=tuple(folds), **machine)
+    kept = {name: row[name] for name in OF_A_CELL if name in row}
+    return CellResult(**_read_identity(row, kind), settings=settings, folds=tuple(folds), **kept)
 
 
 def _failed_cell(block: Block, kind: str | None = None) -> CellResult:
     row = block[-1]
     failure = Failure(row["error"], row["message"], row["trace"])
-    return CellResult(**_read_identity(row, row.get("corruption", kind)), failure=failure)
+    return CellResult(**_read_identity(row, row.get("corruption", kind)), failure=failure, commit=row.get("commit", ""))
 
 
-def _read_identity(row: Row, kind: str | None) -> dict[str, Any]:
+def _read_identity(row: JsonRow, kind: str | None) -> dict[str, Any]:
     noise = None if row["noise"] is None else Noise.read(row["noise"], kind)
     return {name: row.get(name, "") for name in ("experiment", "dataset", "method", "seed", "key", "run")} | {
         "noise": noise

@@ -10,23 +10,6 @@ from propml.datasets import REGISTRY
 from propml.noise import KINDS, Noise, Setting
 from propml.paper.notes import listed
 
-__all__ = [
-    "cell_command",
-    "counted",
-    "dataset_title",
-    "level_title",
-    "listed",
-    "memory",
-    "noise_title",
-    "number",
-    "panel_title",
-    "run_command",
-    "seconds",
-    "setting_name",
-    "settings_text",
-    "signed",
-]
-
 MINUS = "−"
 # A folder of its own: where the results are already, nothing would be computed.
 REPRODUCED = "reproduced"

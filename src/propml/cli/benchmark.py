@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,7 +121,7 @@ def list_experiments() -> None:
 
 @app.command()
 def status(
-    experiment: Name,
+    place: Annotated[str, typer.Argument(metavar="RESULTS|EXPERIMENT", help="A results folder, or an experiment.")],
     out: Out = None,
     datasets: Datasets = None,
     methods: Methods = None,
@@ -128,28 +129,68 @@ def status(
     seeds: Seeds = None,
     quick: Quick = False,
 ) -> None:
-    """How much of an experiment is done, missing and failed.
+    """How many cells are done, missing and failed, and of which ones the code has changed since they were computed.
 
-    Example: [bold]propml benchmark status quick --out results/quick[/bold]
+    The code is the method's and that of every module it imports; comments and docstrings do not count.
+    Results that earlier versions kept do not know their code: they are of unknown age.
+
+    Example: [bold]propml benchmark status results/quick[/bold]
+
+    A part of an experiment: [bold]propml benchmark status quick --out results/quick --methods Ridge[/bold]
     """
     from propml.benchmark.store import ResultStore
 
-    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
+    if (Path(place) / "results.jsonl").is_file():
+        store = ResultStore(place)
+        for name in dict.fromkeys(cell.experiment for cell in store.cells()):
+            typer.echo(f"{name}:")
+            _print_status(store, *_stored_experiment(store, name))
+        return
+    part = _experiment(place, datasets, methods, noise, seeds, quick)
     store = ResultStore(out or Path("results") / part.name)
-    keys = {cell.key: cell.method.name for cell in part.cells()}
+    _print_status(store, {cell.key: cell.method.name for cell in part.cells()})
+
+
+def _stored_experiment(store: ResultStore, name: str) -> tuple[dict[str, str], bool]:
+    """The methods of an experiment's cells by their keys, and whether its file is known, so that none is missed."""
+    from propml.benchmark.experiment import load_experiment
+
+    stored = {cell.key: cell.method for cell in store.cells(name)}
+    try:
+        planned = {cell.key: cell.method.name for cell in load_experiment(name).cells()}
+    except ValueError:
+        return stored, False
+    # Cells of an earlier form of the experiment are counted, too.
+    return {**planned, **stored}, True
+
+
+def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) -> None:
+    """A table of counts by method, then what failed and what is old; ``keys`` are the methods of the cells."""
+    from propml.benchmark.provenance import age
+    from propml.benchmark.wording import counted
+
+    cells = store.cells(keys=keys)
     done = store.done() & keys.keys()
-    failed = {cell.key: cell for cell in store.failed(keys=keys)}
+    failed = {cell.key: cell for cell in cells if cell.failure}
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("method", no_wrap=True)
     for column in ("done", "missing", "failed"):
         table.add_column(column, justify="right")
     for name in [*dict.fromkeys(keys.values()), "all"]:
         own = {key for key, method in keys.items() if name in (method, "all")}
-        counts = (len(own & done), len(own - done - failed.keys()), len(own & failed.keys()))
-        table.add_row(escape(name), *map(str, counts), style="bold" if name == "all" else None)
+        missing = str(len(own - done - failed.keys())) if known else "?"
+        counts = (str(len(own & done)), missing, str(len(own & failed.keys())))
+        table.add_row(escape(name), *counts, style="bold" if name == "all" else None)
     Console().print(table)
     for cell in failed.values():
         typer.echo(f"failed: {cell}")
+    ages = [(age(cell), cell.method) for cell in cells if not cell.failure]
+    for state, words in (("changed", "code has changed since"), ("unknown", "unknown age")):
+        by_method = Counter(method for found, method in ages if found == state)
+        if by_method:
+            typer.echo(f"{words}: " + ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in by_method.items()))
+    if not known:
+        typer.echo("what is missing is not known: give the experiment's .toml file, and the folder with --out")
 
 
 app.command()(report)

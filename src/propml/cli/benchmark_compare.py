@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from propml.benchmark.paired import PairedComparison
+    from propml.benchmark.comparison import PairedComparison
     from propml.benchmark.store import ResultStore
 
 
@@ -40,7 +40,7 @@ def compare(
 
     Before and after a change: [bold]propml benchmark compare results/after results/before[/bold]
     """
-    from propml.benchmark.paired import compare_pairs
+    from propml.benchmark.comparison import compare_pairs
 
     judged, judge = _store(folder), None if other is None else _store(other)
     for name in metric or ["average_precision"]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from propml.folds import row_blocks
-from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, score_matrix
+from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, compared, score_matrix
 
 Absent: TypeAlias = Literal["skip", "zero"]
 
@@ -145,7 +145,7 @@ def predict_top_k(scores: Any, k: int, *, ties: Literal["exact", "all"] = "exact
 
 def top_k_block(scores: np.ndarray, k: int, ties: str) -> np.ndarray:
     """:func:`predict_top_k` of one block of checked scores, as booleans."""
-    place = scores.shape[1] - k
+    scores, place = compared(scores), scores.shape[1] - k
     kth = np.partition(scores, place, axis=1)[:, place, None]
     chosen = scores >= kth
     if ties == "exact" and (over := np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)).size:

@@ -62,6 +62,17 @@ def truth_and_scores(truth: Any, scores: Any) -> tuple[BinaryMatrix, np.ndarray]
     return checked
 
 
+def compared(scores: np.ndarray) -> np.ndarray:
+    """Scores as every ranking compares them: in float32, so that what only rounding errors tell apart is equal.
+
+    >>> first, second = compared(np.array([0.3, 0.1 + 0.2]))
+    >>> bool(first == second)
+    True
+    """
+    with np.errstate(over="ignore"):  # what overflows is infinite, and ties
+        return np.ascontiguousarray(scores, dtype=np.float32)
+
+
 def check_same_shape(truth: BinaryMatrix, other: BinaryMatrix, name: str) -> None:
     """Raise where ``other`` does not have the shape of ``truth``."""
     if truth.shape != other.shape:

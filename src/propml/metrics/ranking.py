@@ -32,12 +32,12 @@ import numpy as np
 from propml.metrics.inputs import truth_and_scores
 from propml.metrics.ranks import RankedTruth, Ties, rank_truth, tie_orders
 
-Rows: TypeAlias = Literal["valid", "labelled", "all"]
+RowRule: TypeAlias = Literal["valid", "labelled", "all"]
 
 RANKING_METRICS = ("average_precision", "coverage", "ranking_loss", "one_error")
 
 
-def average_precision(truth: Any, scores: Any, *, rows: Rows = "valid", ties: Ties = "mean") -> float:
+def average_precision(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
     """Example-wise average precision: how pure the ranking is down to each true label.
 
     ``mean_i (1/|P|) sum_{j in P} |{k in P : r(k) <= r(j)}| / r(j)``, higher is better.
@@ -57,7 +57,9 @@ def average_precision(truth: Any, scores: Any, *, rows: Rows = "valid", ties: Ti
     return _measure("average_precision", truth, scores, rows, ties)
 
 
-def coverage(truth: Any, scores: Any, *, rows: Rows = "labelled", ties: Ties = "mean", normalize: bool = True) -> float:
+def coverage(
+    truth: Any, scores: Any, *, rows: RowRule = "labelled", ties: Ties = "mean", normalize: bool = True
+) -> float:
     """How far down the ranking one must go to cover all true labels.
 
     ``mean_i (max_{j in P} r(j) - 1) / C``, lower is better; parameters as in :func:`average_precision`.
@@ -77,7 +79,7 @@ def coverage(truth: Any, scores: Any, *, rows: Rows = "labelled", ties: Ties = "
     return value if normalize else value * ranked.n_labels
 
 
-def ranking_loss(truth: Any, scores: Any, *, rows: Rows = "valid", ties: Ties = "mean") -> float:
+def ranking_loss(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
     """The share of (true, false) label pairs that are ranked the wrong way round.
 
     ``mean_i |{(j, k) in P x N : r(j) > r(k)}| / (|P| |N|)``, lower is better; parameters as in
@@ -91,7 +93,7 @@ def ranking_loss(truth: Any, scores: Any, *, rows: Rows = "valid", ties: Ties = 
     return _measure("ranking_loss", truth, scores, rows, ties)
 
 
-def one_error(truth: Any, scores: Any, *, rows: Rows = "valid", ties: Ties = "mean") -> float:
+def one_error(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
     """The share of rows whose top label is not true.
 
     ``mean_i [argmin_j r(j) not in P]``, lower is better; parameters as in :func:`average_precision`.

@@ -1,8 +1,8 @@
 """The ranks of the true labels: all that the ranking metrics need to know about a matrix of scores.
 
-Every row is sorted once, as 64-bit integers that hold the score in their upper half and, below it, the label's index
-and, as the lowest bit, the truth: the lowest bits of the sorted row are the truth in rank order. Other orders of ties
-follow from the runs of equal scores, without another sort.
+Every row is sorted once, as 64-bit integers that hold the score, rounded to float32, in their upper half and, below it,
+the label's index and, as the lowest bit, the truth: the lowest bits of the sorted row are the truth in rank order.
+Other orders of ties follow from the runs of equal scores, without another sort.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from propml.folds import row_blocks
-from propml.metrics.inputs import BinaryMatrix, boolean_rows
+from propml.metrics.inputs import BinaryMatrix, boolean_rows, compared
 
 Ties: TypeAlias = Literal["mean", "first", "last", "best", "worst", "paper"]
 
@@ -82,19 +82,16 @@ def rank_truth(truth: BinaryMatrix, scores: np.ndarray, orders: Collection[str])
     tied = np.zeros(n_rows, dtype=bool)
     sums = {order: np.zeros((4, n_rows)) for order in orders}
     for rows in row_blocks(*scores.shape):
-        true, block = boolean_rows(truth, rows), scores[rows]
+        true = boolean_rows(truth, rows)
         n_true[rows] = np.count_nonzero(true, axis=1)
-        keys = _sorted_keys(_float32_places(block), true)
+        keys = _sorted_keys(_places(scores[rows]), true)
         positions = np.flatnonzero(keys & 1)
         summed = _sum_up(positions, keys.shape)
         for table in sums.values():
             table[:, rows] = summed
         which = _rows_with_tied_truth(keys, positions)
         if which.size:
-            if block.dtype in (np.float32, np.float16):
-                groups = _TieGroups(keys[which])
-            else:
-                groups = _TieGroups(_sorted_keys(_exact_places(block[which]), true[which]))
+            groups = _TieGroups(keys[which])
             tied[rows.start + which] = groups.mixed_rows()
             for order, table in sums.items():
                 table[:, rows.start + which] = _sum_up(groups.true_positions(order), groups.shape)
@@ -134,24 +131,12 @@ class _TieGroups:
         return begin + nth if order == "best" else end + 1 - self.n_true[self.group] + nth
 
 
-def _float32_places(scores: np.ndarray) -> np.ndarray:
-    """Integers in 32 bits that fall where the scores rise; wider types are rounded, which can only add ties."""
-    with np.errstate(over="ignore"):  # what overflows becomes a tie, too
-        # adding 0.0 turns -0.0 into 0.0
-        bits = (np.ascontiguousarray(scores, dtype=np.float32) + np.float32(0)).view(np.int32)
+def _places(scores: np.ndarray) -> np.ndarray:
+    """Integers in 32 bits that fall where the scores rise."""
+    # adding 0.0 turns -0.0 into 0.0
+    bits = (compared(scores) + np.float32(0)).view(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF  # negative floats are stored as sign and magnitude
     return np.invert(bits, out=bits)
-
-
-def _exact_places(scores: np.ndarray) -> np.ndarray:
-    """Integers in 32 bits that fall where the scores rise, and are equal only where the scores are."""
-    order = np.argsort(scores, axis=1)
-    ordered = np.take_along_axis(scores, order, axis=1)
-    rising = np.zeros(scores.shape, dtype=np.int32)
-    np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=rising[:, 1:])
-    places = np.empty_like(rising)
-    np.put_along_axis(places, order, ~rising, axis=1)
-    return places
 
 
 def _sorted_keys(places: np.ndarray, true: np.ndarray) -> np.ndarray:

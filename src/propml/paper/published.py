@@ -33,7 +33,8 @@ class Mean(NamedTuple):
         ``None`` for real candidates. The supervised rows of the vision tables have a flip rate of 0.
     method, metric : str
     mean, std : float
-        Over folds and seeds; the deviation divides by ``n``. The vision tables print none: NaN.
+        Over folds and seeds. Our deviation divides by ``n - 1``; the paper does not say what its own divides by. The
+        vision tables print none, and a single value has none: NaN.
     n : int
         Of how many values; 0 where the paper printed it.
     """

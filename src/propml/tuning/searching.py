@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.worker_processes import start_worker
+from propml.benchmark.executors import start_worker
 from propml.devices import usable_cores
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike

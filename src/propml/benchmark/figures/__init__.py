@@ -8,20 +8,20 @@ drawn by                             shows                                      
 :func:`lambda_curves`                one metric against λ, for noise levels       :func:`lambda_curve_data`
 :func:`lambda_metrics`               all metrics against λ (the paper's Fig. 3)   :func:`lambda_curve_data`
 :func:`noise_curves`                 methods against noise (the paper's Fig. 2)   :func:`noise_curve_data`
-:func:`training_curves`              criterion or loss, epoch by epoch            :func:`training_curve_data`
 :func:`lambda_choice`                the oracle's λ against the chosen one        :func:`lambda_choice_data`
 ===================================  ===========================================  ================================
 
 :func:`save` writes SVG, PNG or PDF; :func:`svg_text` gives SVG to put into an HTML page.
 """
 
+from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import (
     critical_difference,
     critical_difference_data,
     critical_difference_stack,
 )
-from propml.benchmark.figures.curves import noise_curve_data, noise_curves, training_curve_data, training_curves
 from propml.benchmark.figures.lambdas import (
+    given_lambda_points,
     lambda_choice,
     lambda_choice_data,
     lambda_curve_data,
@@ -35,6 +35,7 @@ __all__ = [
     "critical_difference",
     "critical_difference_data",
     "critical_difference_stack",
+    "given_lambda_points",
     "lambda_choice",
     "lambda_choice_data",
     "lambda_curve_data",
@@ -45,6 +46,4 @@ __all__ = [
     "noise_curves",
     "save",
     "svg_text",
-    "training_curve_data",
-    "training_curves",
 ]

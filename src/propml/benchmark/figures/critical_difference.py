@@ -1,27 +1,36 @@
 """Critical-difference diagrams (Demšar, JMLR 2006): mean ranks on an axis, bars over methods that do not differ.
 
 The best rank, 1, is on the left, as one reads. Methods that a bar joins are not significantly different; bars that
-would meet stand on levels below one another. Where a test has a critical difference of ranks, a ruler shows it.
-Lengths are in points.
+would meet stand on levels below one another. A ruler shows the critical difference. Lengths are in points.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from propml.benchmark.comparison import Comparison
-from propml.benchmark.figures import rank_layout as layout
-from propml.benchmark.figures.rank_layout import Frame, GroupBar, Label
-from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, SMALL, TEXT, look
+from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, RC, SMALL, TEXT, WIDTH, look
+from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import level_title
 from propml.extras import require
 from propml.noise import Noise
 
-__all__ = ["RankRow", "critical_difference", "critical_difference_data", "critical_difference_stack"]
-
+# Letters of a label in one line, and the shortest axis.
+LETTERS, SHORTEST_AXIS = 16, 170.0
+LINE = 1.2 * TEXT
+BETWEEN_LABELS = 4.0
+MARGIN = 4.0
+# From the end of the axis to the labels.
+GUTTER = 12.0
+NAME_TO_RANK = 4.0
+# The bars: how far they reach beyond their outermost methods, and how far one level is below the other.
+BAR_OVERHANG, BAR_STEP, BAR_WIDTH, FIRST_BAR = 3.0, 8.0, 4.0, 10.0
+# Viewers set text a little wider or narrower than it was measured.
+SLACK = 1.04
 # Height that the ruler takes, and length of a tick.
 RULER, TICK = 16.0, 4.0
 CARETRIGHT = 5
@@ -39,7 +48,7 @@ class RankRow(NamedTuple):
 def critical_difference_data(comparison: Comparison) -> list[RankRow]:
     """What the diagram shows, from the best to the worst."""
     ranks = [float(rank) for rank in comparison.mean_ranks]
-    bars = layout.make_bars(comparison.cliques, ranks, points_per_rank=1.0)
+    bars = make_bars(comparison.cliques, ranks, points_per_rank=1.0)
     letters = [string.ascii_letters[n] if n < 52 else f"({n + 1})" for n in range(len(bars))]
     return [
         RankRow(
@@ -52,45 +61,23 @@ def critical_difference_data(comparison: Comparison) -> list[RankRow]:
 
 
 def critical_difference(
-    comparison: Comparison, *, title: str = "", highlight: str | None = "ProPML", axes: Any = None
+    comparison: Comparison, *, title: str = "", highlight: str | None = "ProPML"
 ) -> tuple[Any, Any]:
-    """The diagram of one comparison.
+    """The diagram of one comparison, as large as it has to be, with ``highlight`` drawn in colour.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        See :func:`propml.benchmark.comparison.compare`.
-    highlight : str or None
-        The method to draw in colour.
-    axes : matplotlib Axes, optional
-        Where to draw; by default in a figure of its own, as large as it has to be. Afterwards ``x`` is the mean rank
-        and ``y`` counts points from the top.
-
-    Returns
-    -------
-    figure, axes
+    Returns ``(figure, axes)``; ``x`` is the mean rank, and ``y`` counts points from the top.
     """
     with look():
-        diagram = _Diagram(comparison, title, highlight)
-        if axes is None:
-            figure, (axes,) = _draw_stack([diagram])
-            return figure, axes
-        diagram.draw(axes, _fitted(axes, layout.make_frame([diagram.sides]), diagram))
-    return axes.figure, axes
+        figure, (axes,) = _draw_stack([_Diagram(comparison, title, highlight)])
+    return figure, axes
 
 
 def critical_difference_stack(
     comparisons: Mapping[Noise | str | None, Comparison], *, highlight: str | None = "ProPML"
 ) -> tuple[Any, list[Any]]:
-    """Diagrams one over the other with the same axis: the paper's figure over noise levels.
+    """Diagrams one over the other with the same axis, by noise level or title: the paper's figure over noise levels.
 
-    Parameters
-    ----------
-    comparisons : mapping of noise level (or title) to Comparison
-
-    Returns
-    -------
-    figure, list of axes
+    Returns ``(figure, list of axes)``.
     """
     if not comparisons:
         raise ValueError("there is no comparison to draw; give at least one")
@@ -108,7 +95,7 @@ def critical_difference_stack(
 
 def _draw_stack(diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
     """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
-    frame = layout.make_frame([diagram.sides for diagram in diagrams])
+    frame = make_frame([diagram.sides for diagram in diagrams])
     heights = [diagram.height(frame) for diagram in diagrams]
     total = sum(heights)
     figure = require("matplotlib.figure", "report").Figure(figsize=(frame.width / 72, total / 72))
@@ -117,26 +104,6 @@ def _draw_stack(diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
     for diagram, axis in zip(diagrams, axes, strict=True):
         diagram.draw(axis, frame)
     return figure, axes
-
-
-def _fitted(axes: Any, frame: Frame, diagram: _Diagram) -> Frame:
-    """The frame stretched to given axes, or a sentence that says how large they must be."""
-    width, height = _size(axes)
-    shortest = frame.left + frame.right + layout.SHORTEST_AXIS
-    stretched = Frame(frame.n_ranks, frame.left, frame.right, max(width, shortest) - frame.left - frame.right)
-    needed = diagram.height(stretched)
-    if width < shortest or height < needed:
-        raise ValueError(
-            f"the axes are {width / 72:.1f} × {height / 72:.1f} inches, and the diagram needs "
-            f"{shortest / 72:.1f} × {needed / 72:.1f}; make them larger, or leave axes out"
-        )
-    return stretched
-
-
-def _size(axes: Any) -> tuple[float, float]:
-    """Width and height of axes in points."""
-    box = axes.get_window_extent()
-    return 72 * box.width / axes.figure.dpi, 72 * box.height / axes.figure.dpi
 
 
 @dataclass(frozen=True)
@@ -152,38 +119,34 @@ class _Diagram:
 
     @property
     def sides(self) -> tuple[list[Label], list[Label]]:
-        return layout.make_labels(self.comparison.names, self.ranks, self.highlight)
-
-    @property
-    def ruler(self) -> float | None:
-        return self.comparison.critical_difference if self.with_ruler else None
+        return make_labels(self.comparison.names, self.ranks, self.highlight)
 
     def title_lines(self, frame: Frame) -> list[str]:
-        letters = int((frame.width - 2 * layout.MARGIN) / layout.text_width("n", TEXT, "bold"))
-        return layout.wrapped(self.title, letters).split("\n") if self.title else []
+        letters = int((frame.width - 2 * MARGIN) / text_width("n", TEXT, "bold"))
+        return wrapped(self.title, letters).split("\n") if self.title else []
 
     def axis_y(self, frame: Frame) -> float:
         """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
-        beside = self.title and layout.text_width(self.title, TEXT, "bold") <= frame.left - 2 * layout.MARGIN
-        title = 0.0 if beside else (layout.LINE + 2) * len(self.title_lines(frame))
-        explained = layout.LINE + 4 if self.with_ruler else 0.0
-        return layout.MARGIN + title + explained + (RULER if self.ruler is not None else 0.0) + layout.LINE + TICK
+        beside = self.title and text_width(self.title, TEXT, "bold") <= frame.left - 2 * MARGIN
+        title = 0.0 if beside else (LINE + 2) * len(self.title_lines(frame))
+        explained = LINE + 4 + RULER if self.with_ruler else 0.0
+        return MARGIN + title + explained + LINE + TICK
 
     def bars(self, frame: Frame) -> list[GroupBar]:
-        return layout.make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
+        return make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
 
     def labels_y(self, frame: Frame) -> float:
         levels = max((bar.level + 1 for bar in self.bars(frame)), default=0)
-        return self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * levels
+        return self.axis_y(frame) + FIRST_BAR + BAR_STEP * levels
 
     def height(self, frame: Frame) -> float:
         tallest = max(sum(label.height for label in side) for side in self.sides)
-        return self.labels_y(frame) + tallest + 2 * layout.MARGIN
+        return self.labels_y(frame) + tallest + 2 * MARGIN
 
     def draw(self, axes: Any, frame: Frame) -> None:
         per_rank = frame.points_per_rank
         axes.set_axis_off()
-        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(_size(axes)[1], 0))
+        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(self.height(frame), 0))
         self._heading(axes, frame)
         self._axis(axes, frame)
         for bar in self.bars(frame):
@@ -196,17 +159,15 @@ class _Diagram:
 
     def _heading(self, axes: Any, frame: Frame) -> None:
         """Title, ruler and what the axis counts."""
-        left = 1 - (frame.left - layout.MARGIN) / frame.points_per_rank
+        left = 1 - (frame.left - MARGIN) / frame.points_per_rank
         for number, line in enumerate(self.title_lines(frame)):
-            y = layout.MARGIN + (layout.LINE + 2) * number + 0.8 * TEXT
+            y = MARGIN + (LINE + 2) * number + 0.8 * TEXT
             axes.text(left, y, line, size=TEXT, weight="bold", label="title")
         if not self.with_ruler:
             return
-        end, ruler = frame.n_ranks, self.ruler
-        y = self.axis_y(frame) - TICK - layout.LINE - 6 - (RULER if ruler is not None else 0.0)
+        end, ruler = frame.n_ranks, self.comparison.critical_difference
+        y = self.axis_y(frame) - TICK - LINE - 6 - RULER
         axes.text(end, y, "mean rank, 1 = best", size=SMALL, alpha=MUTED, ha="right", label="explanation")
-        if ruler is None:
-            return
         axes.text(1, y, f"CD = {ruler:.2f}", size=SMALL, label="explanation")
         y += 8
         # A ruler that is longer than the axis (few blocks) ends in an arrow.
@@ -218,7 +179,7 @@ class _Diagram:
     def _axis(self, axes: Any, frame: Frame) -> None:
         y = self.axis_y(frame)
         axes.plot([1, frame.n_ranks], [y, y], color=INK, linewidth=1.2, solid_capstyle="projecting", label="axis")
-        numbered = layout.tick_ranks(frame)
+        numbered = tick_ranks(frame)
         for rank in range(1, frame.n_ranks + 1):
             length = TICK if rank in numbered else TICK / 2
             axes.plot([rank, rank], [y - length, y], color=INK, linewidth=1.0, label="tick")
@@ -226,16 +187,9 @@ class _Diagram:
             axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
 
     def _bar(self, axes: Any, frame: Frame, bar: GroupBar) -> None:
-        """Thick at its members and between neighbours; thin where it passes a method that is none of its members."""
-        y = self.axis_y(frame) + layout.FIRST_BAR + layout.BAR_STEP * bar.level
-        ranks, reach = self.ranks, layout.BAR_OVERHANG / frame.points_per_rank
-        pieces = [(ranks[i] - reach, ranks[i] + reach, layout.BAR_WIDTH) for i in bar.methods]
-        for left, right in zip(bar.methods, bar.methods[1:], strict=False):
-            passes = any(ranks[left] < ranks[i] < ranks[right] for i in range(len(ranks)) if i not in bar.methods)
-            pieces.append((ranks[left], ranks[right], 1.2 if passes else layout.BAR_WIDTH))
+        y = self.axis_y(frame) + FIRST_BAR + BAR_STEP * bar.level
         style = {"color": BAR_COLOR, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
-        for start, stop, width in _joined(pieces):
-            axes.plot([start, stop], [y, y], linewidth=width, **style)
+        axes.plot([bar.first, bar.last], [y, y], linewidth=BAR_WIDTH, **style)
 
     def _label(self, axes: Any, frame: Frame, label: Label, y: float, outwards: int) -> None:
         """A point on the axis, a line down and outwards, the mean rank at its end and the name beside it."""
@@ -243,27 +197,130 @@ class _Diagram:
         color, alpha, width, weight = (ACCENT, 1.0, 1.8, "bold") if chosen else (INK, MUTED, 1.0, "normal")
         x, top, per_rank = self.ranks[label.method], self.axis_y(frame), frame.points_per_rank
         border, side = (frame.n_ranks, "left") if outwards > 0 else (1, "right")
-        end, rank_x = (border + outwards * distance / per_rank for distance in (layout.GUTTER - 4, layout.GUTTER))
-        name_x = rank_x + outwards * (label.rank_width + layout.NAME_TO_RANK) / per_rank
+        end, rank_x = (border + outwards * distance / per_rank for distance in (GUTTER - 4, GUTTER))
+        name_x = rank_x + outwards * (label.rank_width + NAME_TO_RANK) / per_rank
         # A line that shares its way with a coloured one must not cover it.
         order = 2.2 if chosen else 2
         axes.plot([x, x, end], [top, y, y], color=color, alpha=alpha, linewidth=width, zorder=order, label="elbow")
         axes.plot([x], [top], marker="o", markersize=5, color=color, zorder=2 + order, label="method")
         axes.text(rank_x, y + 0.36 * SMALL, label.rank, size=SMALL, alpha=MUTED, ha=side, label="rank")
         lines = label.name.split("\n")
-        first = y + 0.36 * TEXT - layout.LINE * (len(lines) - 1) / 2
+        first = y + 0.36 * TEXT - LINE * (len(lines) - 1) / 2
         for number, line in enumerate(lines):
-            place = (name_x, first + layout.LINE * number)
+            place = (name_x, first + LINE * number)
             axes.text(*place, line, size=TEXT, color=color, weight=weight, ha=side, label="name")
 
 
-def _joined(pieces: Iterable[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """Pieces ``(start, stop, width)`` of a bar with those of the thickest width that meet made one."""
-    thick = sorted(piece for piece in pieces if piece[2] == layout.BAR_WIDTH)
-    joined = [piece for piece in pieces if piece[2] != layout.BAR_WIDTH]
-    while thick:
-        start, stop, width = thick.pop(0)
-        while thick and thick[0][0] <= stop:
-            stop = max(stop, thick.pop(0)[1])
-        joined.append((start, stop, width))
-    return joined
+# -- where everything goes, in points ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Label:
+    """A method's name, broken into lines, beside its mean rank."""
+
+    method: int
+    name: str
+    rank: str
+    name_width: float
+    rank_width: float
+
+    @property
+    def width(self) -> float:
+        return self.name_width + NAME_TO_RANK + self.rank_width
+
+    @property
+    def height(self) -> float:
+        return LINE * (1 + self.name.count("\n")) + BETWEEN_LABELS
+
+
+@dataclass(frozen=True)
+class GroupBar:
+    """A bar that joins methods which do not differ significantly; level 0 is next to the axis."""
+
+    methods: tuple[int, ...]
+    first: float
+    last: float
+    level: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What diagrams one over the other share: the axis from rank 1 to ``n_ranks`` and the width of labels."""
+
+    n_ranks: int
+    left: float
+    right: float
+    axis: float
+
+    @property
+    def width(self) -> float:
+        return self.left + self.axis + self.right
+
+    @property
+    def points_per_rank(self) -> float:
+        return self.axis / max(self.n_ranks - 1, 1)
+
+
+@cache
+def text_width(text: str, size: float, weight: str = "normal") -> float:
+    """The width of the widest line, in points."""
+    fonts = require("matplotlib.font_manager", "report").FontProperties(
+        family=RC["font.family"], size=size, weight=weight
+    )
+    measure = require("matplotlib.textpath", "report").TextToPath().get_text_width_height_descent
+    return SLACK * max(float(measure(line, fonts, ismath=False)[0]) if line else 0.0 for line in text.split("\n"))
+
+
+def wrapped(text: str, letters: int = LETTERS) -> str:
+    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be.
+
+    >>> wrapped("ProPML with λ chosen on candidates").split("\\n")
+    ['ProPML with', 'λ chosen on', 'candidates']
+    """
+    lines, longest = textwrap.wrap(text, letters), max(map(len, text.split()), default=letters)
+    # Narrower as long as that costs no line and breaks no word.
+    while (letters := letters - 1) >= longest and len(narrower := textwrap.wrap(text, letters)) == len(lines):
+        lines = narrower
+    return "\n".join(lines)
+
+
+def make_labels(
+    names: Sequence[str], ranks: Sequence[float], bold: str | None = None
+) -> tuple[list[Label], list[Label]]:
+    """Labels of the left side (the better half) and of the right side, the outermost first: so no two lines cross."""
+    labels = []
+    # The names of a side begin at one place, however many digits the ranks have.
+    rank_width = max(text_width(f"{rank:.2f}", SMALL) for rank in ranks)
+    for method in sorted(range(len(names)), key=lambda i: ranks[i]):
+        weight = "bold" if names[method] == bold else "normal"
+        name, rank = wrapped(names[method]), f"{ranks[method]:.2f}"
+        labels.append(Label(method, name, rank, text_width(name, TEXT, weight), rank_width))
+    half = (len(labels) + 1) // 2
+    return labels[:half], labels[half:][::-1]
+
+
+def make_frame(sides: Sequence[tuple[list[Label], list[Label]]]) -> Frame:
+    """The frame in which all these diagrams have room."""
+    left, right = (
+        max((label.width for pair in sides for label in pair[side]), default=0.0) + GUTTER + MARGIN for side in (0, 1)
+    )
+    n_ranks = max(len(pair[0]) + len(pair[1]) for pair in sides)
+    return Frame(n_ranks, left, right, max(72 * WIDTH - left - right, SHORTEST_AXIS))
+
+
+def make_bars(cliques: Sequence[Sequence[int]], ranks: Sequence[float], points_per_rank: float) -> list[GroupBar]:
+    """A bar for every clique of two and more, on the first level where it touches no other bar."""
+    reach = BAR_OVERHANG / points_per_rank
+    bars: list[GroupBar] = []
+    for clique in sorted((tuple(c) for c in cliques if len(c) > 1), key=lambda c: min(ranks[i] for i in c)):
+        members = tuple(sorted(clique, key=lambda i: ranks[i]))
+        first, last = ranks[members[0]] - reach, ranks[members[-1]] + reach
+        taken = {bar.level for bar in bars if first - reach <= bar.last and bar.first <= last + reach}
+        bars.append(GroupBar(members, first, last, next(level for level in range(len(bars) + 1) if level not in taken)))
+    return bars
+
+
+def tick_ranks(frame: Frame) -> list[int]:
+    """The whole ranks that get a number: all of them where there is room, always the first."""
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if s * frame.points_per_rank >= 17 or s == 100)
+    return [1, *(rank for rank in range(2, frame.n_ranks + 1) if (rank - 1 if step == 2 else rank) % step == 0)]

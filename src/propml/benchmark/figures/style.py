@@ -42,19 +42,12 @@ RC: dict[str, Any] = {
     "font.size": SMALL,
     "axes.titlesize": TEXT,
     "axes.titlelocation": "left",
-    "axes.labelsize": SMALL,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
+    **dict.fromkeys(("axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
     "legend.frameon": False,
     "legend.handlelength": 2.4,
     "legend.columnspacing": 1.4,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
@@ -227,14 +220,8 @@ def svg_text(figure: Any, prefix: str, *, title: str = "") -> str:
     """The ``<svg>`` element of a figure, to be put into an HTML page as it is.
 
     It has no background, takes the page's font and text colour (so it follows a dark page), shrinks with the page but
-    does not grow, and all its ids start with ``prefix``: several figures stand in one page without a clash.
-
-    Parameters
-    ----------
-    prefix : str
-        A letter, then letters, digits, ``-`` or ``_``; another one for each figure of a page.
-    title : str
-        What the figure shows, for those who hear the page.
+    does not grow, and all its ids start with ``prefix``, another one for each figure of a page. ``title`` is what the
+    figure shows, for those who hear the page.
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", prefix, re.ASCII):
         raise ValueError(f"the prefix {prefix!r} cannot start an id; use a letter, then letters, digits, - or _")

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting import csv, latex
-from propml.benchmark.reporting.html import render_html
+from propml.benchmark.reporting import exports
+from propml.benchmark.reporting.html import draw, render_html
 from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.reporting.model import Report, Section, build_report
-from propml.benchmark.reporting.pictures import draw
 from propml.benchmark.results import Results
 
 __all__ = ["FORMATS", "Report", "Section", "build_report", "write_report"]
@@ -42,8 +41,12 @@ def write_report(
     formats : sequence of {"html", "md", "tex", "csv", "svg", "png", "pdf"}
         ``report.html`` and ``report.md``; ``tables.tex`` with ``report.tex`` around it; ``results-long.csv`` and
         ``results-wide.csv``; each figure as a file, such as ``vision-noise-ours.svg``.
-    experiments, paper, title, command
-        See :func:`build_report`.
+    experiments : sequence of str, optional
+        Which experiments to report on; by default all.
+    paper : str, optional
+        The published experiment to stand beside ours, or ``"none"``; by default the one of the same name.
+    title, command : str
+        The title, and what the reader types to make the report again.
 
     Returns
     -------
@@ -78,5 +81,5 @@ def _files(report: Report, kind: str) -> dict[str, str]:
     if kind == "md":
         return {"report.md": render_markdown(report)}
     if kind == "tex":
-        return {"tables.tex": latex.render_tables(report), "report.tex": latex.render_document(report)}
-    return {"results-long.csv": csv.render_long(report), "results-wide.csv": csv.render_wide(report)}
+        return {"tables.tex": exports.render_tables(report), "report.tex": exports.render_document(report)}
+    return {"results-long.csv": exports.render_long(report), "results-wide.csv": exports.render_wide(report)}

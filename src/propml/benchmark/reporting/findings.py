@@ -8,16 +8,15 @@ from math import nan
 from statistics import fmean
 from typing import NamedTuple
 
-from propml.benchmark.comparison import Comparison, compare_means
+from propml.benchmark.comparison import compare_means
 from propml.benchmark.reporting.tables import MetricTable, TableCell
+from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
 from propml.paper.notes import published_method
 from propml.paper.published import Mean
-
-__all__ = ["TOLERANCE", "Agreement", "Finding", "RankComparison", "agreements", "own_tables", "rank_comparisons"]
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
@@ -288,7 +287,7 @@ def _leader(comparison: Comparison) -> str:
     leader = comparison.names[order[0]]
     beaten = comparison.better_than(leader)
     equal = [comparison.names[i] for i in order[1:] if comparison.names[i] not in beaten]
-    blocks = counted(comparison.friedman.n_blocks, "block")
+    blocks = counted(comparison.n_blocks, "block")
     head = f"{leader} has the best mean rank, {comparison.mean_ranks[order[0]]:.2f} over {blocks}"
     if not beaten:
         return f"{head}; no difference between it and another method is significant."

@@ -1,19 +1,31 @@
-"""The report as one HTML file: no network, no second file, for a phone and for a large screen, light and dark."""
+"""The report as one HTML file, figures included: no network, for a phone and a large screen, light and dark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml.benchmark import wording
+from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
+from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
+from propml.benchmark.figures.lambdas import (
+    lambda_choice,
+    lambda_choice_data,
+    lambda_curves,
+    lambda_metrics,
+    lambda_points,
+    lambda_sentences,
+)
 from propml.benchmark.figures.style import svg_text
-from propml.benchmark.reporting.findings import TOLERANCE
+from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import Report, Section
-from propml.benchmark.reporting.pictures import Picture, draw
 from propml.extras import require
+from propml.metrics import METRICS
 from propml.noise import KINDS, Noise
+from propml.paper.metric_names import TABULAR_METRICS
 
 
 def render_html(report: Report) -> str:
@@ -26,7 +38,7 @@ def render_html(report: Report) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {name: getattr(wording, name) for name in wording.__all__}
+    environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
     environment.globals |= {"flat": flat_facts, "sort_key": sort_key, "tolerance": TOLERANCE}
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
@@ -79,3 +91,90 @@ def sort_key(value: float | Noise | None) -> str:
 
 def _file(name: str) -> str:
     return (resources.files("propml.benchmark.reporting") / "page" / name).read_text(encoding="utf-8")
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A matplotlib figure with a name for links and files, a title, and sentences to stand below it."""
+
+    name: str
+    title: str
+    figure: Any
+    sentences: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Pictures(NamedTuple):
+    """Diagrams of mean ranks over all metrics and of one metric each, and curves."""
+
+    together: list[Picture]
+    single: list[Picture]
+    curves: list[Picture]
+
+    def shared_warnings(self) -> list[str]:
+        """What is to be said of all the diagrams of one metric, once."""
+        sets = [picture.warnings for picture in self.single]
+        return [sentence for sentence in sets[0] if all(sentence in each for each in sets)] if len(sets) > 1 else []
+
+
+def draw(section: Section) -> Pictures:
+    """Draw everything that there is data for."""
+    together, single = (_ranks([each for each in section.ranks if each.single == single]) for single in (False, True))
+    return Pictures(together, single, [*_noise(section), *_lams(section)])
+
+
+def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
+    pictures = []
+    for each in comparisons:
+        if not each.parts:
+            continue
+        if len(each.parts) == 1:
+            figure, _ = critical_difference(next(iter(each.parts.values())))
+        else:
+            figure, _ = critical_difference_stack(each.parts)
+        pictures.append(Picture(f"ranks-{each.name}", each.title, figure, each.sentences, each.warnings))
+    return pictures
+
+
+def _noise(section: Section) -> list[Picture]:
+    """The first metric against noise: ours, and the paper's."""
+    if not section.tables:
+        return []
+    first = section.own_tables[0]
+    sources = {"ours": ("ours", section.results.means()), "paper": ("the paper's numbers", section.published)}
+    return [
+        Picture(f"noise-{name}", f"{first.title} against noise, {words}", noise_curves(means, first.metric)[0])
+        for name, (words, means) in sources.items()
+        if noise_curve_data(means, first.metric)
+    ]
+
+
+def _lams(section: Section) -> list[Picture]:
+    """What choosing without clean labels costs, and how much the score depends on λ."""
+    pictures = []
+    metric = section.tables[0].metric if section.tables else "average_precision"
+    choices = lambda_choice_data([*section.results.means(), *section.published], metric)
+    if choices:
+        title = "λ chosen on candidates, beside λ chosen on test labels"
+        pictures.append(Picture("lambda-choice", title, lambda_choice(choices, metric)[0]))
+    points = lambda_points([cell for cell in section.results.done if cell.method in ("ProPML", "ProPML (oracle)")])
+    if points:
+        chosen = {
+            line.setting: line.middle
+            for line in section.lams
+            if line.method == "ProPML" and line.part in ("", "network")
+        }
+        figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
+        pictures.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
+    if section.given_lams:
+        # By our own conventions; the paper's figure has these five metrics, images have others.
+        measured = {point.metric for point in section.given_lams}
+        metrics = [name for name in METRICS if name in measured]
+        drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+        figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
+        sentences = tuple(lambda_sentences(section.given_lams))
+        pictures.append(Picture("lambda-metrics", "Metrics against λ", figure, sentences))
+    return pictures

@@ -79,13 +79,14 @@ def metric_tables(table: MetricTable) -> str:
         lines = [
             [escaped(method), *cells]
             for place, method in enumerate(table.methods)
-            if any(cells := [_cell(row.cells[place]) for row in rows])
+            if any(cells := [table_entry(row.cells[place]) for row in rows])
         ]
         parts.append(markdown_table(columns, lines))
     return "\n\n".join(parts)
 
 
-def _cell(cell: TableCell) -> str:
+def table_entry(cell: TableCell) -> str:
+    """Our number, with the paper's and the difference in brackets where there is one."""
     ours = _marked(number(cell.ours.mean), cell.ours_mark) if cell.ours else cell.state
     if cell.published is None:
         return ours if cell.ours or cell.state == "failed" else ""

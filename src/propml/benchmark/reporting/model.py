@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from propml import __version__
+from propml.benchmark.figures.lambdas import LambdaPoint, given_lambda_points, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
@@ -28,8 +29,6 @@ from propml.paper.published import Mean, load_published, published_lams
 
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
-
-__all__ = ["ChosenLam", "MethodCost", "Report", "Section", "build_report"]
 
 
 class MethodCost(NamedTuple):
@@ -75,7 +74,8 @@ class Section:
     @property
     def summary(self) -> list[Finding]:
         """What was measured, what is best where, and how that compares with the paper."""
-        return summary(self.tables, self.ranks, len(self.failures), self.not_run)
+        findings = summary(self.tables, self.ranks, len(self.failures), self.not_run)
+        return [*findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
 
     @property
     def notes(self) -> list[str]:
@@ -129,6 +129,11 @@ class Section:
         return chosen_lams(free, beside_paper=bool(self.published))
 
     @cached_property
+    def given_lams(self) -> list[LambdaPoint]:
+        """What was measured with several λ that were given; empty where there is at most one."""
+        return given_lambda_points(self.results.done)
+
+    @cached_property
     def not_run(self) -> list[tuple[Setting, str]]:
         """Published cells, by setting and method, that ours has neither a number nor a failure for."""
         ours = {(cell.setting, published_method(cell.method)) for cell in self.results.cells}
@@ -174,21 +179,7 @@ def build_report(
     title: str = "",
     command: str = "",
 ) -> Report:
-    """Make the report of what was measured.
-
-    Parameters
-    ----------
-    source : path or Results
-        A results folder, or what stands in one.
-    experiments : sequence of str, optional
-        Which experiments to report on; by default all.
-    paper : str, optional
-        The published experiment to stand beside ours, or ``"none"``; by default the one of the same name, if there is
-        one.
-    title : str
-    command : str
-        What the reader types to make the report again.
-    """
+    """The report on a results folder or what stands in one; arguments as in :func:`propml.benchmark.report`."""
     results = source if isinstance(source, Results) else load_results(source)
     known = list(dict.fromkeys(cell.experiment for cell in results.cells))
     missing = [name for name in experiments or () if name not in known]

@@ -15,8 +15,6 @@ from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
 from propml.paper.notes import ORACLE_SUFFIX, published_method
 from propml.paper.published import Mean
 
-__all__ = ["Mark", "MetricTable", "TableCell", "TableRow", "marks", "metric_tables", "order_methods", "order_settings"]
-
 Mark = Literal["", "best", "second"]
 # What the failed methods said.
 Failures = Mapping[tuple[Setting, str], str]
