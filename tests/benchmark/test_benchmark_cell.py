@@ -327,6 +327,19 @@ def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
         assert set(at_once) == {1}
 
 
+def test_a_released_rule_sees_the_true_labels_of_training_rows_only(problem):
+    cell = replace(TOY, method=MethodEntry("PML-NI (oracle)", "pml-ni", {"cut": "released"}), selection="oracle")
+    (first, *_), (blind, *_) = (
+        compute(each, problem=problem).folds for each in (cell, replace(cell, selection="candidates"))
+    )
+    np.testing.assert_array_equal(first.scores, blind.scores)
+    assert (first.predicted != blind.predicted).any()
+    other = with_other_truth(problem).truth
+    other[np.setdiff1d(np.arange(len(other)), first.test)] = np.delete(problem.truth, first.test, axis=0)
+    (again, *_) = compute(cell, problem=CandidateProblem(problem.X, problem.candidates, other)).folds
+    np.testing.assert_array_equal(again.predicted, first.predicted)
+
+
 # -- real files -------------------------------------------------------------------------------------------------------
 
 

@@ -124,6 +124,26 @@ def test_regressed_cuts(case):
     np.testing.assert_array_equal(regressed.predict(test), new > cuts[:, None])
 
 
+def test_the_released_cut_reads_true_labels_and_scores_without_the_classifiers_bias(case):
+    X, S, test = case
+    truth = S * (np.random.default_rng(1).random(S.shape) < 0.5)
+    model = PMLNIClassifier(cut="released").fit(X, S)
+    before = model.decision_function(test)
+    assert model.fit_to_truth(X, truth) is model
+    np.testing.assert_array_equal(model.decision_function(test), before)
+    scores = model.decision_function(X)
+    weights = np.linalg.pinv(np.hstack([scores, np.ones((len(X), 1))])) @ best_cuts(scores, truth > 0, released=True)
+    without_bias = test @ model.coef_[:-1]
+    cuts = np.hstack([without_bias, np.ones((len(test), 1))]) @ weights
+    np.testing.assert_array_equal(model.predict(test), before > cuts[:, None])
+
+
+def test_a_fixed_cut_learns_nothing_from_true_labels(case):
+    X, S, _ = case
+    with pytest.raises(ValueError, match="cut is 'half', which learns nothing"):
+        PMLNIClassifier().fit(X, S).fit_to_truth(X, S)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -181,11 +181,19 @@ def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateCl
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
-def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split: Split, fold: int = 0) -> FoldResult:
-    """Fit a method on the training rows and let it score the test rows; it is given no true label."""
+def score_fold(
+    model: Any, X: Any, candidates: Candidates, split: Split, fold: int = 0, truth: np.ndarray | None = None
+) -> FoldResult:
+    """Fit a method on the training rows and let it score the test rows.
+
+    It is given no true label, unless ``truth`` is: then it looks at those that its authors' released code looks at.
+    """
     train, test = split
     start = time.perf_counter()
     model.fit(X[train], candidates[train])
+    if truth is not None:
+        rows = train if model._truth_rows == "train" else test
+        model.fit_to_truth(X[rows], truth[rows])
     fitted = time.perf_counter()
     scores = model.decision_function(X[test])
     scored = time.perf_counter()
@@ -206,12 +214,14 @@ def _score_folds(cell: Cell, problem: CandidateProblem, splits: Sequence[Split],
     X = problem.scaled(entry.scaling)
     if cell.selection == "oracle" and entry.method == "propml":
         return _best_networks(cell, X, problem, splits, show)
-    if cell.selection == "oracle":
+    released = not entry.grid and hasattr(benchmark_class(entry.method), "fit_to_truth")
+    if cell.selection == "oracle" and not released:
         return _best_of_grid(cell, X, problem, splits, show)
-    if cell.selection != "candidates":
+    if cell.selection not in SELECTIONS:
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
+    truth = problem.truth if cell.selection == "oracle" else None
     return [
-        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number)
+        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number, truth)
         for number, split in enumerate(track(splits, f"{cell.dataset}, {entry.name}", len(splits), show=show))
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,6 +63,9 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     _takes_unknown = False
     #: Whether features may be missing (NaN).
     _takes_missing = False
+    #: The rows, "train" or "test", whose true labels the code released with the method looks at; such a method has a
+    #: ``fit_to_truth(X, truth)`` that does the same. For comparison with published numbers only.
+    _truth_rows: ClassVar[Literal["train", "test"] | None] = None
     #: What the method learns beside this, for :func:`propml.schema.check_schema`: a file that holds anything else is
     #: refused. Known sizes are "labels" and "features".
     _learned: ClassVar[dict[str, Schema]] = {}
@@ -132,8 +135,19 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "labels_")
+        return self._scores(self._checked(X))
+
+    def _checked(self, X: Any) -> Features:
         features = validate_data(self, X, reset=False, **self._checks())
-        return self._scores(sp.csr_array(features) if sp.issparse(features) else features)
+        return sp.csr_array(features) if sp.issparse(features) else features
+
+    def _with_truth(self, X: Any, truth: Any) -> tuple[Features, np.ndarray]:
+        """Checked features of a fitted method, and which of its labels are true in each row."""
+        check_is_fitted(self, "labels_")
+        features = self._checked(X)
+        states = self._states_of(truth)
+        check_consistent_length(features, states)
+        return features, states[:, : len(self.labels_)] > 0
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores ``(n_samples, n_labels)``; for two classes their difference, ``(n_samples,)``, as in scikit-learn."""
