@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from propml.methods.base import Features
 from propml.methods.inner_products import BLOCK, InnerProducts, dense
-from propml.methods.squared_hinge import Problems, train_machines
+from propml.methods.pairwise_svm import Problems, train_machines
 from propml.progress import progress_bar
 from propml.schema import Array, Schema
 
@@ -93,6 +93,7 @@ def train_pairs(
     credible: np.ndarray,
     candidates: np.ndarray,
     C: float,
+    tol: float,
     *,
     virtual: bool,
     verbose: bool = False,
@@ -108,11 +109,11 @@ def train_pairs(
     """
     pairs, problems = pair_problems(credible, candidates, virtual=virtual)
     with progress_bar("pairs of labels", total=len(pairs), show=verbose) as bar:
-        machines = train_machines(products, problems, C, bar)
+        machines = train_machines(products, problems, C, tol, bar)
     learned = {
         "pairs": pairs,
         "accuracy": machines.accuracy,
-        "bias": np.asarray(machines.weights.sum(axis=1)).ravel(),
+        "bias": machines.bias,
         "n_labels": candidates.shape[1] + virtual,
     }
     used = np.unique(machines.weights.indices)
