@@ -1,6 +1,6 @@
 """What a reader of the paper's numbers must know: how λ was chosen, and which numbers follow other rules."""
 
-from propml.paper.notes import reading_notes, slips_note
+from propml.paper.notes import published_method, reading_notes, slips_note
 
 
 def notes(methods, tuned=(), datasets=(), compared=True, paper_rules=False):
@@ -16,6 +16,10 @@ def test_notes_say_how_lam_was_chosen():
     assert "ProPML (oracle) did the same and is the like-for-like comparison" in both
     assert "ProPML chose it on held-out candidate labels" in both
     assert "ProPML did the same" in " ".join(notes(["ProPML"], {"ProPML"}))
+
+
+def test_the_papers_own_network_stands_beside_the_papers_row():
+    assert published_method("ProPML (as published)") == published_method("ProPML (oracle)") == "ProPML"
 
 
 def test_a_method_tuned_on_test_labels_is_named_whatever_stands_beside_it():

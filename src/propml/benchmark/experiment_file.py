@@ -61,6 +61,7 @@ OF_A_NETWORK = (
     "loss",
     "order",
     "hidden",
+    "bins",
     "dropout",
     "input_dropout",
     "n_models",
