@@ -16,6 +16,7 @@ from propml.datasets.mulan import read_mulan
 MULAN = {
     "bibtex": (7395, 1836, 159, 2.402, 0, True),
     "birds": (645, 260, 19, 1.014, 294, False),
+    "birds-one-hot": (645, 271, 19, 1.014, 294, False),
     "enron": (1702, 1001, 53, 3.378, 0, True),
     "medical": (978, 1449, 45, 1.245, 0, True),
     "scene": (2407, 294, 6, 1.074, 0, False),
@@ -65,6 +66,17 @@ def test_birds_without_unlabelled_rows(data_dir):
     assert "Swainson's Thrush" in data.label_names
     location = data.X[:, data.feature_names.index("location")]
     assert set(np.unique(location)) <= set(range(12))  # positions among the twelve declared places
+
+
+def test_places_of_birds_one_by_one_are_the_coded_ones(data_dir):
+    codes, one_hot = load("birds", data_dir), load("Birds:one-hot", data_dir)
+    location = codes.X[:, codes.feature_names.index("location")]
+    places = [j for j, feature in enumerate(one_hot.feature_names) if feature.startswith("location=")]
+    assert [one_hot.feature_names[j] for j in places][:3] == ["location=2", "location=10", "location=1"]
+    np.testing.assert_array_equal(one_hot.X[:, places], np.eye(12)[location.astype(int)])
+    np.testing.assert_array_equal(
+        one_hot.X[:, : places[0]], np.delete(codes.X, codes.feature_names.index("location"), axis=1)
+    )
 
 
 def test_binary_text_features_and_scene_range(data_dir):
