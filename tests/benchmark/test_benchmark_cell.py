@@ -24,7 +24,7 @@ from propml.benchmark.experiment import load_experiment
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.methods import METHODS, CandidateClassifier
 from propml.methods.registry import Method
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.metrics import evaluate
 from propml.noise import Noise
 from propml.paper import METRIC_NAMES, evaluate_metrics
@@ -152,7 +152,7 @@ def test_computed_as_the_protocol_says(problem):
     outcome = compute(replace(TOY, metrics=metrics))
     X = RangeScaler().fit_transform(problem.X)
     for fold, (train, test) in enumerate(KFold(3, shuffle=True, random_state=0).split(X)):
-        model = RidgeClassifier(3.0).fit(X[train], problem.candidates[train])
+        model = RidgeRegressionClassifier(3.0).fit(X[train], problem.candidates[train])
         scores = model.decision_function(X[test]).astype(np.float32)
         found = outcome.folds[fold]
         assert found.fold == fold

@@ -175,7 +175,7 @@ def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateCl
     """A method or a rival by its name, with the seed where it draws random numbers.
 
     >>> make_model("ridge", {"alpha": 3.0}, seed=0)
-    RidgeClassifier(alpha=3.0)
+    RidgeRegressionClassifier(alpha=3.0)
     """
     model = benchmark_class(method)(**params)
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model

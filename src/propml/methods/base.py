@@ -35,6 +35,8 @@ LEARNED: Schema = {
     "n_features_in_": int,
     "feature_names_in_?": Array("OU", "features"),
 }
+# What a saved model may call its class, and what the class is called now.
+FORMER_NAMES = {"RidgeClassifier": "RidgeRegressionClassifier"}
 # A model folder keeps what it needs beside the method in the same file.
 STATE: Schema = {"params": {str: object}, "learned": {str: object}, "single_label": bool, "folder?": object}
 
@@ -249,7 +251,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         """Read what :meth:`save` wrote; a file that is damaged, or holds another method, is refused."""
         with reading(path, "saved model", "save it again"):
             kind, state = read_state(path)
-            if kind != cls.__name__:
+            if FORMER_NAMES.get(kind, kind) != cls.__name__:
                 raise ValueError(f"{path} holds a {kind}, not a {cls.__name__}; load it with propml.load")
             return cls._from_state(state)
 
