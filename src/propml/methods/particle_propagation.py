@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from propml.methods.inner_products import BLOCK, InnerProducts
 from propml.methods.neighbours import NOISY_BITS
-from propml.methods.nonnegative import nonnegative_quadratic
 
 
 def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,10 @@ def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours
         # Neighbours may repeat each other; a trace of ridge shares the weight among them.
         trace = np.trace(gram, axis1=1, axis2=2)
         ridge = 1e-9 * np.where(trace > 0, trace, 1.0)
-        weights[part] = nonnegative_quadratic(gram + ridge[:, None, None] * np.eye(k), linear)
+        # ‖x − A'w‖² from inner products alone: with AA' = LL' it is ‖L'w − L⁻¹Ax‖² and a constant.
+        lower = np.linalg.cholesky(gram + ridge[:, None, None] * np.eye(k))
+        aims = np.linalg.solve(lower, linear[..., None])[..., 0]
+        weights[part] = [nnls(each.T, aim)[0] for each, aim in zip(lower, aims, strict=True)]
     total = weights.sum(axis=1, keepdims=True)
     return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / k)
 
