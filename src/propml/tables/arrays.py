@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets import array_files as readers
-from propml.datasets.mat import CANDIDATE_KEYS, read_mat
-from propml.datasets.mat5 import read_mat5
+from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
 from propml.durable import replacing
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
