@@ -135,25 +135,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found.
-
-    Attributes
-    ----------
-    folder : Path
-        The data folder that was read.
-    facts : Facts
-        The known copy that the files were compared with.
-    checks : tuple of Check
-    files : tuple of (Path, str)
-        Each file and what its checksum says: ``"as published"``, ``"differs from the published file"`` or
-        ``"no published checksum"``.
-    """
+    """What :func:`verify` found."""
 
     entry: Entry
-    folder: Path
-    facts: Facts
+    folder: Path  #: the data folder that was read
+    facts: Facts  #: the known copy that the files were compared with
     checks: tuple[Check, ...]
-    files: tuple[tuple[Path, str], ...]
+    files: tuple[tuple[Path, str], ...]  #: each file, and in words what its checksum says
 
     @property
     def problems(self) -> tuple[str, ...]:
