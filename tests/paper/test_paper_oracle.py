@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from propml.benchmark.cell import Cell, MethodEntry, compute
-from propml.benchmark.experiment import load_experiment
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.metrics import average_precision
 from propml.noise import Noise
@@ -62,6 +61,8 @@ def test_the_best_lam_and_epoch_on_test_truth_are_taken(problem, outcome):
 
 
 def test_as_published_the_last_epoch_is_taken_whatever_the_test_labels_say(problem):
+    from propml.benchmark.experiment import load_experiment
+
     entry = next(each for each in load_experiment("artificial").methods if each.name == "ProPML (as published)")
     small = {**entry.params, "hidden": (64,), "epochs": 60, "batch_size": 16, "learning_rate": 0.003}
     cell = replace(CELL, method=replace(entry, params=small, lams=(0.02, 1.0)))

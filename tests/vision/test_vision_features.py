@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from propml.datasets.array_files import read_npz
-from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
+from propml.methods.ridge import RidgeClassifier
 from propml.vision.checkpoint import load_network, save_network
 from propml.vision.features import backbone_alone, pooled_features, write_features
 from propml.vision.image_cache import build_cache

@@ -3,10 +3,11 @@
 from propml.datasets.catalogue import load, lookup, names, verify
 from propml.datasets.dataset import Dataset, ImageDataset, Statistics
 from propml.datasets.download import fetch
+from propml.datasets.entry import Entry
 from propml.datasets.mat import read_mat
 from propml.datasets.mosaic import digits_mosaic, digits_mosaic_images
 from propml.datasets.mulan import read_mulan
-from propml.datasets.registry import REGISTRY, Entry
+from propml.datasets.registry import REGISTRY
 
 __all__ = [
     "REGISTRY",

@@ -11,8 +11,9 @@ from typing import Any
 
 from propml.datasets.archives import extract
 from propml.datasets.dataset import Dataset, ImageDataset, Statistics, joined_images
+from propml.datasets.entry import Entry, Facts
 from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches
-from propml.datasets.registry import REGISTRY, Entry, Facts
+from propml.datasets.registry import REGISTRY
 from propml.this_machine import cache_dir
 
 __all__ = ["Check", "Verification", "at_hand", "find", "load", "lookup", "names", "verify"]

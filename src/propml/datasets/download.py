@@ -21,8 +21,8 @@ from typing import Any
 
 from propml.datasets.archives import DamagedArchive, extract
 from propml.datasets.catalogue import lookup
+from propml.datasets.entry import Entry, RemoteFile
 from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
-from propml.datasets.registry import Entry, RemoteFile
 from propml.progress import Bar, progress_bar
 
 __all__ = ["download", "fetch"]

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.arff import Arff, Attribute, read_arff
 from propml.datasets.dataset import Dataset
-from propml.datasets.safe_xml import read_xml
 from propml.file_errors import reading
 
-__all__ = ["read_label_header", "read_mulan"]
+__all__ = ["read_label_header", "read_mulan", "read_xml"]
 
 
 def read_mulan(
@@ -94,6 +95,30 @@ def read_label_header(path: str | Path) -> tuple[str, ...]:
     if twice:
         raise ValueError(f"{path} names label {twice[0]!r} twice; remove one of the two")
     return tuple(names)
+
+
+def read_xml(path: Path) -> Element:
+    """The root element of an XML file; tags are given without their namespace prefix.
+
+    A file with a document type is refused: that is where entities are declared, and with them bombs. These few lines
+    stand here because defusedxml would be another dependency for them.
+    """
+    builder = TreeBuilder()
+    parser = expat.ParserCreate()
+
+    def refuse(*_: object) -> None:
+        raise ValueError(
+            f"{path} declares a document type or entities, which are refused because they can exhaust the memory; "
+            f"remove the <!DOCTYPE …> part"
+        )
+
+    parser.StartElementHandler = lambda tag, attributes: builder.start(tag.rpartition(":")[2], attributes)
+    parser.EndElementHandler = lambda tag: builder.end(tag.rpartition(":")[2])
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    with reading(path, "XML file", "it may be truncated: copy it again"):
+        parser.Parse(path.read_bytes(), True)
+        return builder.close()
 
 
 def _as_numbers(part: Arff) -> Any:
