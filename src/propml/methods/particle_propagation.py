@@ -142,36 +142,15 @@ def propagate(
            [0.75, 0.25],
            [1.  , 0.  ]])
     """
-    candidates = candidates.astype(bool)
-    row, label = np.nonzero(candidates)
-    start = _shared_out(candidates)[row, label]
-    # Only candidates carry confidence: the propagation is a matrix from candidate entries to candidate entries.
-    place = np.full(candidates.shape, -1, dtype=np.intp)
-    place[row, label] = np.arange(len(row))
-    spread = _on_candidates(transition, place, row, label)
-    confidence = start
+    start = confidence = _shared_out(candidates)
     for _ in range(max_iter):
-        raised = alpha * (spread @ confidence) + (1 - alpha) * start
-        raised /= np.bincount(row, weights=raised, minlength=len(candidates))[row]
+        raised = (alpha * (transition @ confidence) + (1 - alpha) * start) * candidates
+        raised /= np.maximum(raised.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         change = np.abs(raised - confidence).max(initial=0.0)
         confidence = raised
         if change < tol:
             break
-    result = np.zeros(candidates.shape)
-    result[row, label] = confidence
-    return result
-
-
-def _on_candidates(transition: sp.csr_array, place: np.ndarray, row: np.ndarray, label: np.ndarray) -> sp.csr_array:
-    """H between candidate entries: from (a, j) to (i, j) where both are candidates."""
-    counts = np.diff(transition.indptr)[row]
-    entry = np.repeat(np.arange(len(row)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    stored = transition.indptr[row][entry] + within
-    source = place[transition.indices[stored], label[entry]]
-    kept = source >= 0
-    pairs = (entry[kept], source[kept])
-    return sp.csr_array(sp.coo_array((transition.data[stored][kept], pairs), shape=(len(row), len(row))))
+    return confidence
 
 
 def credible_labels(
