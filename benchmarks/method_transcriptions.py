@@ -1,7 +1,7 @@
 """The published updates as they are written: plain NumPy, no factorisation kept, no blocks, pairs in a Python loop.
 
 ``benchmarks/methods.py`` measures our methods against these; run as a script, this file does nothing. Where a method of
-ours states a deviation that changes the answer (a bias, the settings, the squared hinge), it is made here as well.
+ours states a deviation that changes the answer (a bias, the settings), it is made here as well.
 """
 
 from collections.abc import Callable

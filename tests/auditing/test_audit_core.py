@@ -22,7 +22,7 @@ import propml
 from propml.auditing.crossfit import held_out_scores, row_groups, split_rows
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.targets import Annotations, Candidates
 
 RIDGE = RidgeClassifier(1.0)

@@ -14,7 +14,7 @@ from killed_writers import killed_after
 from propml.auditing.model_card import make_card, read_model, write_model
 from propml.file_errors import FileError
 from propml.methods.propml import ProPMLClassifier
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.tables.features import Features, learn_features
 from propml.tables.files import read_table
 from propml.tables.treatments import Matrix

@@ -16,7 +16,7 @@ from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotator
 from propml.auditing.reliability import ReliabilityCounts
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.targets import Annotations, Candidates
 
 SENSITIVITY, RATE, COVERAGE = [0.9, 0.8, 0.7, 0.6, 0.9], [0.05, 0.1, 0.2, 0.05, 0.3], [0.8, 0.6, 0.6, 0.8, 0.4]

@@ -13,7 +13,7 @@ from propml.auditing import AuditReport
 from propml.auditing.verdicts import judge
 from propml.corruption.annotators import simulated_annotators
 from propml.file_errors import FileError
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.persistence import from_json_array, json_array
 from propml.targets import Candidates
 
@@ -138,7 +138,7 @@ def test_it_says_the_essentials_in_a_few_lines(voted, incomplete):
     assert "80 rows, 6 labels" in lines[0]
     assert "3 annotators" in lines[0]
     assert f"{found['keep']} keep, {found['doubtful']} doubtful, {found['drop']} drop" in lines[1]
-    assert "RidgeClassifier, 5 folds" in lines[-1]
+    assert "RidgeRegressionClassifier, 5 folds" in lines[-1]
     assert "missing" in repr(incomplete)
     assert "missing" not in repr(voted)
     nothing = AuditReport(Candidates.from_matrix([[0]], empty="ignore"), np.zeros((1, 1)))

@@ -13,7 +13,7 @@ import propml
 from propml.auditing import crossfit, folder
 from propml.auditing.crossfit import default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.auditing.report import AuditReport
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.targets import Candidates
 
 RIDGE = RidgeClassifier(1.0)

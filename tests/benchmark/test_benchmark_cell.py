@@ -24,7 +24,7 @@ from propml.benchmark.experiment import load_experiment
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.methods import METHODS, CandidateClassifier
 from propml.methods.registry import Method
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.metrics import evaluate
 from propml.noise import Noise
 from propml.paper import METRIC_NAMES, evaluate_metrics
@@ -153,7 +153,7 @@ def test_computed_as_the_protocol_says(problem):
     outcome = compute(replace(TOY, metrics=metrics))
     X = RangeScaler().fit_transform(problem.X)
     for fold, (train, test) in enumerate(KFold(3, shuffle=True, random_state=0).split(X)):
-        model = RidgeClassifier(3.0).fit(X[train], problem.candidates[train])
+        model = RidgeRegressionClassifier(3.0).fit(X[train], problem.candidates[train])
         scores = model.decision_function(X[test]).astype(np.float32)
         found = outcome.folds[fold]
         assert found.fold == fold
@@ -326,6 +326,19 @@ def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
         at_once.clear()
         compute(cell, problem=problem, show=True)
         assert set(at_once) == {1}
+
+
+def test_a_released_rule_sees_the_true_labels_of_training_rows_only(problem):
+    cell = replace(TOY, method=MethodEntry("PML-NI (oracle)", "pml-ni", {"cut": "released"}), selection="oracle")
+    (first, *_), (blind, *_) = (
+        compute(each, problem=problem).folds for each in (cell, replace(cell, selection="candidates"))
+    )
+    np.testing.assert_array_equal(first.scores, blind.scores)
+    assert (first.predicted != blind.predicted).any()
+    other = with_other_truth(problem).truth
+    other[np.setdiff1d(np.arange(len(other)), first.test)] = np.delete(problem.truth, first.test, axis=0)
+    (again, *_) = compute(cell, problem=CandidateProblem(problem.X, problem.candidates, other)).folds
+    np.testing.assert_array_equal(again.predicted, first.predicted)
 
 
 # -- real files -------------------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.datasets.arff import read_arff
-from propml.datasets.arff_header import split_cells, without_comment
-from propml.datasets.arff_rows import Row, careful_dense, careful_sparse, fast_dense, fast_sparse
+from propml.datasets.arff import read_arff, split_cells, without_comment
 
 HEADER = """% a comment
 @RELATION 'two words'
@@ -76,20 +74,17 @@ def test_numeric_looking_nominals_become_positions(tmp_path):
     np.testing.assert_array_equal(read_arff(write(tmp_path, quoted)).data[:, 0], [1, 0, 2, 2])
 
 
-def test_fast_and_careful_paths_agree_on_random_files(tmp_path):
+@pytest.mark.parametrize("quoted", [False, True])
+def test_random_files_are_read_as_they_were_written(tmp_path, quoted):
     rng = np.random.default_rng(0)
-    text = NUMERIC + "0,0,0\n"
-    attributes = read_arff(write(tmp_path, text)).attributes
     matrix = np.column_stack([rng.normal(size=50), rng.integers(0, 2, 50), rng.integers(0, 3, 50)])
-    dense = [Row(i, ",".join(repr(float(v)) for v in row)) for i, row in enumerate(matrix)]
-    assert fast_dense(dense, attributes) is not None
-    np.testing.assert_array_equal(fast_dense(dense, attributes), matrix)
-    np.testing.assert_array_equal(careful_dense(dense, attributes, tmp_path), matrix)
-    pairs = [[f"{j} {v:.17g}" for j, v in enumerate(row) if v] for row in matrix]
-    sparse = [Row(i, "{" + ",".join(reversed(pair)) + "}") for i, pair in enumerate(pairs)]
-    assert fast_sparse(sparse, attributes) is not None
-    np.testing.assert_array_equal(fast_sparse(sparse, attributes).toarray(), matrix)
-    np.testing.assert_array_equal(careful_sparse(sparse, attributes, tmp_path).toarray(), matrix)
+    cells = [[f"{v:.17g}" for v in row] for row in matrix]
+    cells = [[f"'{cell}'" for cell in row] for row in cells] if quoted else cells
+    dense = "\n".join(",".join(row) for row in cells)
+    np.testing.assert_array_equal(read_arff(write(tmp_path, NUMERIC + dense)).data, matrix)
+    pairs = [[f"{j} {cell}" for j, cell in enumerate(row) if matrix[i, j]] for i, row in enumerate(cells)]
+    sparse = "\n".join("{" + ",".join(reversed(pair)) + "}" for pair in pairs)
+    np.testing.assert_array_equal(read_arff(write(tmp_path, NUMERIC + sparse)).data.toarray(), matrix)
 
 
 @pytest.mark.parametrize(

@@ -102,3 +102,14 @@ def test_an_entity_bomb_in_utf16_is_refused_too(tmp_path):
     path.write_bytes(BOMB.replace("?>", ' encoding="utf-16"?>', 1).encode("utf-16"))
     with pytest.raises(ValueError, match="declares a document type"):
         read_label_header(path)
+
+
+@pytest.mark.parametrize("rows", [DENSE, SPARSE])
+def test_a_feature_of_several_names_as_one_column_for_each(tmp_path, rows):
+    data = read_mulan(*files(tmp_path, rows), nominal="one-hot")
+    assert data.feature_names == ("x", "flag", "place=north", "place=south", "place=west")
+    assert sp.issparse(data.X) == (rows == SPARSE)
+    X = data.X.toarray() if sp.issparse(data.X) else data.X
+    np.testing.assert_array_equal(X, [[0.5, 0, 0, 0, 1], [1.5, 1, 1, 0, 0]])
+    with pytest.raises(ValueError, match="nominal is 'dummy'; choose"):
+        read_mulan(*files(tmp_path, rows), nominal="dummy")

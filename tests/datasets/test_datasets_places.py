@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from propml.datasets.checksums import checksum_of, matches
-from propml.datasets.locations import data_dirs, existing_file, writable_data_dir
+from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
 
 
 def test_search_order_is_argument_then_environment_then_cache(tmp_path, monkeypatch, own_cache):

@@ -9,13 +9,13 @@ from scipy.io import arff as scipy_arff
 
 from propml.datasets import Dataset, ImageDataset, load, verify
 from propml.datasets.arff import read_arff
-from propml.datasets.arff_rows import Row, careful_sparse
 from propml.datasets.mulan import read_mulan
 
 # name: rows, features, labels, mean true labels, rows without a true label, sparse
 MULAN = {
     "bibtex": (7395, 1836, 159, 2.402, 0, True),
     "birds": (645, 260, 19, 1.014, 294, False),
+    "birds-one-hot": (645, 271, 19, 1.014, 294, False),
     "enron": (1702, 1001, 53, 3.378, 0, True),
     "medical": (978, 1449, 45, 1.245, 0, True),
     "scene": (2407, 294, 6, 1.074, 0, False),
@@ -67,6 +67,17 @@ def test_birds_without_unlabelled_rows(data_dir):
     assert set(np.unique(location)) <= set(range(12))  # positions among the twelve declared places
 
 
+def test_places_of_birds_one_by_one_are_the_coded_ones(data_dir):
+    codes, one_hot = load("birds", data_dir), load("Birds:one-hot", data_dir)
+    location = codes.X[:, codes.feature_names.index("location")]
+    places = [j for j, feature in enumerate(one_hot.feature_names) if feature.startswith("location=")]
+    assert [one_hot.feature_names[j] for j in places][:3] == ["location=2", "location=10", "location=1"]
+    np.testing.assert_array_equal(one_hot.X[:, places], np.eye(12)[location.astype(int)])
+    np.testing.assert_array_equal(
+        one_hot.X[:, : places[0]], np.delete(codes.X, codes.feature_names.index("location"), axis=1)
+    )
+
+
 def test_binary_text_features_and_scene_range(data_dir):
     for name in ("bibtex", "enron", "medical"):
         assert set(np.unique(load(name, data_dir).X.data)) == {1.0}
@@ -83,15 +94,14 @@ def test_dense_file_reads_as_scipy_reads_it(data_dir, tmp_path):
     np.testing.assert_array_equal(read_arff(data_dir / "mulan/scene-test.arff.gz").data, expected)
 
 
-def test_sparse_file_reads_the_same_cell_by_cell(data_dir):
+def test_sparse_file_reads_as_its_lines_say(data_dir):
     path = data_dir / "mulan/enron.arff.gz"
-    arff = read_arff(path)
+    data = read_arff(path).data
     with gzip.open(path, "rt") as file:
-        lines = [line.strip() for line in file]
-    rows = [Row(i, line) for i, line in enumerate(lines) if line.startswith("{")]
-    careful = careful_sparse(rows, arff.attributes, path)
-    assert (careful != arff.data).nnz == 0
-    assert careful.nnz == sum(line.count(",") + 1 for line in lines if line.startswith("{"))
+        rows = [line.strip().strip("{}") for line in file if line.startswith("{")]
+    for row, text in enumerate(rows):
+        assert [f"{j} 1" for j in data.indices[data.indptr[row] : data.indptr[row + 1]]] == text.split(",")
+    assert set(data.data) == {1.0}
 
 
 # name: shape, mean true, mean candidates, rows without truth, rows without candidates, distinct candidate columns

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, train_test_split
 
 from propml.methods.base import CandidateClassifier
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.targets import Candidates
 
 X = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]] * 5, dtype=float)
@@ -45,7 +45,7 @@ def spelled(unknown=False):
 def test_the_first_row_may_have_no_candidates(missing):
     rows = [missing, ["b"], ["a", "c"]] * 10
     for y in (rows, pd.Series(rows)):
-        model = RidgeClassifier().fit(X, y)
+        model = RidgeRegressionClassifier().fit(X, y)
         assert model.labels_ == NAMES
 
 
@@ -53,26 +53,26 @@ def test_the_first_row_may_have_no_candidates(missing):
 @pytest.mark.parametrize("form", [list, pd.Series, lambda y: np.array(y, dtype=object)])
 def test_a_missing_class_is_told(missing, form):
     with pytest.raises(ValueError, match=r"row 1 of the class vector is .*; give every row a class"):
-        RidgeClassifier().fit(X, form(["a", missing, "b"] * 10))
+        RidgeRegressionClassifier().fit(X, form(["a", missing, "b"] * 10))
 
 
 def test_a_masked_class_is_told():
     with pytest.raises(ValueError, match="row 0 of the class vector"):
-        RidgeClassifier().fit(X, np.ma.masked_array([1, 2, 3] * 10, [True, False, False] * 10))
+        RidgeRegressionClassifier().fit(X, np.ma.masked_array([1, 2, 3] * 10, [True, False, False] * 10))
 
 
 @pytest.mark.parametrize("names", [(("a", 1), ("b", 2), ("c", 3)), (("a",), ("b", 2), ("c", 3)), (1, 2, "a")])
 def test_classes_are_the_label_names_in_one_dimension(names, tmp_path):
-    model = RidgeClassifier().fit(X, Candidates.from_matrix(X, names))
+    model = RidgeRegressionClassifier().fit(X, Candidates.from_matrix(X, names))
     model.save(tmp_path / "model.safetensors")
-    for each in (model, RidgeClassifier.load(tmp_path / "model.safetensors")):
+    for each in (model, RidgeRegressionClassifier.load(tmp_path / "model.safetensors")):
         assert each.classes_.shape == (3,)
         assert tuple(each.classes_) == each.labels_ == names
 
 
 def test_names_are_not_predicted_before_fit():
     with pytest.raises(NotFittedError):
-        RidgeClassifier().predict_labels(X)
+        RidgeRegressionClassifier().predict_labels(X)
 
 
 # -- score ------------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_label_that_the_model_does_not_know_is_not_predicted(echo):
 
 def test_after_a_class_vector_the_score_is_the_accuracy():
     y = np.array(list("abaccb") * 5)
-    model = RidgeClassifier().fit(X, y)
+    model = RidgeRegressionClassifier().fit(X, y)
     weight = np.arange(30)
     assert model.score(X, y, weight) == accuracy_score(y, model.predict(X), sample_weight=weight)
 

@@ -1,13 +1,18 @@
 """The contract of every method in the registry; a new method is tested from its line there."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+import sklearn.linear_model
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from propml import methods
 from propml.datasets import digits_mosaic
 from propml.methods import METHODS, load, method_class
 from propml.targets import Candidates
@@ -52,6 +57,20 @@ def fitted(mosaic):
         return made[name]
 
     return get
+
+
+@each_method
+def test_the_class_can_be_imported_by_its_name(name):
+    assert METHODS[name].name in methods.__all__
+    assert getattr(methods, METHODS[name].name) is method_class(name)
+    assert not hasattr(sklearn.linear_model, METHODS[name].name)
+
+
+def test_naming_a_method_imports_no_other():
+    code = "import sys; from propml.methods import PMLNIClassifier; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    with pytest.raises(ImportError, match="cannot import name 'NoClassifier'"):
+        exec("from propml.methods import NoClassifier")
 
 
 @each_method

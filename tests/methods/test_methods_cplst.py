@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from propml.methods.cplst import CPLSTClassifier
-from propml.methods.ridge import RidgeClassifier, ridge_weights, with_bias
+from propml.methods.ridge import RidgeRegressionClassifier, ridge_weights, with_bias
 
 
 @pytest.fixture(scope="module", params=[(80, 6), (25, 60)], ids=["tall", "wide"])
@@ -52,7 +52,7 @@ def test_full_length_is_ridge_on_many_rows():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, size=(2000, 5))
     S = (X @ rng.normal(size=(5, 4)) > 0.3).astype(int)
-    ours, ridge = CPLSTClassifier().fit(X, S), RidgeClassifier(alpha=0.1).fit(X, S)
+    ours, ridge = CPLSTClassifier().fit(X, S), RidgeRegressionClassifier(alpha=0.1).fit(X, S)
     # Only the penalty on the bias differs: λ / n = 0.00005.
     np.testing.assert_allclose(ours.decision_function(X), ridge.decision_function(X), atol=1e-4)
     np.testing.assert_array_equal(ours.predict(X), ridge.predict(X))

@@ -23,6 +23,12 @@ def test_best_cuts_by_trying_all():
         assert cut == pytest.approx(tried[int(np.argmin([errors(row, wanted, c) for c in tried]))])
 
 
+def test_the_released_search_goes_below_the_first_label_where_all_are_marked():
+    scores, marked = np.array([[0.5, 0.2, 0.9]] * 2), np.array([[True] * 3, [False, False, True]])
+    np.testing.assert_allclose(best_cuts(scores, marked), [0.1, 0.7])
+    np.testing.assert_allclose(best_cuts(scores, marked, released=True), [0.4, 0.7])
+
+
 @pytest.mark.parametrize("n", [40, 4], ids=["more rows than labels", "fewer"])
 def test_the_regression_is_that_of_the_pseudo_inverse(n):
     scores, marked = random_scores(n)

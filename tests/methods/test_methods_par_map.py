@@ -69,6 +69,21 @@ def test_votes_of_all_labels_but_ties_add_up_to_the_machines(mosaic, fitted):
     assert votes.max() <= 9
 
 
+def test_the_release_reads_votes_by_the_true_labels_of_test_rows(mosaic):
+    train, test = mosaic
+    model = PARMAPClassifier(paper=True).fit(train.X, train.candidates)
+    blind = average_precision(test.truth, model.decision_function(test.X))
+    assert model.fit_to_truth(test.X, test.truth) is model
+    votes = count_votes(test.X, model.machines_, weighted=False).astype(int)
+    prior = (1 + train.candidates.to_matrix().sum(axis=0)) / (2 + len(train.X))
+    true = test.truth.astype(bool)
+    likelihood = vote_likelihood(votes, true) / vote_likelihood(votes, ~true)
+    odds = (prior / (1 - prior)) * likelihood[np.arange(10), votes]
+    span = odds.max(axis=1, keepdims=True) - odds.min(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.decision_function(test.X), (odds - odds.min(axis=1, keepdims=True)) / span)
+    assert average_precision(test.truth, model.decision_function(test.X)) > blind
+
+
 def test_the_papers_decision_keeps_the_order_and_marks_the_largest(mosaic):
     train, test = mosaic
     model = PARMAPClassifier(paper=True).fit(train.X, train.candidates)

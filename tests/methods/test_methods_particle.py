@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import nnls
+from sklearn.svm import SVC
 
 from propml.datasets import digits_mosaic
-from propml.methods import inner_products, particle_pairs, particle_propagation, squared_hinge
+from propml.methods import inner_products, particle_pairs, particle_propagation
 from propml.methods.inner_products import InnerProducts
 from propml.methods.par_map import PARMAPClassifier
 from propml.methods.par_vls import PARVLSClassifier
@@ -255,16 +256,55 @@ def test_machines_vote_the_same_from_features_and_from_rows(form):
     new = rng.normal(size=(40, 500))
     X = rng.normal(size=(30, 500))
     S = np.eye(10, dtype=bool)[np.arange(30) % 10]
-    by_rows = train_pairs(InnerProducts(form(X)), S, S, 1.0, virtual=True)
+    by_rows = train_pairs(InnerProducts(form(X)), S, S, 1.0, 1e-3, virtual=True)
     assert by_rows["rows"] is not None
     weights = by_rows["weights"] @ by_rows["rows"]
     by_features = by_rows | {"rows": None, "weights": weights.toarray() if sp.issparse(weights) else weights}
     np.testing.assert_array_equal(
         count_votes(form(new), by_rows, weighted=False), count_votes(form(new), by_features, weighted=False)
     )
-    few = train_pairs(InnerProducts(form(X[:, :3])), S, S, 1.0, virtual=True)
+    few = train_pairs(InnerProducts(form(X[:, :3])), S, S, 1.0, 1e-3, virtual=True)
     assert few["rows"] is None
     assert few["weights"].shape == (len(few["pairs"]), 3)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize(("form", "kept"), [(np.asarray, True), (np.asarray, False), (sp.csr_array, False)])
+def test_machines_are_those_of_scikit_learn_on_the_features(C, form, kept, monkeypatch):
+    monkeypatch.setattr(inner_products, "GRAM_ROWS", 60 if kept else 0)
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 4))
+    S = X @ rng.normal(size=(4, 4)) + rng.normal(size=(60, 4)) > 0.3
+    machines = train_pairs(InnerProducts(form(X)), S, S, C, 1e-8, virtual=True)
+    pairs, problems = pair_problems(S, S, virtual=True)
+    assert len(pairs) == len(machines["pairs"]) == 10
+    for m in range(10):
+        place = slice(problems.start[m], problems.start[m + 1])
+        rows, signs = X[problems.rows[place]], problems.signs[place]
+        reference = SVC(C=C, kernel="linear", tol=1e-8).fit(rows, signs)
+        np.testing.assert_allclose(machines["weights"][m], reference.coef_[0], atol=1e-5)
+        assert machines["bias"][m] == pytest.approx(reference.intercept_[0], abs=1e-5)
+        assert machines["accuracy"][m] == reference.score(rows, signs)
+
+
+def test_no_machines_and_no_votes():
+    everything = np.ones((3, 2), dtype=bool)
+    machines = train_pairs(InnerProducts(np.ones((3, 2))), everything, everything, 1.0, 1e-3, virtual=True)
+    assert len(machines["pairs"]) == 0
+    assert not count_votes(np.ones((4, 2)), machines, weighted=True).any()
+
+
+def test_inner_products_of_groups_are_taken_in_blocks(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    rows = np.random.default_rng(1).integers(0, 20, size=(7, 4))
+    monkeypatch.setattr(inner_products, "GRAM_ROWS", 0)
+    monkeypatch.setattr(inner_products, "BLOCK", 30)
+    expected = np.array([[[X[a] @ X[b] for b in group] for a in group] for group in rows])
+    for form in (X, sp.csr_array(X)):
+        products = InnerProducts(form)
+        assert products.matrix is None
+        np.testing.assert_allclose(products.among(rows), expected)
+        np.testing.assert_allclose(products.block(slice(2, 5)), X[2:5] @ X.T)
 
 
 # -- the estimators ---------------------------------------------------------------------------------------------------
@@ -279,6 +319,7 @@ def test_machines_vote_the_same_from_features_and_from_rows(form):
         {"alpha": 1.0},
         {"threshold": 0.0},
         {"C": 0.0},
+        {"tol": 0.0},
         {"inner_folds": 1},
         {"inner_folds": 2.5},
     ],
@@ -308,7 +349,6 @@ def test_the_progress_bar_counts_the_machines(monkeypatch):
         yield SimpleNamespace(advance=lambda count=1: steps.append((count, total)))
 
     monkeypatch.setattr(particle_pairs, "progress_bar", counting)
-    monkeypatch.setattr(squared_hinge, "MANY", 40)
     train = digits_mosaic(60)
     model = PARVLSClassifier(verbose=True).fit(train.X, train.candidates)
     n_machines = len(model.machines_["pairs"])

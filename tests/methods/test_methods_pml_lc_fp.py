@@ -254,14 +254,14 @@ def test_real_birds_are_ranked_better_than_by_ridge_regression(data_dir):
 
     from propml.corruption import svm_confusions
     from propml.datasets import load
-    from propml.methods.ridge import RidgeClassifier
+    from propml.methods.ridge import RidgeRegressionClassifier
     from propml.metrics import average_precision
 
     data = load("birds")
     kept = data.truth.any(axis=1)
     X, truth = MinMaxScaler((-1, 1)).fit_transform(data.X[kept]), data.truth[kept]
     S = svm_confusions(X, truth, ratio=1.0).to_matrix()
-    precision = {RidgeClassifier: [], PMLlcClassifier: [], PMLfpClassifier: []}
+    precision = {RidgeRegressionClassifier: [], PMLlcClassifier: [], PMLfpClassifier: []}
     for train, test in KFold(5, shuffle=True, random_state=0).split(X):
         for method, values in precision.items():
             scores = method().fit(X[train], S[train]).decision_function(X[test])

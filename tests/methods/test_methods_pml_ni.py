@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from propml.methods.linear_cut import best_cuts
 from propml.methods.pml_ni import PMLNIClassifier
 from propml.methods.proximal import singular_value_threshold, soft
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 
 
 @pytest.fixture(scope="module", params=[(90, 8), (25, 40)], ids=["tall", "wide"])
@@ -84,7 +84,7 @@ def test_defaults_are_nearly_ridge():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 20))
     S = (X @ rng.normal(size=(20, 8)) + rng.normal(size=(500, 8)) > 0.5).astype(int)
-    ours, ridge = PMLNIClassifier().fit(X, S), RidgeClassifier(alpha=10.0).fit(X, S)
+    ours, ridge = PMLNIClassifier().fit(X, S), RidgeRegressionClassifier(alpha=10.0).fit(X, S)
     difference = np.abs(ours.decision_function(X) - ridge.decision_function(X))
     assert difference.max() < 0.03
     assert (ours.predict(X) != ridge.predict(X)).mean() < 0.01
@@ -92,7 +92,10 @@ def test_defaults_are_nearly_ridge():
 
 def test_without_penalties_it_is_ridge(case):
     X, S, test = case
-    ours, ridge = PMLNIClassifier(lam=2.0, beta=1e-9, gamma=1e-9).fit(X, S), RidgeClassifier(alpha=2.0).fit(X, S)
+    ours, ridge = (
+        PMLNIClassifier(lam=2.0, beta=1e-9, gamma=1e-9).fit(X, S),
+        RidgeRegressionClassifier(alpha=2.0).fit(X, S),
+    )
     np.testing.assert_allclose(ours.decision_function(test), ridge.decision_function(test), atol=1e-5)
 
 
@@ -122,6 +125,26 @@ def test_regressed_cuts(case):
     new = regressed.decision_function(test)
     cuts = np.hstack([new, np.ones((len(test), 1))]) @ weights
     np.testing.assert_array_equal(regressed.predict(test), new > cuts[:, None])
+
+
+def test_the_released_cut_reads_true_labels_and_scores_without_the_classifiers_bias(case):
+    X, S, test = case
+    truth = S * (np.random.default_rng(1).random(S.shape) < 0.5)
+    model = PMLNIClassifier(cut="released").fit(X, S)
+    before = model.decision_function(test)
+    assert model.fit_to_truth(X, truth) is model
+    np.testing.assert_array_equal(model.decision_function(test), before)
+    scores = model.decision_function(X)
+    weights = np.linalg.pinv(np.hstack([scores, np.ones((len(X), 1))])) @ best_cuts(scores, truth > 0, released=True)
+    without_bias = test @ model.coef_[:-1]
+    cuts = np.hstack([without_bias, np.ones((len(test), 1))]) @ weights
+    np.testing.assert_array_equal(model.predict(test), before > cuts[:, None])
+
+
+def test_a_fixed_cut_learns_nothing_from_true_labels(case):
+    X, S, _ = case
+    with pytest.raises(ValueError, match="cut is 'half', which learns nothing"):
+        PMLNIClassifier().fit(X, S).fit_to_truth(X, S)
 
 
 @pytest.mark.parametrize(

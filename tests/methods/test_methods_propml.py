@@ -398,7 +398,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
     data = path.read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + length])
-    header["__metadata__"]["kind"] = "RidgeClassifier"
+    header["__metadata__"]["kind"] = "RidgeRegressionClassifier"
     forged = json.dumps(header).encode()
     flipped = bytearray(data)
     flipped[-100] ^= 1
@@ -412,12 +412,12 @@ def test_a_damaged_file_is_refused(model, tmp_path):
 
 
 def test_a_file_of_another_kind_or_a_newer_version_is_told(model, tmp_path, monkeypatch):
-    from propml.methods.ridge import RidgeClassifier
+    from propml.methods.ridge import RidgeRegressionClassifier
 
     path = tmp_path / "model.safetensors"
     model.save(path)
-    with pytest.raises(ValueError, match="holds a ProPMLClassifier, not a RidgeClassifier"):
-        RidgeClassifier.load(path)
+    with pytest.raises(ValueError, match="holds a ProPMLClassifier, not a RidgeRegressionClassifier"):
+        RidgeRegressionClassifier.load(path)
     monkeypatch.setattr("propml.persistence.FORMAT", 99)
     model.save(path)
     monkeypatch.undo()

@@ -1,10 +1,14 @@
 """Ridge regression against least squares on the augmented system, and its two forms against each other."""
 
+import importlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.methods.ridge import RidgeClassifier, ridge_weights, with_bias
+from propml.methods import load
+from propml.methods.ridge import RidgeRegressionClassifier, ridge_weights, with_bias
+from propml.persistence import write_state
 
 
 def case(n, d, n_labels=4):
@@ -22,7 +26,7 @@ def test_minimises_the_penalised_squares(shape):
     phi = np.hstack([X, np.ones((len(X), 1))])
     augmented = np.vstack([phi, np.sqrt(3.0) * np.eye(phi.shape[1])])
     expected = np.linalg.lstsq(augmented, np.vstack([S, np.zeros((phi.shape[1], S.shape[1]))]), rcond=None)[0]
-    model = RidgeClassifier(alpha=3.0).fit(X, S)
+    model = RidgeRegressionClassifier(alpha=3.0).fit(X, S)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-12)
     np.testing.assert_allclose(model.decision_function(X), phi @ expected, atol=1e-12)
 
@@ -46,11 +50,28 @@ def test_sparse_and_dense_agree(shape):
 
 def test_the_bias_is_the_last_weight_and_is_penalised():
     # Four rows without features: the bias b minimises 4 (b - 1)² + 2 b², so b = 4 / 6.
-    model = RidgeClassifier(alpha=2.0).fit(np.zeros((4, 1)), np.ones((4, 1)))
+    model = RidgeRegressionClassifier(alpha=2.0).fit(np.zeros((4, 1)), np.ones((4, 1)))
     np.testing.assert_allclose(model.coef_, [[0.0], [4 / 6]])
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan")])
 def test_a_penalty_that_is_not_positive_is_told(alpha):
     with pytest.raises(ValueError, match="ridge regression needs a positive number"):
-        RidgeClassifier(alpha=alpha).fit(np.ones((2, 1)), np.ones((2, 1)))
+        RidgeRegressionClassifier(alpha=alpha).fit(np.ones((2, 1)), np.ones((2, 1)))
+
+
+@pytest.mark.parametrize("module", ["propml.methods", "propml.methods.ridge"])
+def test_the_former_name_works_and_says_what_it_is_called_now(module):
+    with pytest.warns(DeprecationWarning, match="called RidgeRegressionClassifier now") as told:
+        found = importlib.import_module(module).RidgeClassifier
+    assert found is RidgeRegressionClassifier
+    assert told[0].filename == __file__
+
+
+def test_a_model_that_was_saved_under_the_former_name_is_read(tmp_path):
+    X, S = case(30, 5)
+    model, path = RidgeRegressionClassifier().fit(X, S), tmp_path / "model.safetensors"
+    write_state(path, "RidgeClassifier", model._state())
+    for again in (load(path), RidgeRegressionClassifier.load(path)):
+        assert type(again) is RidgeRegressionClassifier
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))

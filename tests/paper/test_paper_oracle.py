@@ -60,6 +60,23 @@ def test_the_best_lam_and_epoch_on_test_truth_are_taken(problem, outcome):
     assert all(fold.chosen["epoch"] == epoch for fold in outcome.folds)
 
 
+def test_as_published_the_last_epoch_is_taken_whatever_the_test_labels_say(problem):
+    from propml.benchmark.experiment import load_experiment
+
+    entry = next(each for each in load_experiment("artificial").methods if each.name == "ProPML (as published)")
+    small = {**entry.params, "hidden": (64,), "epochs": 60, "batch_size": 16, "learning_rate": 0.003}
+    cell = replace(CELL, method=replace(entry, params=small, lams=(0.02, 1.0)))
+    published = compute(cell, problem=problem)
+    assert {point["epoch"] for fold in published.folds for point in fold.chosen["path"]} == {60}
+    assert all(fold.chosen["epoch"] == 60 for fold in published.folds)
+    # Long after the best epoch: without the word, an earlier one is picked, and it does better.
+    stopped = compute(
+        replace(cell, method=replace(cell.method, params={**small, "early_stopping": True})), problem=problem
+    )
+    assert stopped.folds[0].chosen["epoch"] < 60
+    assert mean_precision(stopped) > mean_precision(published)
+
+
 def test_no_other_lam_does_better(problem, outcome):
     for lam in ENTRY.lams:
         alone = compute(replace(CELL, method=replace(ENTRY, lams=(lam,))), problem=problem)
@@ -182,7 +199,7 @@ def test_a_method_without_a_grid_cannot_be_an_oracle(problem):
 
 def test_the_published_lam_of_mirflickr_beats_a_bad_one(data_dir):
     """On a part of MIRFlickr, with the λ = 0.1 that the paper picked and one that pushes excluded labels too hard."""
-    params = {**PARAMS, "hidden": (32,), "epochs": 40, "learning_rate": 0.01}
+    params = {**PARAMS, "hidden": (32,), "epochs": 40, "learning_rate": 0.003}
     entry = MethodEntry("ProPML (oracle)", "propml", params, "none", "oracle", (0.1, 30.0))
     outcome = compute(TabularCell("toy", "mirflickr", None, entry, 0, rows=600, folds=2, selection="oracle"))
     assert outcome.folds[0].chosen["lam"] == 0.1

@@ -22,7 +22,7 @@ from propml.benchmark.experiment import load_experiment
 from propml.benchmark.results import Failure, FoldResult
 from propml.benchmark.store import ResultStore
 from propml.methods.registry import method_class
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.noise import Noise
 from propml.tables.features import learn_features
 from propml.tables.files import read_table

@@ -173,17 +173,25 @@ def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateCl
     """A method or a rival by its name, with the seed where it draws random numbers.
 
     >>> make_model("ridge", {"alpha": 3.0}, seed=0)
-    RidgeClassifier(alpha=3.0)
+    RidgeRegressionClassifier(alpha=3.0)
     """
     model = benchmark_class(method)(**params)
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
-def score_fold(model: CandidateClassifier, X: Any, candidates: Candidates, split: Split, fold: int = 0) -> FoldResult:
-    """Fit a method on the training rows and let it score the test rows; it is given no true label."""
+def score_fold(
+    model: Any, X: Any, candidates: Candidates, split: Split, fold: int = 0, truth: np.ndarray | None = None
+) -> FoldResult:
+    """Fit a method on the training rows and let it score the test rows.
+
+    It is given no true label, unless ``truth`` is: then it looks at those that its authors' released code looks at.
+    """
     train, test = split
     start = time.perf_counter()
     model.fit(X[train], candidates[train])
+    if truth is not None:
+        rows = train if model._truth_rows == "train" else test
+        model.fit_to_truth(X[rows], truth[rows])
     fitted = time.perf_counter()
     scores = model.decision_function(X[test])
     scored = time.perf_counter()
@@ -204,12 +212,14 @@ def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[
     X = problem.scaled(entry.scaling)
     if cell.selection == "oracle" and entry.method == "propml":
         return _best_networks(cell, X, problem, splits, show)
-    if cell.selection == "oracle":
+    released = not entry.grid and hasattr(benchmark_class(entry.method), "fit_to_truth")
+    if cell.selection == "oracle" and not released:
         return _best_of_grid(cell, X, problem, splits, show)
-    if cell.selection != "candidates":
+    if cell.selection not in SELECTIONS:
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
+    truth = problem.truth if cell.selection == "oracle" else None
     return [
-        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number)
+        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number, truth)
         for number, split in enumerate(track(splits, f"{cell.dataset}, {entry.name}", len(splits), show=show))
     ]
 

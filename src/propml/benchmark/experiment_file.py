@@ -57,8 +57,8 @@ GIVEN_TO_RECIPES = {
 }
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
-    *("loss", "order", "hidden", "dropout", "input_dropout", "n_models", "epochs", "batch_size", "learning_rate"),
-    *("weight_decay", "ema", "threshold", "device", "bfloat16"),
+    *("loss", "order", "hidden", "bins", "dropout", "input_dropout", "n_models", "epochs", "batch_size"),
+    *("learning_rate", "weight_decay", "ema", "threshold", "device", "bfloat16"),
 )
 PARTS = ("train", "test")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -182,7 +182,7 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
             raise table.error(key, f'is for {of} with selection = "oracle"; leave it out')
     if oracle and method == "propml":
         _check_network(table.table("params"))
-    elif oracle and not grid.values:
+    elif oracle and not grid.values and not hasattr(benchmark_class(method), "fit_to_truth"):
         raise table.error("grid", 'is missing; selection = "oracle" picks from it, such as grid = { alpha = [1, 10] }')
     for key in _arguments(grid, method):
         if not isinstance(grid.values[key], list) or not grid.values[key]:

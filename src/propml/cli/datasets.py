@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
-from propml.datasets.catalogue import at_hand
+from propml.datasets.catalogue import Verification, at_hand
 from propml.datasets.entry import Facts
-from propml.datasets.verify import Verification
 
 __all__ = ["app"]
 

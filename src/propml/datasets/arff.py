@@ -2,22 +2,39 @@
 
 The format is described at https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Nominal values
 become their position in the declaration, which is how a sparse row means them: what it leaves out is position 0.
+SciPy's reader knows neither sparse rows nor escaped quotes.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.datasets.arff_header import Attribute, read_header, without_comment
-from propml.datasets.arff_rows import Row, read_rows
 from propml.file_errors import reading
+from propml.schema import checked_csr
 from propml.unpacking import open_unpacked
 
-__all__ = ["Arff", "Attribute", "decoded", "read_arff"]
+__all__ = ["Arff", "Attribute", "decoded", "read_arff", "read_header", "split_cells", "without_comment"]
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)$", re.IGNORECASE)
+_CELL = re.compile(rf"\s*({_QUOTED}|[^,'\"][^,]*?|)\s*(,|$)")
+_BEFORE_COMMENT = re.compile(rf"(?:{_QUOTED}|[^%])*?(?=%|$)")
+_NUMERIC = ("numeric", "real", "integer")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column: numeric when ``values`` is ``None``, otherwise nominal with these values, in declared order."""
+
+    name: str
+    values: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +78,214 @@ def _read(path: Path) -> Arff:
         text, _ = decoded(file.read())
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     relation, attributes, start = read_header(lines, path)
+    texts = ((number, without_comment(line).strip()) for number, line in enumerate(lines[start:], start + 1))
     rows = [
-        Row(number, text)
-        for number, line in enumerate(lines[start:], start + 1)
-        if (text := without_comment(line).strip())
+        (f"{path}: line {number} (row {i})", text) for i, (number, text) in enumerate(each for each in texts if each[1])
     ]
     if not rows:
         raise ValueError(f"{path} has no rows after @data; the file may be truncated")
-    return Arff(relation, attributes, read_rows(rows, attributes, path))
+    sparse = rows[0][1].startswith("{")
+    return Arff(relation, attributes, (_sparse_rows if sparse else _dense_rows)(rows, attributes))
+
+
+# -- the header -------------------------------------------------------------------------------------------------------
+
+
+def read_header(lines: Sequence[str], path: Path) -> tuple[str, tuple[Attribute, ...], int]:
+    """Relation, attributes, and the number of lines up to and including ``@data``."""
+    relation = ""
+    attributes: dict[str, Attribute] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("%"):
+            continue
+        where = f"{path}: line {number}"
+        keyword = text.split(None, 1)[0].lower()
+        if keyword == "@data":
+            if not attributes:
+                raise ValueError(f"{where}: @data comes before any @attribute")
+            return relation, tuple(attributes.values()), number
+        if keyword == "@relation":
+            relation = unquote(text[len(keyword) :].strip())
+        elif keyword == "@attribute":
+            attribute = _read_attribute(text, where)
+            if attribute.name in attributes:
+                raise ValueError(f"{where}: attribute {attribute.name!r} is declared twice; rename one of them")
+            attributes[attribute.name] = attribute
+        else:
+            raise ValueError(
+                f"{where}: {text[:60]!r} stands where @relation, @attribute or @data is expected; is this an ARFF file?"
+            )
+    raise ValueError(f"{path} has no @data line; the file is truncated or is not ARFF")
+
+
+def split_cells(text: str) -> list[str] | None:
+    """The comma-separated cells of a row, still quoted; ``None`` where a quote is not closed.
+
+    >>> split_cells("1, 'a, b' ,?")
+    ['1', "'a, b'", '?']
+    """
+    if "'" not in text and '"' not in text:
+        return [cell.strip() for cell in text.split(",")]
+    cells, position = [], 0
+    while match := _CELL.match(text, position):
+        cells.append(match[1])
+        if not match[2]:
+            return cells
+        position = match.end()
+    return None
+
+
+def unquote(text: str) -> str:
+    r"""The text inside quotes, with its escapes resolved; other text as it is.
+
+    >>> unquote(r"'Swainson\'s Thrush'")
+    "Swainson's Thrush"
+    """
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def without_comment(line: str) -> str:
+    """The line up to a ``%`` that stands outside quotes.
+
+    >>> without_comment("1,'50 %' % half")
+    "1,'50 %' "
+    """
+    if "%" not in line:
+        return line
+    match = _BEFORE_COMMENT.match(line)
+    return match[0] if match else line
+
+
+def _read_attribute(text: str, where: str) -> Attribute:
+    match = _ATTRIBUTE.match(text)
+    if match is None:
+        raise ValueError(f"{where}: {text[:60]!r} is not of the form '@attribute name type'")
+    name, declared = unquote(match[1]), without_comment(match[2]).strip()
+    if declared.startswith("{"):
+        cells = split_cells(declared[1:-1]) if declared.endswith("}") else None
+        if not cells or not all(cells):
+            raise ValueError(f"{where}: the values of attribute {name!r} are not of the form {{a,b,…}}")
+        values = tuple(unquote(cell) for cell in cells)
+        if len(set(values)) != len(values):
+            raise ValueError(f"{where}: attribute {name!r} declares a value twice")
+        return Attribute(name, values)
+    kind = declared.split(None, 1)[0].lower() if declared else ""
+    if kind not in _NUMERIC:
+        raise ValueError(
+            f"{where}: attribute {name!r} has {f'type {kind!r}' if kind else 'no type'}, expected numeric, real, "
+            f"integer or {{a,b,…}}; remove the attribute or encode it as numbers"
+        )
+    return Attribute(name)
+
+
+# -- rows: each is taken at once, and cell by cell where something about it is unusual, or wrong ----------------------
+
+
+def _dense_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> np.ndarray:
+    data, codes = np.empty((len(rows), len(attributes))), _codes(attributes)
+    for i, (where, text) in enumerate(rows):
+        if text.startswith("{"):
+            raise ValueError(f"{where} is a sparse row among dense ones; write all rows in the same way")
+        cells = split_cells(text)
+        if cells is None:
+            raise ValueError(f"{where} has a quote that is not closed; the file may be truncated")
+        if len(cells) != len(attributes):
+            raise ValueError(
+                f"{where} has {len(cells)} values, the header declares {len(attributes)} attributes; "
+                f"the file may be truncated"
+            )
+        try:
+            data[i] = [_quick(cell, code) for cell, code in zip(cells, codes, strict=True)]
+        except (KeyError, ValueError):
+            data[i] = [_number(cell, attribute, where) for cell, attribute in zip(cells, attributes, strict=True)]
+    return data
+
+
+def _sparse_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> sp.csr_array:
+    codes, columns, values, ends = _codes(attributes), [], [], [0]
+    for where, text in rows:
+        if not text.startswith("{"):
+            raise ValueError(f"{where} is a dense row among sparse ones; write all rows in the same way")
+        cells = split_cells(text[1:-1]) if text.endswith("}") else None
+        if cells is None:
+            raise ValueError(f"{where} does not end with a closing brace or quote; the file may be truncated")
+        row: dict[int, float] = {}
+        for cell in cells if cells != [""] else ():
+            position, value = (*cell.split(None, 1), "", "")[:2]
+            if not position.isdecimal() or int(position) >= len(attributes):
+                raise ValueError(
+                    f"{where}: {cell!r} is not of the form 'position value' with a position "
+                    f"between 0 and {len(attributes) - 1}"
+                )
+            column = int(position)
+            if column in row:
+                raise ValueError(f"{where} gives attribute {attributes[column].name!r} twice; remove one of the values")
+            try:
+                row[column] = _quick(value, codes[column])
+            except (KeyError, ValueError):
+                row[column] = _number(value, attributes[column], where)
+        columns += sorted(row)
+        values += [row[column] for column in sorted(row)]
+        ends.append(len(columns))
+    shape = (len(rows), len(attributes))
+    data = checked_csr(np.array(values, dtype=np.float64), np.array(columns, dtype=np.int64), np.array(ends), shape)
+    data.eliminate_zeros()
+    return data
+
+
+def _codes(attributes: Sequence[Attribute]) -> list[dict[str, int] | None]:
+    """The position of each declared value; nothing for numbers."""
+    return [None if a.values is None else {value: j for j, value in enumerate(a.values)} for a in attributes]
+
+
+def _quick(cell: str, code: dict[str, int] | None) -> float:
+    """The number of an ordinary cell; an error for any other."""
+    if code is not None:
+        return code[cell]
+    number = float(cell)
+    if not math.isfinite(number) or "_" in cell:
+        raise ValueError
+    return number
+
+
+def _numbers(values: Sequence[str]) -> list[float]:
+    """The declared values as distinct numbers, or nothing where they are not that."""
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return []
+    return numbers if len(set(numbers)) == len(numbers) and np.isfinite(numbers).all() else []
+
+
+def _number(cell: str, attribute: Attribute, where: str) -> float:
+    """One cell: its number, or the position of its value in the declaration."""
+    if cell == "?":
+        raise ValueError(
+            f"{where}: attribute {attribute.name!r} is missing (?); fill it in or remove the row before reading"
+        )
+    text = unquote(cell)
+    if attribute.values is not None:
+        if text in attribute.values:
+            return attribute.values.index(text)
+        declared = _numbers(attribute.values)
+        if declared and (number := _finite(text)) in declared and number is not None:  # 1.0 where 1 is declared
+            return declared.index(number)
+        raise ValueError(
+            f"{where}: attribute {attribute.name!r} has value {text!r}, "
+            f"declared are {', '.join(attribute.values[:10])}{', …' if len(attribute.values) > 10 else ''}"
+        )
+    number = _finite(text)
+    if number is None:
+        raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected a finite number")
+    return number
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None

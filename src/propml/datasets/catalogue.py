@@ -1,22 +1,22 @@
-"""Datasets by name: which there are, where they lie, and loading them."""
+"""Datasets by name: which there are, where they lie, loading them, and whether the files are what they should be."""
 
 from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from propml.datasets.archives import extract
-from propml.datasets.checksums import checksum_of
-from propml.datasets.dataset import Dataset, ImageDataset
-from propml.datasets.entry import Entry
-from propml.datasets.locations import data_dirs, existing_file
+from propml.datasets.dataset import Dataset, ImageDataset, Statistics, joined_images
+from propml.datasets.entry import Entry, Facts
+from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches
 from propml.datasets.registry import REGISTRY
 from propml.devices import cache_dir
 from propml.messages import did_you_mean
 
-__all__ = ["at_hand", "find", "load", "lookup", "names"]
+__all__ = ["Check", "Verification", "at_hand", "find", "load", "lookup", "names", "verify"]
 
 
 def names(suite: str | None = None) -> tuple[str, ...]:
@@ -120,3 +120,89 @@ def _check_shape(dataset: Dataset, entry: Entry, folder: Path) -> None:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number: what it is, what was expected (``None``: nobody knows), what was found."""
+
+    what: str
+    expected: float | None
+    found: float | None
+    ok: bool
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What :func:`verify` found."""
+
+    entry: Entry
+    folder: Path  #: the data folder that was read
+    facts: Facts  #: the known copy that the files were compared with
+    checks: tuple[Check, ...]
+    files: tuple[tuple[Path, str], ...]  #: each file, and in words what its checksum says
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each thing that is not as it should be."""
+        wrong = [f"{c.what} is {c.found:g}, expected {c.expected:g}" for c in self.checks if not c.ok]
+        if not self.facts.copy:
+            wrong += [f"{path} {state}" for path, state in self.files if state.startswith("differs")]
+        return tuple(wrong)
+
+
+def verify(name: str, data_dir: str | Path | None = None) -> Verification:
+    """Load a dataset and compare it with what the registry knows; see :attr:`Verification.problems`.
+
+    Examples
+    --------
+    >>> verify("digits-mosaic").problems
+    ()
+    """
+    entry = lookup(name)
+    folder = find(entry, data_dir)
+    statistics = _load_all(entry, data_dir).statistics()
+    facts = next((facts for facts in entry.facts if facts.n_samples == statistics.n_samples), entry.facts[0])
+    return Verification(entry, folder, facts, _compare(statistics, facts), _file_states(entry, folder))
+
+
+def _load_all(entry: Entry, data_dir: str | Path | None) -> Dataset | ImageDataset:
+    if entry.suite != "vision":
+        return load(entry.name, data_dir)
+    parts = [load(entry.name, data_dir, split=split) for split in entry.splits]
+    return joined_images([part for part in parts if isinstance(part, ImageDataset)])
+
+
+def _compare(statistics: Statistics, facts: Facts) -> tuple[Check, ...]:
+    named = {
+        "rows": "n_samples",
+        "features": "n_features",
+        "labels": "n_labels",
+        "true labels per row": "mean_true",
+        "candidates per row": "mean_candidates",
+        "rows without a true label": "rows_without_truth",
+        "rows without a candidate": "rows_without_candidates",
+    }
+    checks = []
+    for what, field in named.items():
+        expected, found = getattr(facts, field), getattr(statistics, field)
+        if expected is None and found is None:
+            continue
+        tolerance = facts.tolerance if field.startswith("mean") else 0
+        ok = expected is None or (found is not None and abs(found - expected) <= tolerance)
+        checks.append(Check(what, expected, found, ok))
+    if statistics.rows_missing_truth is not None:
+        missing = statistics.rows_missing_truth
+        checks.append(Check("rows whose candidates lack a true label", 0, missing, missing == 0))
+    return tuple(checks)
+
+
+def _file_states(entry: Entry, folder: Path) -> tuple[tuple[Path, str], ...]:
+    if entry.folder:
+        return ((folder / entry.folder, "no published checksum"),)
+    states = []
+    for file in entry.files:
+        path = existing_file(folder, file.path) or folder / file.path
+        same = file.checksum is not None and matches(path, file.checksum)
+        states.append((path, "as published" if same else "differs from the published file"))
+    return tuple(states)

@@ -17,28 +17,16 @@ __all__ = ["Dataset", "ImageDataset", "Statistics"]
 
 @dataclass(frozen=True)
 class Statistics:
-    """The numbers by which one recognises a dataset; ``None`` where the dataset has no such part.
-
-    Attributes
-    ----------
-    n_samples, n_features, n_labels : int
-        The shape; images have no ``n_features``.
-    mean_true, mean_candidates : float
-        Labels per row, over all rows.
-    rows_without_truth, rows_without_candidates : int
-        Rows whose set is empty.
-    rows_missing_truth : int
-        Rows whose candidate set lacks one of the true labels.
-    """
+    """The numbers by which one recognises a dataset; ``None`` where the dataset has no such part."""
 
     n_samples: int
-    n_features: int | None
+    n_features: int | None  #: None for images
     n_labels: int
-    mean_true: float | None = None
+    mean_true: float | None = None  #: labels per row, over all rows
     mean_candidates: float | None = None
     rows_without_truth: int | None = None
     rows_without_candidates: int | None = None
-    rows_missing_truth: int | None = None
+    rows_missing_truth: int | None = None  #: rows whose candidate set lacks one of the true labels
 
 
 @dataclass(frozen=True, eq=False)

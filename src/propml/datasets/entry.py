@@ -21,15 +21,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Facts:
-    """The numbers of one copy of a dataset; ``None`` where nobody has published or measured them.
-
-    Attributes
-    ----------
-    tolerance : float
-        By how much the means may differ: half of the last digit that is known.
-    copy : str
-        What kind of copy this is, where it is not the published file.
-    """
+    """The numbers of one copy of a dataset; ``None`` where nobody has published or measured them."""
 
     n_samples: int
     n_features: int | None
@@ -38,54 +30,24 @@ class Facts:
     mean_candidates: float | None = None
     rows_without_truth: int | None = None
     rows_without_candidates: int | None = None
-    tolerance: float = 0.0006
-    copy: str = ""
+    tolerance: float = 0.0006  #: by how much the means may differ: half of the last digit that is known
+    copy: str = ""  #: what kind of copy this is, where it is not the published file
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the registry.
+    """One row of the registry."""
 
-    Attributes
-    ----------
-    name : str
-        The key, in lower case.
-    title : str
-        As the paper writes it.
-    suite : str
-        ``"real-world"``, ``"artificial"``, ``"vision"``, ``"embedded"``, or ``"extra"`` (not in the paper).
-    facts : tuple of Facts
-        The published copy first, then other legitimate ones.
-    files : tuple of RemoteFile
-        What ``fetch`` downloads.
-    read : callable
-        ``read(folder, **options)`` of the data folder in which :attr:`needs` are; ignored by the embedded one.
-    needs : tuple of str
-        The paths that must be in a data folder for :attr:`read` to work.
-    source : str
-        Where it comes from, for people.
-    splits : tuple of str
-        The names of the training and the test part, where these are given.
-    folder : str
-        Where :attr:`files` are unpacked to, when they are archives.
-    inner : str
-        The folder inside the archives that becomes :attr:`folder`; by default all of their content.
-    archive : str
-        A local archive that is unpacked into the user's cache when it is found in a data folder.
-    note : str
-        What one should know before comparing numbers.
-    """
-
-    name: str
-    title: str
-    suite: str
-    facts: tuple[Facts, ...]
-    files: tuple[RemoteFile, ...]
-    read: Callable[..., Dataset | ImageDataset]
-    needs: tuple[str, ...]
-    source: str
-    splits: tuple[str, ...] = ()
-    folder: str = ""
-    inner: str = ""
-    archive: str = ""
-    note: str = ""
+    name: str  #: the key, in lower case
+    title: str  #: as the paper writes it
+    suite: str  #: "real-world", "artificial", "vision", "embedded", or "extra" (not in the paper)
+    facts: tuple[Facts, ...]  #: the published copy first, then other legitimate ones
+    files: tuple[RemoteFile, ...]  #: what ``fetch`` downloads
+    read: Callable[..., Dataset | ImageDataset]  #: ``read(folder, **options)`` of the folder in which ``needs`` are
+    needs: tuple[str, ...]  #: the paths that must be in a data folder for ``read`` to work
+    source: str  #: where it comes from, for people
+    splits: tuple[str, ...] = ()  #: the names of the training and the test part, where these are given
+    folder: str = ""  #: where ``files`` are unpacked to, when they are archives
+    inner: str = ""  #: the folder inside the archives that becomes ``folder``; by default all of their content
+    archive: str = ""  #: a local archive that is unpacked into the user's cache when it is found in a data folder
+    note: str = ""  #: what one should know before comparing numbers

@@ -1,11 +1,19 @@
-"""Where datasets are looked for: an explicit folder, ``PROPML_DATA``, then the user's cache."""
+"""Where datasets are looked for (a given folder, ``PROPML_DATA``, the user's cache), and whether a file is right.
 
+Checksums are written ``"git:<hex>"`` (the id of a git blob) or ``"sha256:<hex>"``.
+"""
+
+import hashlib
+import io
 import os
 from pathlib import Path
+from typing import Any
 
 from propml.devices import cache_dir
+from propml.file_errors import reading
+from propml.unpacking import open_unpacked
 
-__all__ = ["data_dirs", "existing_file", "leads_out", "writable_data_dir"]
+__all__ = ["checksum_of", "data_dirs", "existing_file", "leads_out", "matches", "writable_data_dir"]
 
 
 def data_dirs(data_dir: str | Path | None = None) -> list[Path]:
@@ -38,3 +46,30 @@ def leads_out(folder: Path, relative: str) -> bool:
         return not (folder / relative).resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):  # a name that no file can have, or links in a circle: it is nowhere
         return False
+
+
+def checksum_of(path: Path, kind: str) -> str:
+    """The checksum of a file; of the content, where the file is a ``.gz`` of it.
+
+    A git blob id is the SHA-1 of ``b"blob <size>\\0"`` followed by the content.
+    """
+    if kind not in ("git", "sha256"):
+        raise ValueError(f"checksum kind {kind!r} is not known; use git or sha256")
+    if path.suffix == ".gz":
+        with reading(path, "gzip file", "fetch or copy it again"), open_unpacked(path) as file:
+            content = file.read()
+        return _checksum(io.BytesIO(content), len(content), kind)
+    with path.open("rb") as file:
+        return _checksum(file, path.stat().st_size, kind)
+
+
+def matches(path: Path, expected: str) -> bool:
+    """Whether a file has the expected checksum."""
+    return checksum_of(path, expected.partition(":")[0]) == expected
+
+
+def _checksum(file: Any, size: int, kind: str) -> str:
+    digest = hashlib.sha256() if kind == "sha256" else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return f"{kind}:{digest.hexdigest()}"

@@ -46,8 +46,7 @@ def digits_mosaic(
     >>> data.X.shape, data.truth.shape, data.candidates.shape
     ((100, 256), (100, 10), (100, 10))
     """
-    pixels, truth, candidates = _mosaics(n_samples, random_state, split, confusion)
-    return _dataset(pixels, truth, candidates)
+    return digits_mosaic_images(n_samples, random_state, split=split, confusion=confusion)[1]
 
 
 def digits_mosaic_images(
@@ -57,21 +56,10 @@ def digits_mosaic_images(
     split: Literal["train", "test"] | None = None,
     confusion: float = 0.5,
 ) -> tuple[np.ndarray, Dataset]:
-    """The same mosaics as grey images.
-
-    Returns
-    -------
-    images : ndarray of uint8, shape (n_samples, 16, 16)
-    dataset : Dataset
-        What :func:`digits_mosaic` returns for the same arguments, row by row.
-    """
+    """The same mosaics as grey images, ``(n_samples, 16, 16)`` of uint8, and what :func:`digits_mosaic` returns."""
     pixels, truth, candidates = _mosaics(n_samples, random_state, split, confusion)
-    return np.rint(pixels * (255 / 16)).astype(np.uint8), _dataset(pixels, truth, candidates)
-
-
-def _dataset(pixels: np.ndarray, truth: np.ndarray, candidates: np.ndarray) -> Dataset:
     labels = tuple(str(digit) for digit in range(10))
-    return Dataset(
+    dataset = Dataset(
         name="digits-mosaic",
         X=pixels.reshape(len(pixels), -1) / 16.0,
         truth=truth,
@@ -79,6 +67,7 @@ def _dataset(pixels: np.ndarray, truth: np.ndarray, candidates: np.ndarray) -> D
         label_names=labels,
         feature_names=tuple(f"pixel_{row}_{column}" for row in range(16) for column in range(16)),
     )
+    return np.rint(pixels * (255 / 16)).astype(np.uint8), dataset
 
 
 def _mosaics(

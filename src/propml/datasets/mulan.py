@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.arff import Arff, Attribute, read_arff
 from propml.datasets.dataset import Dataset
-from propml.datasets.safe_xml import read_xml
 from propml.file_errors import reading
 
-__all__ = ["read_label_header", "read_mulan"]
+__all__ = ["read_label_header", "read_mulan", "read_xml"]
 
 
-def read_mulan(arff: str | Path | Sequence[str | Path], xml: str | Path, *, name: str | None = None) -> Dataset:
+def read_mulan(
+    arff: str | Path | Sequence[str | Path],
+    xml: str | Path,
+    *,
+    name: str | None = None,
+    nominal: Literal["codes", "one-hot"] = "codes",
+) -> Dataset:
     """Read a Mulan dataset; the labels are the attributes that the XML names, wherever they stand.
 
     Parameters
@@ -29,14 +36,19 @@ def read_mulan(arff: str | Path | Sequence[str | Path], xml: str | Path, *, name
         The label header.
     name : str, optional
         By default the name of the XML file.
+    nominal : {"codes", "one-hot"}
+        What becomes of a nominal feature of more than two values. "codes": one column, with the value's position in
+        the declaration; shapes are those which papers report, and a method takes names for amounts. "one-hot": one
+        column of 0 and 1 for each value, such as ``location=7``, behind the other features.
 
     Returns
     -------
     Dataset
-        With ``truth`` and without candidates. Labels stand in the order of the XML. A nominal feature stays one
-        column, so that the shapes are those which papers report: {0,1} becomes the number, any other its position
-        in the declaration, which is also what Weka and Mulan compute with. Sparse files stay sparse.
+        With ``truth`` and without candidates. Labels stand in the order of the XML. A nominal feature of two values
+        is one column: {0,1} becomes the number, any other its position. Sparse files stay sparse.
     """
+    if nominal not in ("codes", "one-hot"):
+        raise ValueError(f'nominal is {nominal!r}; choose "codes" or "one-hot"')
     paths = [Path(arff)] if isinstance(arff, str | Path) else [Path(path) for path in arff]
     xml = Path(xml)
     parts = [read_arff(path) for path in paths]
@@ -53,18 +65,20 @@ def read_mulan(arff: str | Path | Sequence[str | Path], xml: str | Path, *, name
             f"({', '.join(map(repr, absent[:3]))}); do the two files belong together?"
         )
     chosen = set(labels)
-    features = [attribute.name for attribute in attributes if attribute.name not in chosen]
+    features = [attribute for attribute in attributes if attribute.name not in chosen]
     if not features:
         raise ValueError(f"{xml} names every attribute of {paths[0]} as a label; no feature is left")
     with reading(paths[0], "Mulan dataset"):
         data = _joined([_as_numbers(part) for part in parts])
+        X = data[:, [position[feature.name] for feature in features]]
+        X, feature_names = _one_hot(X, features) if nominal == "one-hot" else (X, [each.name for each in features])
         return Dataset(
             name=name or xml.stem,
-            X=data[:, [position[feature] for feature in features]],
+            X=X,
             truth=_truth(data, [attributes[position[label]] for label in labels], position, paths[0]),
             candidates=None,
             label_names=labels,
-            feature_names=tuple(features),
+            feature_names=tuple(feature_names),
         )
 
 
@@ -83,6 +97,30 @@ def read_label_header(path: str | Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def read_xml(path: Path) -> Element:
+    """The root element of an XML file; tags are given without their namespace prefix.
+
+    A file with a document type is refused: that is where entities are declared, and with them bombs. These few lines
+    stand here because defusedxml would be another dependency for them.
+    """
+    builder = TreeBuilder()
+    parser = expat.ParserCreate()
+
+    def refuse(*_: object) -> None:
+        raise ValueError(
+            f"{path} declares a document type or entities, which are refused because they can exhaust the memory; "
+            f"remove the <!DOCTYPE …> part"
+        )
+
+    parser.StartElementHandler = lambda tag, attributes: builder.start(tag.rpartition(":")[2], attributes)
+    parser.EndElementHandler = lambda tag: builder.end(tag.rpartition(":")[2])
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    with reading(path, "XML file", "it may be truncated: copy it again"):
+        parser.Parse(path.read_bytes(), True)
+        return builder.close()
+
+
 def _as_numbers(part: Arff) -> Any:
     """The data with {1,0} columns turned from positions into their numbers; {0,1} are equal in both."""
     turned = np.array([attribute.values == ("1", "0") for attribute in part.attributes])
@@ -93,6 +131,19 @@ def _as_numbers(part: Arff) -> Any:
     if sp.issparse(part.data):
         return sp.csr_array(part.data @ sign + sp.csr_array(ones))
     return part.data @ sign + ones
+
+
+def _one_hot(X: Any, features: Sequence[Attribute]) -> tuple[Any, list[str]]:
+    """Every feature of more than two values as one column for each of them, behind the others."""
+    several = [(j, values) for j, feature in enumerate(features) if len(values := feature.values or ()) > 2]
+    others = np.setdiff1d(np.arange(len(features)), [j for j, _ in several])
+    names = [features[j].name for j in others]
+    blocks = [X[:, others]]
+    for j, values in several:
+        codes = X[:, [j]].toarray() if sp.issparse(X) else X[:, [j]]
+        blocks.append((codes == np.arange(len(values))).astype(np.float64))
+        names += [f"{features[j].name}={value}" for value in values]
+    return (sp.csr_array(sp.hstack(blocks)) if sp.issparse(X) else np.hstack(blocks)), names
 
 
 def _joined(parts: list[Any]) -> Any:

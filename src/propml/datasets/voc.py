@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from propml.datasets.dataset import ImageDataset
-from propml.datasets.safe_xml import read_xml
+from propml.datasets.mulan import read_xml
 from propml.file_errors import FileError
 
 __all__ = ["VOC_CLASSES", "read_voc"]

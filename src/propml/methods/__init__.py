@@ -1,6 +1,56 @@
-"""Every method of the literature as a scikit-learn classifier of candidate labels; one file each, and a registry."""
+"""Every method of the literature as a scikit-learn classifier of candidate labels; one file each, and a registry.
+
+In go features and candidate labels, out come scores and predictions. All of them have the contract of
+:class:`~propml.methods.base.CandidateClassifier`; :data:`METHODS` names them for command line and benchmark.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from propml.methods.base import CandidateClassifier
 from propml.methods.registry import METHODS, load, method_class
 
-__all__ = ["METHODS", "CandidateClassifier", "load", "method_class"]
+if TYPE_CHECKING:
+    from propml.methods.cplst import CPLSTClassifier
+    from propml.methods.fpml import FPMLClassifier
+    from propml.methods.kernel_ridge import KernelRidgeClassifier
+    from propml.methods.ml_knn import MLkNNClassifier
+    from propml.methods.par_map import PARMAPClassifier
+    from propml.methods.par_vls import PARVLSClassifier
+    from propml.methods.pml_fp import PMLfpClassifier
+    from propml.methods.pml_lc import PMLlcClassifier
+    from propml.methods.pml_lrs import PMLLRSClassifier
+    from propml.methods.pml_ni import PMLNIClassifier
+    from propml.methods.propml import ProPMLClassifier
+    from propml.methods.ridge import RidgeRegressionClassifier
+
+__all__ = [
+    "METHODS",
+    "CPLSTClassifier",
+    "CandidateClassifier",
+    "FPMLClassifier",
+    "KernelRidgeClassifier",
+    "MLkNNClassifier",
+    "PARMAPClassifier",
+    "PARVLSClassifier",
+    "PMLLRSClassifier",
+    "PMLNIClassifier",
+    "PMLfpClassifier",
+    "PMLlcClassifier",
+    "ProPMLClassifier",
+    "RidgeRegressionClassifier",
+    "load",
+    "method_class",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A class is imported when it is first asked for: one of them needs torch, which takes seconds."""
+    if name == "RidgeClassifier":
+        from propml.methods.ridge import former
+
+        return former(name)
+    for method in METHODS.values():
+        if method.name == name:
+            return getattr(importlib.import_module(method.module), name)
+    raise AttributeError(f"module 'propml.methods' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,8 @@ LEARNED: Schema = {
     "n_features_in_": int,
     "feature_names_in_?": Array("OU", "features"),
 }
+# What a saved model may call its class, and what the class is called now.
+FORMER_NAMES = {"RidgeClassifier": "RidgeRegressionClassifier"}
 # A model folder keeps what it needs beside the method in the same file.
 STATE: Schema = {"params": {str: object}, "learned": {str: object}, "single_label": bool, "folder?": object}
 
@@ -63,6 +65,9 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     _takes_unknown = False
     #: Whether features may be missing (NaN).
     _takes_missing = False
+    #: The rows, "train" or "test", whose true labels the code released with the method looks at; such a method has a
+    #: ``fit_to_truth(X, truth)`` that does the same. For comparison with published numbers only.
+    _truth_rows: ClassVar[Literal["train", "test"] | None] = None
     #: What the method learns beside this, for :func:`propml.schema.check_schema`: a file that holds anything else is
     #: refused. Known sizes are "labels" and "features".
     _learned: ClassVar[dict[str, Schema]] = {}
@@ -132,8 +137,19 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "labels_")
+        return self._scores(self._checked(X))
+
+    def _checked(self, X: Any) -> Features:
         features = validate_data(self, X, reset=False, **self._checks())
-        return self._scores(sp.csr_array(features) if sp.issparse(features) else features)
+        return sp.csr_array(features) if sp.issparse(features) else features
+
+    def _with_truth(self, X: Any, truth: Any) -> tuple[Features, np.ndarray]:
+        """Checked features of a fitted method, and which of its labels are true in each row."""
+        check_is_fitted(self, "labels_")
+        features = self._checked(X)
+        states = self._states_of(truth)
+        check_consistent_length(features, states)
+        return features, states[:, : len(self.labels_)] > 0
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores ``(n_samples, n_labels)``; for two classes their difference, ``(n_samples,)``, as in scikit-learn."""
@@ -235,7 +251,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         """Read what :meth:`save` wrote; a file that is damaged, or holds another method, is refused."""
         with reading(path, "saved model", "save it again"):
             kind, state = read_state(path)
-            if kind != cls.__name__:
+            if FORMER_NAMES.get(kind, kind) != cls.__name__:
                 raise ValueError(f"{path} holds a {kind}, not a {cls.__name__}; load it with propml.load")
             return cls._from_state(state)
 

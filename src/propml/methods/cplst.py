@@ -10,8 +10,8 @@ tr(V' Y' H Y V) with H = Φ (Φ'Φ + λ I)⁻¹ Φ', so that V are the leading M
 Φ_test W V' + m, cut at 0.5. There is no iteration.
 
 With M = C, the default, V V' = I and CPLST *is* ridge regression on the centred labels: coding then changes nothing.
-That, with λ = 0.1, on features in [−1, 1], reproduces the published numbers. (RidgeClassifier(0.1) does not centre the
-labels but has a bias that is penalised; the scores of the two differ by terms of the order of λ / n_samples.)
+That, with λ = 0.1, on features in [−1, 1], reproduces the published numbers. (RidgeRegressionClassifier(0.1) does not
+centre the labels but has a bias that is penalised; the scores of the two differ by terms of order λ / n_samples.)
 
 Deviations:
 

@@ -26,8 +26,6 @@ class InnerProducts:
     >>> products.among(np.array([[1, 2]]))
     array([[[5., 6.],
             [6., 9.]]])
-    >>> products.combined(np.array([0, 2]), np.array([1.0, 0.5]))
-    array([1. , 4. , 4.5])
     """
 
     def __init__(self, X: Features) -> None:
@@ -51,16 +49,6 @@ class InnerProducts:
             part = self.X[members[0] if step == 1 else members]
             products[start : start + step] = dense(part @ (part.T if part.ndim == 2 else part.transpose(0, 2, 1)))
         return products
-
-    def combined(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Products of all rows with a weighted sum of some, ``(n_samples,)``."""
-        if self.matrix is not None and len(rows) < self.n_features:
-            return weights @ self.matrix[rows]
-        return np.asarray(self.X @ (self.X[rows].T @ weights))
-
-    def features(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows themselves, dense, with a column of ones behind, ``(n_rows, n_features + 1)``."""
-        return np.hstack([dense(self.X[rows]), np.ones((len(rows), 1))])
 
 
 def dense(matrix: Features) -> np.ndarray:

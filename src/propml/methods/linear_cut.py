@@ -13,12 +13,12 @@ from scipy.special import expit
 from propml.methods.ridge import with_bias
 
 
-def regressed_cut(scores: np.ndarray, marked: np.ndarray) -> np.ndarray:
+def regressed_cut(scores: np.ndarray, marked: np.ndarray, *, released: bool = False) -> np.ndarray:
     """The regression of the best cuts on the scores, ``(n_labels + 1,)``; the last entry is its bias.
 
     Takes the same as :func:`best_cuts`.
     """
-    return np.linalg.lstsq(with_bias(scores), best_cuts(scores, marked), rcond=None)[0]
+    return np.linalg.lstsq(with_bias(scores), best_cuts(scores, marked, released=released), rcond=None)[0]
 
 
 def cut_probabilities(scores: np.ndarray, cut_coef: np.ndarray) -> np.ndarray:
@@ -31,7 +31,7 @@ def cut_probabilities(scores: np.ndarray, cut_coef: np.ndarray) -> np.ndarray:
     return expit(4.0 * (scores - cuts[:, None]))
 
 
-def best_cuts(scores: np.ndarray, marked: np.ndarray) -> np.ndarray:
+def best_cuts(scores: np.ndarray, marked: np.ndarray, *, released: bool = False) -> np.ndarray:
     """For each row the cut with the fewest errors; the lowest of several.
 
     Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them.
@@ -40,6 +40,9 @@ def best_cuts(scores: np.ndarray, marked: np.ndarray) -> np.ndarray:
     ----------
     scores : ndarray, shape (n_samples, n_labels)
     marked : ndarray of bool, shape (n_samples, n_labels)
+    released : bool
+        Where everything is marked, go 0.1 below the score of the *first label* instead of the lowest: a slip of the
+        code that was released with PML-NI.
 
     Returns
     -------
@@ -52,7 +55,8 @@ def best_cuts(scores: np.ndarray, marked: np.ndarray) -> np.ndarray:
     """
     order = np.argsort(scores, axis=1, kind="stable")
     rising, wanted = np.take_along_axis(scores, order, axis=1), np.take_along_axis(marked, order, axis=1)
-    cuts = np.hstack([rising[:, :1] - 0.1, (rising[:, 1:] + rising[:, :-1]) / 2, rising[:, -1:] + 0.1])
+    lowest = scores[:, :1] if released else rising[:, :1]
+    cuts = np.hstack([lowest - 0.1, (rising[:, 1:] + rising[:, :-1]) / 2, rising[:, -1:] + 0.1])
     # Each score that a cut passes on its way up is one error more where it is marked, one less where it is not.
     change = np.cumsum(np.where(wanted, 1, -1), axis=1)
     errors = np.hstack([np.zeros((len(scores), 1), dtype=change.dtype), change])

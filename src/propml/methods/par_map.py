@@ -15,15 +15,17 @@ Reconstructed from the released code and from the paper as it is recalled; publi
 
 Deviations: those of :mod:`propml.methods.particle`, and
 
-- The counts c are taken on the training rows and their credible labels, as published. The release counts on the test
-  rows with their true labels, which no setting does here.
+- The counts c are taken on the training rows and their credible labels, as published. The release takes them on the
+  *test* rows with their *true* labels; :meth:`PARMAPClassifier.fit_to_truth` does the same. With ``paper=True`` this
+  lifts the average precision from 83.6 to 84.0 on Scene at 100 % (published: 83.9), from 84.3 to 85.5 on 5000 rows of
+  MIRFlickr (86.3 on 10433), and from 20.9 to 32.0 on YeastCC (21.6, so that row can hardly have it).
 - The score is the posterior. The release gives the odds, scales them to [0, 1] in each row and cuts at 0.5, which
   predicts at least one label everywhere; ``paper=True`` does the same. The order of the labels is the same.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
@@ -41,7 +43,7 @@ class PARMAPClassifier(ParticleClassifier):
 
     Parameters
     ----------
-    k, alpha, threshold, C, inner_folds, random_state, verbose
+    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
         As in :class:`~propml.methods.particle.ParticleClassifier`.
     paper : bool
         Do as the released code does: no propagation, credible labels that are no candidates, and its decision.
@@ -50,6 +52,8 @@ class PARMAPClassifier(ParticleClassifier):
     ----------
     credible_, machines_
         As in :class:`~propml.methods.particle.ParticleClassifier`.
+    prior_ : ndarray, shape (n_labels,)
+        P(j), from the candidates.
     log_odds_ : ndarray, shape (n_labels, n_labels)
         The logarithm of the posterior odds of a label (row) that has won some number of votes (column).
 
@@ -66,15 +70,32 @@ class PARMAPClassifier(ParticleClassifier):
            [0, 1]], dtype=int8)
     """
 
-    _learned: ClassVar = {**ParticleClassifier._learned, "log_odds_": Array("f", "labels", "labels")}
+    _truth_rows = "test"
+
+    _learned: ClassVar = {
+        **ParticleClassifier._learned,
+        "prior_?": Array("f", "labels", least=0, most=1),
+        "log_odds_": Array("f", "labels", "labels"),
+    }
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
         super()._fit(X, candidates)
+        self.prior_ = (1 + candidates.to_matrix(np.float64).sum(axis=0)) / (2 + X.shape[0])
+        self._learn_odds(X, self.credible_.toarray().astype(bool))
+
+    def _learn_odds(self, X: Features, relevant: np.ndarray) -> None:
         votes = self._votes(X)
-        credible = self.credible_.toarray().astype(bool)
-        prior = (1 + candidates.to_matrix(np.float64).sum(axis=0)) / (2 + len(votes))
-        likelihood = vote_likelihood(votes, credible) / vote_likelihood(votes, ~credible)
-        self.log_odds_ = np.log(likelihood * (prior / (1 - prior))[:, None])
+        likelihood = vote_likelihood(votes, relevant) / vote_likelihood(votes, ~relevant)
+        self.log_odds_ = np.log(likelihood * (self.prior_ / (1 - self.prior_))[:, None])
+
+    def fit_to_truth(self, X: Any, truth: Any) -> Self:
+        """Learn how votes are to be read once more, from rows whose true labels are known.
+
+        With the *test* rows this is what the released code does. It has then seen the answers: compare it with
+        published numbers, and with nothing else.
+        """
+        self._learn_odds(*self._with_truth(X, truth))
+        return self
 
     def _votes(self, X: Features) -> np.ndarray:
         return count_votes(X, self.machines_, weighted=False).astype(np.intp)

@@ -34,7 +34,7 @@ class PARVLSClassifier(ParticleClassifier):
 
     Parameters
     ----------
-    k, alpha, threshold, C, inner_folds, random_state, verbose
+    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
         As in :class:`~propml.methods.particle.ParticleClassifier`.
     paper : bool
         Do as the released code does: no propagation, credible labels that are no candidates, and its rounding.

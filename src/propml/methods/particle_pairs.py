@@ -3,19 +3,23 @@
 The machine of the labels j < k learns to tell the rows where j is credible and k no candidate (j wins) from those
 where k is credible and j no candidate. The *virtual label* stands behind all others and separates what is relevant
 from what is not: against it, a label wins in the rows where it is credible and loses where it is no candidate.
-Pairs of which one side has no row get no machine.
+Pairs of which one side has no row get no machine. A machine is linear and made by LIBSVM,
+
+    min ½ ‖w‖² + C Σ_i max(0, 1 − y_i (w'x_i + b)),      w = Σ_i α_i y_i x_i,  0 ≤ α_i ≤ C
+
+which is given the inner products of its rows: they are known already.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.svm import SVC
 
 from propml.methods.base import Features
 from propml.methods.inner_products import BLOCK, InnerProducts, dense
-from propml.methods.squared_hinge import Problems, train_machines
 from propml.progress import progress_bar
 from propml.schema import Array, Schema
 
@@ -31,6 +35,22 @@ MACHINES: Schema = {
     "weights": Array("f", "machines", "inputs", sparse=True),
     "rows": (None, Array("f", "inputs", "features", sparse=True)),
 }
+
+
+class Problems(NamedTuple):
+    """The rows of each machine, one machine after the other.
+
+    Attributes
+    ----------
+    start : ndarray of int, shape (n_machines + 1,)
+        Machine m has the entries from ``start[m]`` up to ``start[m + 1]``.
+    rows : ndarray of int, shape (n_entries,)
+    signs : ndarray of -1.0 and 1.0, shape (n_entries,)
+    """
+
+    start: np.ndarray
+    rows: np.ndarray
+    signs: np.ndarray
 
 
 def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool) -> tuple[np.ndarray, Problems]:
@@ -93,6 +113,7 @@ def train_pairs(
     credible: np.ndarray,
     candidates: np.ndarray,
     C: float,
+    tol: float,
     *,
     virtual: bool,
     verbose: bool = False,
@@ -107,16 +128,24 @@ def train_pairs(
         rows in ``rows`` (n_machines, n_rows).
     """
     pairs, problems = pair_problems(credible, candidates, virtual=virtual)
+    entries = np.zeros(len(problems.rows))
+    bias, accuracy = np.zeros((2, len(pairs)))
+    svm = SVC(C=C, kernel="precomputed", tol=tol)
     with progress_bar("pairs of labels", total=len(pairs), show=verbose) as bar:
-        machines = train_machines(products, problems, C, bar)
-    learned = {
-        "pairs": pairs,
-        "accuracy": machines.accuracy,
-        "bias": np.asarray(machines.weights.sum(axis=1)).ravel(),
-        "n_labels": candidates.shape[1] + virtual,
-    }
-    used = np.unique(machines.weights.indices)
-    rows, weights = products.X[used], machines.weights[:, used]
+        for machine in range(len(pairs)):
+            place = slice(problems.start[machine], problems.start[machine + 1])
+            signs, kernel = problems.signs[place], products.among(problems.rows[None, place])[0]
+            svm.fit(kernel, signs)
+            own = np.zeros(len(signs))
+            own[svm.support_] = svm.dual_coef_[0]
+            entries[place], bias[machine] = own, svm.intercept_[0]
+            accuracy[machine] = (signs * (kernel @ own + bias[machine]) > 0).mean()
+            bar.advance()
+    weights = sp.csr_array((entries, problems.rows, problems.start), shape=(len(pairs), products.n_rows), copy=True)
+    weights.eliminate_zeros()
+    learned = {"pairs": pairs, "accuracy": accuracy, "bias": bias, "n_labels": candidates.shape[1] + virtual}
+    used = np.unique(weights.indices)
+    rows, weights = products.X[used], weights[:, used]
     stored = rows.nnz if sp.issparse(rows) else rows.size
     if len(pairs) * products.n_features <= stored + weights.nnz:
         return learned | {"weights": dense(weights @ rows), "rows": None}

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from propml.methods.inner_products import BLOCK, InnerProducts
 from propml.methods.neighbours import NOISY_BITS
-from propml.methods.nonnegative import nonnegative_quadratic
 
 
 def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,10 @@ def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours
         # Neighbours may repeat each other; a trace of ridge shares the weight among them.
         trace = np.trace(gram, axis1=1, axis2=2)
         ridge = 1e-9 * np.where(trace > 0, trace, 1.0)
-        weights[part] = nonnegative_quadratic(gram + ridge[:, None, None] * np.eye(k), linear)
+        # ‖x − A'w‖² from inner products alone: with AA' = LL' it is ‖L'w − L⁻¹Ax‖² and a constant.
+        lower = np.linalg.cholesky(gram + ridge[:, None, None] * np.eye(k))
+        aims = np.linalg.solve(lower, linear[..., None])[..., 0]
+        weights[part] = [nnls(each.T, aim)[0] for each, aim in zip(lower, aims, strict=True)]
     total = weights.sum(axis=1, keepdims=True)
     return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / k)
 
@@ -139,36 +142,15 @@ def propagate(
            [0.75, 0.25],
            [1.  , 0.  ]])
     """
-    candidates = candidates.astype(bool)
-    row, label = np.nonzero(candidates)
-    start = _shared_out(candidates)[row, label]
-    # Only candidates carry confidence: the propagation is a matrix from candidate entries to candidate entries.
-    place = np.full(candidates.shape, -1, dtype=np.intp)
-    place[row, label] = np.arange(len(row))
-    spread = _on_candidates(transition, place, row, label)
-    confidence = start
+    start = confidence = _shared_out(candidates)
     for _ in range(max_iter):
-        raised = alpha * (spread @ confidence) + (1 - alpha) * start
-        raised /= np.bincount(row, weights=raised, minlength=len(candidates))[row]
+        raised = (alpha * (transition @ confidence) + (1 - alpha) * start) * candidates
+        raised /= np.maximum(raised.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         change = np.abs(raised - confidence).max(initial=0.0)
         confidence = raised
         if change < tol:
             break
-    result = np.zeros(candidates.shape)
-    result[row, label] = confidence
-    return result
-
-
-def _on_candidates(transition: sp.csr_array, place: np.ndarray, row: np.ndarray, label: np.ndarray) -> sp.csr_array:
-    """H between candidate entries: from (a, j) to (i, j) where both are candidates."""
-    counts = np.diff(transition.indptr)[row]
-    entry = np.repeat(np.arange(len(row)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    stored = transition.indptr[row][entry] + within
-    source = place[transition.indices[stored], label[entry]]
-    kept = source >= 0
-    pairs = (entry[kept], source[kept])
-    return sp.csr_array(sp.coo_array((transition.data[stored][kept], pairs), shape=(len(row), len(row))))
+    return confidence
 
 
 def credible_labels(

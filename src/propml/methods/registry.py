@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from propml.file_errors import reading
 from propml.messages import did_you_mean
-from propml.methods.base import CandidateClassifier
+from propml.methods.base import FORMER_NAMES, CandidateClassifier
 from propml.persistence import State, read_state
 
 
@@ -20,7 +20,7 @@ class Method(NamedTuple):
 
 METHODS: dict[str, Method] = {
     "propml": Method("ProPML", "propml.methods.propml", "ProPMLClassifier"),
-    "ridge": Method("Ridge", "propml.methods.ridge", "RidgeClassifier"),
+    "ridge": Method("Ridge", "propml.methods.ridge", "RidgeRegressionClassifier"),
     "kernel-ridge": Method("Kernel ridge", "propml.methods.kernel_ridge", "KernelRidgeClassifier"),
     "cplst": Method("CPLST", "propml.methods.cplst", "CPLSTClassifier"),
     "ml-knn": Method("ML-kNN", "propml.methods.ml_knn", "MLkNNClassifier"),
@@ -55,6 +55,6 @@ def load(path: str | Path) -> CandidateClassifier:
 def method_from_state(kind: str, state: State) -> CandidateClassifier:
     """The fitted method that a saved state describes."""
     for name, method in METHODS.items():
-        if method.name == kind:
+        if method.name == FORMER_NAMES.get(kind, kind):
             return method_class(name)._from_state(state)
     raise ValueError(f"it holds a {kind}, which this version of propml does not know")

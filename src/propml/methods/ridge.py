@@ -12,7 +12,8 @@ features than rows, or the features are sparse, the equal n × n (dual) system i
 
 from __future__ import annotations
 
-from typing import ClassVar
+import warnings
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -24,7 +25,7 @@ from propml.schema import Array
 from propml.targets import Candidates
 
 
-class RidgeClassifier(CandidateClassifier):
+class RidgeRegressionClassifier(CandidateClassifier):
     """Ridge regression on candidate labels.
 
     Parameters
@@ -40,7 +41,7 @@ class RidgeClassifier(CandidateClassifier):
     Examples
     --------
     >>> X, candidates = np.array([[0.0], [1.0], [2.0]]), np.array([[1, 0], [1, 1], [0, 1]])
-    >>> RidgeClassifier(alpha=0.1).fit(X, candidates).predict(X)
+    >>> RidgeRegressionClassifier(alpha=0.1).fit(X, candidates).predict(X)
     array([[1, 0],
            [1, 1],
            [0, 1]])
@@ -60,6 +61,19 @@ class RidgeClassifier(CandidateClassifier):
 
     def _scores(self, X: Features) -> np.ndarray:
         return np.asarray(with_bias(X) @ self.coef_)
+
+
+def former(name: str) -> type[RidgeRegressionClassifier]:
+    """The class under the name that it had up to version 0.1, which scikit-learn has given to another one."""
+    told = "propml's RidgeClassifier is called RidgeRegressionClassifier now; the old name goes with version 0.3"
+    warnings.warn(told, DeprecationWarning, stacklevel=3)
+    return RidgeRegressionClassifier
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RidgeClassifier":
+        return former(name)
+    raise AttributeError(f"module 'propml.methods.ridge' has no attribute {name!r}")
 
 
 def with_bias(X: Features) -> Features:

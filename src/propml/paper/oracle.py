@@ -4,7 +4,8 @@ For comparison with published numbers only: what this returns has seen the answe
 
 One network per (fold, λ), all of them trained at once as one fleet on the candidates of their training rows; the λ and
 the number of epochs at which the mean average precision on the test rows is best are then trained once more by
-themselves. Thresholds are not picked on truth: the one of a fold lies half-way between best candidates and best
+themselves. With ``early_stopping=False`` the epoch is the last one, as in the paper, and λ alone is picked.
+Thresholds are not picked on truth: the one of a fold lies half-way between best candidates and best
 excluded labels of its training rows, in the eyes of the networks of the other folds, which never saw those rows.
 """
 
@@ -115,6 +116,8 @@ def best_networks(
 
     curves = 1 - train(recipe, settings, LOOKS).criterion.mean(axis=2)  # (epochs, folds, settings)
     mean = np.nan_to_num(curves.mean(axis=1), nan=-np.inf)
+    if not model.early_stopping:
+        mean[:-1] = -np.inf
     epoch, best = (int(place) for place in np.unravel_index(mean.argmax(), mean.shape))
     fleet = train(replace(recipe, epochs=epoch + 1), [settings[best]], 1)
     fitted = time.perf_counter()

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.atomic_files import replacing
-from propml.datasets.arff import decoded, read_arff
-from propml.datasets.arff_header import read_header, split_cells, without_comment
+from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
 from propml.tables.table import Cells, Edit, found
 from propml.unpacking import is_gzipped, open_unpacked
 

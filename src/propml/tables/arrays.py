@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets import array_files as readers
-from propml.datasets.mat import CANDIDATE_KEYS, read_mat
-from propml.datasets.mat5 import read_mat5
+from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
 
