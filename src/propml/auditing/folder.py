@@ -94,10 +94,10 @@ def write_audit(
             write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
             _write_verdicts(beside / VERDICTS, report),
-            _write_frame(beside / LABELS, report.labels()),
+            _write_columns(beside / LABELS, report.labels("columns")),
         ]
         if table.candidates.annotations is not None:
-            made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
+            made.append(_write_columns(beside / ANNOTATORS, report.annotators("columns")))
         told = {
             "data": str(table.path),
             "reading": plain(reading, lossy=True),
@@ -286,14 +286,14 @@ def _write_verdicts(path: Path, report: AuditReport) -> Path:
     return path
 
 
-def _write_frame(path: Path, frame: Any) -> Path:
-    columns = [map(_number, np.asarray(frame[name]).tolist()) for name in frame.columns]
-    write_csv(path, list(map(str, frame.columns)), zip(*columns, strict=True))
+def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
+    cells = [map(_number, np.asarray(column).tolist()) for column in columns.values()]
+    write_csv(path, list(columns), zip(*cells, strict=True))
     return path
 
 
 def _number(cell: Any) -> Any:
-    """A cell of a frame; a share with four digits, and nothing where it is not known."""
+    """A cell of a table; a share with four digits, and nothing where it is not known."""
     if not isinstance(cell, float):
         return cell
     return f"{cell:.4f}" if cell == cell else ""

@@ -139,13 +139,11 @@ def audit(
     from propml.auditing.crossfit import default_auditor
     from propml.auditing.destinations import check_folder
     from propml.auditing.folder import check_sources, write_audit
-    from propml.extras import require
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
     check_folder(out)
     check_sources(out, data, votes)
-    require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
     table = read_table(data, **reading)
