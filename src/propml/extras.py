@@ -6,6 +6,8 @@ from types import ModuleType
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pandas", "polars", "pyarrow"),
+    "formats": ("openpyxl",),
+    "text": ("wordllama",),
     "report": ("matplotlib", "jinja2"),
     "vision": ("timm", "torchvision", "PIL"),
     "tune": ("optuna", "matplotlib"),

@@ -91,9 +91,17 @@ class MemoryTable:
 
 
 def as_table(source: Any) -> Table:
-    """A table from itself, a pandas or polars DataFrame, or a mapping of names to columns."""
+    """A table from itself, a DataFrame, a ``datasets.Dataset`` of Hugging Face, or a mapping of names to columns."""
     if hasattr(source, "cells"):
         return source
+    if hasattr(source, "column_names") and hasattr(source, "features"):
+        from propml.tables.arrow import class_names, named
+
+        classes = class_names({"info": {"features": source.features.to_dict()}})
+        cells = {name: list(source[name]) for name in source.column_names}
+        return MemoryTable(
+            {name: [named(cell, classes[name]) for cell in own] if name in classes else own for name, own in cells.items()}
+        )
     names = source.columns if hasattr(source, "columns") else source.keys()
     columns = {}
     for name in names:

@@ -105,10 +105,10 @@ class TextTable:
             write.writerows([neutralised(cell_text(row.get(name))) for name in self.names] for row in extra)
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], delimiter: str = ",") -> None:
     """A new CSV file, UTF-8, that no spreadsheet takes for a program."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        write = csv.writer(file, lineterminator="\n")
+        write = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         write.writerow(map(neutralised, header))
         write.writerows([neutralised(cell_text(cell)) for cell in row] for row in rows)
 
