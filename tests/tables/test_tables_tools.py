@@ -118,7 +118,9 @@ def test_prodigy_choices_of_several_people_are_votes(tmp_path):
 def test_prodigy_yes_and_no_to_one_label(tmp_path):
     tasks = [
         {"text": TEXTS[i % 3], "label": label, "answer": answer, "_input_hash": i % 3, "spans": [], "score": 0.1}
-        for i, (label, answer) in enumerate([("sea", "accept"), ("sea", "reject"), ("sea", "accept"), ("sky", "accept")])
+        for i, (label, answer) in enumerate(
+            [("sea", "accept"), ("sea", "reject"), ("sea", "accept"), ("sky", "accept")]
+        )
     ]
     table = read_table(written(tmp_path / "yes.jsonl", tasks))
     assert table.candidates.to_lists() == [["sea", "sky"], ["sea"]]

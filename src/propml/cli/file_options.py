@@ -42,7 +42,9 @@ MinVotes = Annotated[
 ]
 MinConfidence = Annotated[
     float,
-    typer.Option(rich_help_panel=LABELS, min=0, max=1, help="Votes less sure than this, by their confidence, are none."),
+    typer.Option(
+        rich_help_panel=LABELS, min=0, max=1, help="Votes less sure than this, by their confidence, are none."
+    ),
 ]
 MergeLabels = Annotated[
     bool,

@@ -47,7 +47,9 @@ class ArrowTable:
             with _reading(part), _opened(part) as file:
                 schema, n_rows = file.look()
             if self._schema is not None and not schema.equals(self._schema):
-                raise ValueError(f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same")
+                raise ValueError(
+                    f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same"
+                )
             self._schema = schema
             self.n_rows += n_rows
         self.names = tuple(self._schema.names)

@@ -1,4 +1,4 @@
-"""Text columns as embeddings: encoders by name or folder, kept by content, and a choice that held-out candidates make."""
+"""Text columns as embeddings: encoders by name or folder, kept by content, chosen by held-out candidates if asked."""
 
 from __future__ import annotations
 
@@ -109,6 +109,8 @@ def preferred(
         if importlib.util.find_spec(module) is not None:
             tried[name] = np.nan_to_num(embed(texts, name))
     found = {name: _held_out(X, candidates[rows]) for name, X in tried.items()}
+    if found.keys() <= {None}:
+        return None, "no encoder is installed: pip install 'propml[text]'"
     best = max(found, key=lambda name: found[name])
     told = ", ".join(f"{name or 'words'} {score:.3f}" for name, score in found.items())
     return best, f"mean average precision on held-out candidates: {told}"

@@ -102,7 +102,7 @@ def read_records(path: Path) -> list[Record]:
         raise ValueError(f"{path} has no rows")
     for row, record in enumerate(rows):
         if not isinstance(record, dict):
-            raise ValueError(f"{path}: row {row} is {shown(record)}, expected an object, such as {{\"text\": …}}")
+            raise ValueError(f'{path}: row {row} is {shown(record)}, expected an object, such as {{"text": …}}')
     return rows
 
 

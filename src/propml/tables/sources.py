@@ -1,4 +1,4 @@
-"""Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a labelling tool.
+"""Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a tool.
 
 The name of a file tells its format, and where it does not, its first bytes do. An export of a tool is told by what
 stands in it.

@@ -100,7 +100,10 @@ def as_table(source: Any) -> Table:
         classes = class_names({"info": {"features": source.features.to_dict()}})
         cells = {name: list(source[name]) for name in source.column_names}
         return MemoryTable(
-            {name: [named(cell, classes[name]) for cell in own] if name in classes else own for name, own in cells.items()}
+            {
+                name: [named(cell, classes[name]) for cell in own] if name in classes else own
+                for name, own in cells.items()
+            }
         )
     names = source.columns if hasattr(source, "columns") else source.keys()
     columns = {}

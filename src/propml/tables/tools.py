@@ -90,7 +90,8 @@ class ToolTable(JsonTable):
         for key, record in zip(self._keys_of_objects, self._objects, strict=True):
             for who, labels, confidence in self.tool.votes(record):
                 sure: Sequence[Any] = confidence or [None] * len(labels)
-                for label, share in zip(labels or [None], sure or [None], strict=True):
+                named: Sequence[str | None] = labels or [None]
+                for label, share in zip(named, sure or [None], strict=True):
                     for name, value in zip(columns, (key, who, label, share), strict=True):
                         columns[name].append(value)
         if not columns["item"]:
@@ -218,6 +219,9 @@ def _prodigy_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
 # -- Doccano: classification, as JSONL -----------------------------------------------------------------------------
 
 
+_DOCCANO_OWN = ("id", "label", "username", "annotator", "Comments")
+
+
 def _doccano_votes(record: Record) -> Iterable[Vote]:
     who = record.get("username") or record.get("annotator") or "annotator"
     yield Vote(str(who), list(map(str, record["label"])))
@@ -255,7 +259,7 @@ TOOLS = {
         and isinstance(record["label"], list)
         and all(isinstance(name, str) for name in record["label"]),
         lambda record: record["id"],
-        lambda record: {k: v for k, v in record.items() if k not in ("id", "label", "username", "annotator", "Comments")},
+        lambda record: {k: v for k, v in record.items() if k not in _DOCCANO_OWN},
         _doccano_votes,
         _doccano_cleaned,
     ),

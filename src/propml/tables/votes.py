@@ -116,7 +116,9 @@ class VoteFile:
         for row, (item, who, cell) in enumerate(columns):
             names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
             counted = [name for j, name in enumerate(names) if name and sure(row, j, name) >= min_confidence]
-            for name in counted or [None]:  # who names nothing has looked and saw nothing
+            if not counted:
+                yield item, who, None  # looked, and saw nothing
+            for name in counted:
                 yield item, who, name
 
     def _confidences(self) -> Any:
@@ -168,7 +170,7 @@ class RuleMatrix(VoteFile):
                 raise ValueError(f"it names {len(labels)} labels and {len(rules)} rules, and uses others")
         row, rule = np.nonzero(matrix != ABSTAINS)
         columns = {
-            "item": [ids[i] for i in row],
+            "item": [ids[i] for i in row.tolist()],
             "annotator": [rules[j] for j in rule],
             "label": [labels[number] for number in matrix[row, rule]],
         }
