@@ -53,7 +53,7 @@ class Entry:
     title : str
         As the paper writes it.
     suite : str
-        ``"real-world"``, ``"artificial"``, ``"vision"``, ``"embedded"``, or ``"extra"`` (not in the paper).
+        ``"real-world"``, ``"artificial"``, ``"vision"``, ``"embedded"``, or (not in the paper) ``"extra"``, ``"text"``.
     facts : tuple of Facts
         The published copy first, then other legitimate ones.
     files : tuple of RemoteFile

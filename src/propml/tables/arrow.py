@@ -1,7 +1,7 @@
 """Parquet, Feather and Arrow files, or a folder of them: one column at a time, in batches; copies are streamed.
 
-A folder that Hugging Face ``datasets`` saved is a folder of Arrow files. Its class labels are numbers, which are read as
-their names and written back as numbers.
+A folder that Hugging Face ``datasets`` saved is a folder of Arrow files. Its class labels are numbers, which are read
+as their names and written back as numbers.
 """
 
 from __future__ import annotations
