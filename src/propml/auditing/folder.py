@@ -43,7 +43,7 @@ OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, *(f"verdicts{ending}" for ending 
 }
 RECORD: Schema = {
     "data": str,
-    "reading": {f"{name}?": (None, bool, str, int, [str]) for name in inspect.signature(read_table).parameters},
+    "reading": {f"{name}?": (None, bool, str, int, float, [str]) for name in inspect.signature(read_table).parameters},
     "sha256": {str: str},
     "report_sha256": str,
     "files": {PAGE: str, str: str},

@@ -67,7 +67,7 @@ def corrupt(
     data: Annotated[
         str,
         typer.Argument(
-            help="A dataset by name (scene, digits-mosaic, …), an .npz file with arrays X and truth, or a file of yours."
+            help="A dataset by name (scene, digits-mosaic, …), an .npz file with arrays X and truth, or your file."
         ),
     ],
     method: Annotated[

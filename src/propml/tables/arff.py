@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from propml.datasets.arff import decoded, read_arff
 from propml.datasets.arff_header import read_header, split_cells, without_comment
 from propml.durable import replacing
-from propml.tables.table import Cells, Edit, found
+from propml.tables.table import Cells, Edits, Extra, Keep, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArffTable"]
@@ -51,13 +51,7 @@ class ArffTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, attribute {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         if keep is not None or extra:
             raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
         columns = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}

@@ -17,7 +17,7 @@ import numpy as np
 from propml.durable import replacing
 from propml.extras import require
 from propml.file_errors import reading
-from propml.tables.table import Cells, Edit, check_names, found
+from propml.tables.table import Cells, Edits, Extra, Keep, check_names, found
 from propml.unpacking import check_unpacked
 
 __all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
@@ -44,8 +44,8 @@ class ArrowTable:
         self._schema: Any = None
         self.n_rows = 0
         for part in self._parts:
-            with _reading(part), _opened(part) as file:
-                schema, n_rows = file.look()
+            with _reading(part), part.open("rb") as handle:
+                schema, n_rows = _look(part, handle)
             if self._schema is not None and not schema.equals(self._schema):
                 raise ValueError(
                     f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same"
@@ -75,13 +75,7 @@ class ArrowTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         pyarrow = require("pyarrow", "data")
         schema = self._schema
         with replacing(path) as beside, _written(beside, schema, _kind_of(self._parts[0])) as write:
@@ -105,51 +99,44 @@ class ArrowTable:
         """Blocks of rows; what goes wrong while they are read is about the file, what their reader does is not."""
         for part in self._parts:
             unpacked = 0
-            with _reading(part), _opened(part) as file:
-                for batch in file.batches(columns):
+            # Our own handle: pyarrow keeps a file open that it could not make sense of.
+            with _reading(part), part.open("rb") as handle:
+                for batch in _part_batches(part, handle, columns):
                     unpacked += batch.nbytes
                     check_unpacked(part, unpacked, known=False)
                     yield batch
 
 
-class _ParquetFile:
-    def __init__(self, part: Path, handle: Any) -> None:
-        self._path, self._handle = part, handle
+def _look(part: Path, handle: Any) -> tuple[Any, int]:
+    """The schema of a file, and how many rows it has."""
+    if _kind_of(part) != "parquet":
+        file = _arrow_file(part, handle)
+        return file.schema, sum(batch.num_rows for batch in _file_batches(file))
+    with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
+        _check_size(part, file.metadata)
+        return file.schema_arrow, file.metadata.num_rows
 
-    def look(self) -> tuple[Any, int]:
-        """The schema, and how many rows there are."""
-        with require("pyarrow.parquet", "data").ParquetFile(self._handle) as file:
-            _check_size(self._path, file.metadata)
-            return file.schema_arrow, file.metadata.num_rows
 
-    def batches(self, columns: list[str] | None) -> Iterator[Any]:
-        with require("pyarrow.parquet", "data").ParquetFile(self._handle) as file:
+def _part_batches(part: Path, handle: Any, columns: list[str] | None) -> Iterator[Any]:
+    if _kind_of(part) == "parquet":
+        with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
             yield from file.iter_batches(BATCH_ROWS, columns=columns)
-
-
-class _ArrowFile:
-    """A file with an index of its batches (Feather), or a stream of them (what Hugging Face saves)."""
-
-    def __init__(self, part: Path, handle: Any) -> None:
-        ipc = require("pyarrow.ipc", "data")
-        self._has_index = _kind_of(part) == "feather"
-        self._file = ipc.open_file(handle) if self._has_index else ipc.open_stream(handle)
-
-    def look(self) -> tuple[Any, int]:
-        return self._file.schema, sum(batch.num_rows for batch in self.batches(None))
-
-    def batches(self, columns: list[str] | None) -> Iterator[Any]:
-        numbers = range(self._file.num_record_batches) if self._has_index else ()
-        for batch in map(self._file.get_batch, numbers) if self._has_index else self._file:
-            batch.validate(full=True)  # these files hold buffers as they are in memory, and nothing else looks at them
+    else:
+        for batch in _file_batches(_arrow_file(part, handle)):
             yield batch if columns is None else batch.select(columns)
 
 
-@contextmanager
-def _opened(part: Path) -> Iterator[_ParquetFile | _ArrowFile]:
-    # Our own handle: pyarrow keeps a file open that it could not make sense of.
-    with part.open("rb") as handle:
-        yield (_ParquetFile if _kind_of(part) == "parquet" else _ArrowFile)(part, handle)
+def _arrow_file(part: Path, handle: Any) -> Any:
+    """A file with an index of its batches (Feather), or a stream of them (what Hugging Face saves)."""
+    ipc = require("pyarrow.ipc", "data")
+    return ipc.open_file(handle) if _kind_of(part) == "feather" else ipc.open_stream(handle)
+
+
+def _file_batches(file: Any) -> Iterator[Any]:
+    numbers = getattr(file, "num_record_batches", None)
+    for batch in file if numbers is None else map(file.get_batch, range(numbers)):
+        batch.validate(full=True)  # these files hold buffers as they are in memory, and nothing else looks at them
+        yield batch
 
 
 def _kind_of(part: Path) -> str:

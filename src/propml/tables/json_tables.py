@@ -15,12 +15,13 @@ import numpy as np
 from propml.durable import replacing
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.table import Edit, check_names, found
+from propml.tables.table import Edits, Extra, Keep, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["JsonTable", "read_records"]
 
 Record = dict[str, Any]
+MOST_DIGITS = 300  # of a whole number that is still a float
 
 
 class JsonTable:
@@ -51,13 +52,7 @@ class JsonTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed: dict[int, Record] = {}
         for name, edit in (edits or {}).items():
             before = self.cells(name)
@@ -97,7 +92,7 @@ def read_records(path: Path) -> list[Record]:
     """The objects of a JSON or JSONL file."""
     with reading(path, "JSON file"):
         text = _text(path)
-        rows = list(_parsed_lines(text, path)) if _is_lines(text, path) else _list_in(json.loads(text), path)
+        rows = list(_parsed_lines(text, path)) if _is_lines(text, path) else _list_in(_parsed(text), path)
     if not rows:
         raise ValueError(f"{path} has no rows")
     for row, record in enumerate(rows):
@@ -148,11 +143,21 @@ def _is_lines(text: str, path: Path) -> bool:
     return isinstance(whole, dict) and bool(rest or not named_json or not _lists_in(whole))
 
 
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
 def _parsed_lines(text: str, path: Path) -> Iterator[Any]:
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also breaks inside of texts
         if line.strip():
             try:
-                yield json.loads(line)
+                yield _parsed(line)
             except ValueError as error:
                 raise ValueError(f"{path}: line {number} is not valid JSON ({error})") from error
 

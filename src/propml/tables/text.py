@@ -7,18 +7,16 @@ import csv
 import gzip
 import io
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-
-import numpy as np
 
 from propml.argument_names import argument
 from propml.durable import replacing
 from propml.file_errors import reading
 from propml.spreadsheet import LEADS, neutralised, original
-from propml.tables.table import Edit, check_names, found
+from propml.tables.table import Edits, Extra, Keep, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
@@ -81,13 +79,7 @@ class TextTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row} (line {self.lines[row]}), column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
         rows = _rows(self.path, self._format)
         _, header = next(rows)

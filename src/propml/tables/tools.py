@@ -38,28 +38,14 @@ class Outcome(NamedTuple):
     came: list[str]
 
 
-@dataclass(frozen=True)
-class Tool:
-    """How one tool writes an object.
+class Tool(NamedTuple):
+    """How one tool writes an object."""
 
-    Attributes
-    ----------
-    recognised : callable
-        Whether an object is of this tool.
-    key : callable
-        What tells its item from others; objects of one key are one item.
-    item : callable
-        What there is to learn from.
-    votes : callable
-        Who proposed what.
-    cleaned : callable
-        The object with the labels that an audit leaves; objects of one item are told which of them is the first.
-    """
-
-    recognised: Callable[[Record], bool]
-    key: Callable[[Record], Any]
-    item: Callable[[Record], Record]
-    votes: Callable[[Record], Iterable[Vote]]
+    recognised: Callable[[Record], bool]  #: whether an object is of this tool
+    key: Callable[[Record], Any]  #: what tells its item from others; objects of one key are one item
+    item: Callable[[Record], Record]  #: what there is to learn from
+    votes: Callable[[Record], Iterable[Vote]]  #: who proposed what
+    #: the object with the labels that an audit leaves; the third argument: it is the first of its item
     cleaned: Callable[[Record, Outcome, bool], Record]
 
 

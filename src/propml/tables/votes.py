@@ -28,6 +28,7 @@ MODEL_COLUMNS = ("item", "model", "labels")
 #: How sure a vote is: a number, a list as long as that of the labels, or (JSON) an object of them.
 CONFIDENCE = "confidence"
 ABSTAINS = -1
+MOST_CLASSES = 100_000
 
 
 class Voted(NamedTuple):
@@ -162,6 +163,8 @@ class RuleMatrix(VoteFile):
             matrix = content[_matrix_in(content)]
             if matrix.ndim != 2 or matrix.dtype.kind not in "iu" or not matrix.size or matrix.min() < ABSTAINS:
                 raise ValueError("it holds no matrix of whole numbers from -1 on, items by rules")
+            if matrix.max() >= MOST_CLASSES:
+                raise ValueError(f"it holds {matrix.max()}, and the numbers of classes are below {MOST_CLASSES}")
             if len(matrix) != len(ids):
                 raise ValueError(f"it has {len(matrix)} rows and the data {len(ids)}; a row of each belongs together")
             labels = tuple(map(str, content.get("label_names", range(int(matrix.max()) + 1))))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from propml.durable import replacing
 from propml.extras import require
-from propml.tables.table import Edit, MemoryTable, check_names, found
+from propml.tables.table import Edits, Extra, Keep, MemoryTable, check_names, found
 from propml.unpacking import check_zip
 
 __all__ = ["XlsxTable", "write_xlsx"]
@@ -40,13 +38,7 @@ class XlsxTable(MemoryTable):
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row} (line {self.lines[row]} of the sheet), column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         book = require("openpyxl", "formats").load_workbook(self.path)  # with its formulas
         sheet = book.worksheets[0]
         for name, edit in (edits or {}).items():
