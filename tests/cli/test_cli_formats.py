@@ -49,7 +49,7 @@ def test_an_export_of_label_studio_is_audited_and_comes_back_to_import(here):
     verdicts = json.loads((here / "audit" / "verdicts.json").read_text())
     assert {"item", "label", "verdict", "confidence", "probability"} == set(verdicts[0])
     assert len((here / "audit" / "annotators.csv").read_text().splitlines()) == 3
-    (here / "decisions.csv").write_text("item,label,decision\n")
+    (here / "decisions.csv").write_text("item,label,verdict,decision\n")
     applied = propml("audit", "--apply", "decisions.csv")
     assert applied.code == 0, applied.err
     assert (here / "audit" / "reviewed.json").is_file()
@@ -81,6 +81,16 @@ def test_a_model_embeds_new_texts_as_those_it_was_trained_on(here, monkeypatch):
     (here / "new.csv").write_text("words\nthe sea\n")
     assert propml("predict", "model", "new.csv", "--top", "1").code == 0
     assert (here / "predictions.csv").read_text() == "row,predicted\n0,sea\n"
+
+
+def test_true_labels_of_a_doccano_file_are_read_by_their_column(here):
+    _, labels = drawn()
+    lines = [{"id": i, "text": " ".join(own), "label": own} for i, own in enumerate(labels)]
+    (here / "all.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert propml("fit", "all.jsonl", "--method", "ridge").code == 0
+    judged = propml("evaluate", "model", "all.jsonl", "--truth", "label", "--json")
+    assert judged.code == 0, judged.err
+    assert json.loads(judged.out)["metrics"]["average_precision"] > 0.9
 
 
 def test_a_format_that_is_none_is_told(here):

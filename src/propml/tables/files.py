@@ -15,7 +15,6 @@ from propml.file_errors import reading
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.json_tables import JsonTable
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
 from propml.tables.sources import Source, open_source
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
@@ -169,9 +168,8 @@ def read_table(
     file_format : str, optional
         What the file is, where neither its name nor its content tells: ``"jsonl"``, ``"label-studio"``, …
     """
-    source = open_source(path, delimiter=delimiter, encoding=encoding, file_format=file_format)
-    if isinstance(source, ToolTable) and (candidates or label_columns or votes) and file_format is None:
-        source = JsonTable(source.path)  # somebody says where the labels are
+    plain = bool(candidates or label_columns or votes)
+    source = open_source(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
         named = candidates or label_columns or votes or features or ignore or id_column or text or embed or image or xml

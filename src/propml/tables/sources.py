@@ -56,6 +56,7 @@ def open_source(
     delimiter: str | None = None,
     encoding: str | None = None,
     file_format: str | None = None,
+    plain: bool = False,
 ) -> Source:
     """A file as columns or as a matrix, by its format.
 
@@ -70,6 +71,8 @@ def open_source(
     file_format : str, optional
         ``"csv"``, ``"parquet"``, …, or a tool: ``"label-studio"``, ``"doccano"``, ``"prodigy"``, ``"argilla"``;
         ``"json"`` and ``"jsonl"`` take the export of a tool for plain objects. By default the file tells.
+    plain : bool
+        Take objects for plain ones where no format is given, because somebody says in which column labels are.
     """
     if not isinstance(path, str | Path):
         return as_table(path)
@@ -92,7 +95,7 @@ def open_source(
         if kind in ("parquet", "feather"):
             return ArrowTable(path)
         if kind in ("json", "jsonl", *TOOLS):
-            return _records(path, file_format)
+            return _records(path, "json" if plain and file_format is None else file_format)
         if kind == "xlsx":
             return XlsxTable(path)
         return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
