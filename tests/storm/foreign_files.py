@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openpyxl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.ipc
@@ -33,6 +32,7 @@ from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract
 from propml.datasets.coco import read_coco
 from propml.datasets.voc import read_voc
+from propml.extras import installed
 from propml.tables import read_dataset
 from propml.tables.features import learn_features
 from propml.tables.files import read_table as read_user_table
@@ -165,6 +165,8 @@ def _arrow(in_stream: bool) -> bytes:
 
 
 def _workbook() -> bytes:
+    import openpyxl
+
     made, book = io.BytesIO(), openpyxl.Workbook()
     for line in TABLE.splitlines():
         book.active.append(line.split(","))
@@ -294,8 +296,10 @@ KINDS: dict[str, Kind] = {
     ),
     "feather": Kind("data.feather", _arrow(in_stream=False), _words),
     "arrow": Kind("data.arrow", _arrow(in_stream=True), (_user_tags,)),
-    "xlsx": Kind("data.xlsx", _workbook(), (_user_tags, _own_tags)),
-    "xlsx, within": Kind("data.xlsx", _workbook(), (_user_tags,), within_zip),
+    **({
+        "xlsx": Kind("data.xlsx", _workbook(), (_user_tags, _own_tags)),
+        "xlsx, within": Kind("data.xlsx", _workbook(), (_user_tags,), within_zip),
+    } if installed("formats") else {}),
     "json": Kind("data.json", json.dumps(OBJECTS, indent=1).encode(), (partial(_user, candidates="meta.tags"),)),
     "jsonl": Kind("data.jsonl", _lines(*OBJECTS), (partial(_user, candidates="meta.tags", id_column="id"),)),
     "label studio": Kind("export.json", json.dumps(TASKS).encode(), (_exported,)),
