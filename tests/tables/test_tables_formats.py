@@ -192,7 +192,7 @@ def test_a_saved_dataset_names_its_classes_and_keeps_their_numbers(tmp_path):
     made = pyarrow.ipc.open_stream(path.read_bytes()).read_all()
     assert made["labels"].to_pylist() == [[0, 1], [1], [2]]
     assert b"huggingface" in made.schema.metadata
-    datasets = pytest.importorskip("datasets", reason="needs Hugging Face datasets")
+    datasets = pytest.importorskip("datasets.arrow_dataset", reason="needs Hugging Face datasets")
     again = datasets.Dataset.from_file(str(path))
     assert again.features["labels"].feature.names == ["joy", "fear", "anger"]
     assert read_table(again, candidates="labels").candidates.to_lists() == [["fear", "joy"], ["fear"], ["anger"]]
