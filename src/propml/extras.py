@@ -12,6 +12,8 @@ __all__ = ["EXTRAS", "installed", "require", "versions"]
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pandas", "polars", "pyarrow"),
+    "formats": ("openpyxl",),
+    "text": ("wordllama",),
     "report": ("matplotlib", "jinja2"),
     "vision": ("timm", "torchvision", "PIL"),
     "tune": ("optuna", "matplotlib"),

@@ -72,7 +72,7 @@ def test_polars_has_the_same_tables(voted, plain, name):
 
 
 def test_an_unknown_library_is_named(plain):
-    with pytest.raises(ValueError, match=r'library is .*; choose "pandas" or "polars"'):
+    with pytest.raises(ValueError, match=r'library is .*; choose "pandas", "polars" or "columns"'):
         plain.to_frame("dask")
 
 

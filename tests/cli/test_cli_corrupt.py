@@ -204,6 +204,31 @@ def test_data_that_does_not_fit_is_told(clean, tmp_path):
         run(tmp_path / "labels.npz")
 
 
+@pytest.mark.parametrize("method", [("flips", "--rate", "0.5"), ("neighbours",)])
+def test_a_file_of_ones_own_is_written_again_with_candidates(tmp_path, method):
+    rng = np.random.default_rng(0)
+    lines = [f"{i},{a:.2f},{'sea' if a > 0 else 'city'}" for i, a in enumerate(rng.normal(size=40))]
+    (tmp_path / "photos.csv").write_text("\n".join(["id,size,checked", *lines, "40,0.1,"]) + "\n")
+    out = tmp_path / "noisy.csv"
+    told = run(tmp_path / "photos.csv", "--truth", "checked", "--ignore", "id", "--method", *method, "--out", out)
+    assert "rows dropped (no true label)" in told.output
+    with (tmp_path / "photos.csv").open() as before, out.open() as after:
+        pairs = list(zip(csv.DictReader(before), csv.DictReader(after), strict=True))
+    assert all({**old, "checked": ""} == {**new, "checked": ""} for old, new in pairs)
+    sets = [(old["checked"], set(new["checked"].split(";"))) for old, new in pairs]
+    assert all(true in given for true, given in sets[:-1])
+    assert 0 < sum(len(given) == 2 for _, given in sets) <= 40
+    assert pairs[-1][1]["checked"] == ""
+
+
+def test_a_file_of_ones_own_needs_to_say_where_its_labels_are(tmp_path, clean):
+    (tmp_path / "photos.csv").write_text("size,checked\n1,sea\n2,city\n")
+    with pytest.raises(ValueError, match=r"say where the candidate labels are: one delimited column \(--truth\)"):
+        run(tmp_path / "photos.csv", "--method", "flips", "--rate", "0.1")
+    with pytest.raises(ValueError, match=r"--truth is for a file of yours, and .*clean\.npz is none"):
+        run(clean, "--method", "flips", "--rate", "0.1", "--truth", "checked")
+
+
 def test_the_help_teaches_by_example():
     result = run("--help")
     assert "propml corrupt scene --ratio 0.5" in result.output

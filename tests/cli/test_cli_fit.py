@@ -101,7 +101,8 @@ BAD_FILES = {
     "constant.csv": (b"a,tags\n1,x;y\n1,y;z\n", "no column is left that a model could learn from"),
     "broken.parquet": (b"PAR1", "is not a readable Parquet file"),
     "broken.npz": (b"PK nonsense", "is not a readable npz file"),
-    "data.xlsx": (b"PK", "the format is not clear from the name"),
+    "data.doc": (b"PK", "is not a readable zip file"),
+    "data.xlsx": (b"PK", "is not a readable xlsx file"),
 }
 
 

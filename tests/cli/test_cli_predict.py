@@ -89,7 +89,7 @@ def test_identifiers_that_are_formulas_are_neutralised(folder, here):
         ("camera,c,b,a\nphone,1,2\n", (), "line 2 has 3 cells, the header has 4"),
         ("camera,c,b,a\n", (), "has a header and no rows"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--id", "name"), "has no column 'name'"),
-        ("camera,c,b,a\nphone,1,2,3\n", ("--out", "p.xlsx"), "predictions are written as CSV"),
+        ("camera,c,b,a\nphone,1,2,3\n", ("--out", "p.doc"), "choose a name in .csv"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--delimiter", ";"), "choose --delimiter ,"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--device", "cuda"), "--device is for networks, and the model in"),
         ("camera,c,b,a\nphone,1,2,3\n", ("--out", "new.csv/p.csv"), "new.csv is not a folder"),

@@ -10,6 +10,7 @@ from scipy.io import arff as scipy_arff
 from propml.datasets import Dataset, ImageDataset, load, verify
 from propml.datasets.arff import read_arff
 from propml.datasets.mulan import read_mulan
+from propml.datasets.text_sets import read_texts
 
 # name: rows, features, labels, mean true labels, rows without a true label, sparse
 MULAN = {
@@ -157,3 +158,20 @@ def test_voc_at_hand(data_dir):
     assert all(path.is_file() for path in train.paths[::500])
     assert train.paths[0].read_bytes()[:2] == b"\xff\xd8"  # a JPEG
     assert verify("voc2007", data_dir).problems == ()
+
+
+def test_texts_with_their_annotators(data_dir):
+    """The numbers of the data's own description: texts and labels of both sets, and the union of REDv2's annotators."""
+    for name, (rows, labels, mean) in {"goemotions": (54263, 28, 1.176), "redv2": (1361, 7, 1.132)}.items():
+        statistics = load(name, data_dir).statistics()
+        assert (statistics.n_samples, statistics.n_labels) == (rows, labels)
+        assert statistics.mean_true == pytest.approx(mean, abs=0.0006)
+        assert verify(name, data_dir).problems == ()
+    red = read_texts("redv2", data_dir)
+    assert red.candidates.sizes().mean() == pytest.approx(2.073, abs=0.0006)
+    assert (red.candidates.voters == 3).all()
+    np.testing.assert_array_equal(red.candidates.votes.toarray() >= 2, red.truth)  # two of three agree
+    assert red.split.tolist() == ["valid"] * 543 + ["test"] * 818
+    first = red.texts[0]
+    assert first.startswith("Gen il aud pe tata")
+    assert [red.label_names[j] for j in np.flatnonzero(red.truth[0])] == ["sadness"]

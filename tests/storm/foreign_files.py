@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import scipy.io
 import scipy.sparse as sp
@@ -30,9 +32,11 @@ from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract
 from propml.datasets.coco import read_coco
 from propml.datasets.voc import read_voc
+from propml.extras import installed
 from propml.tables import read_dataset
 from propml.tables.features import learn_features
 from propml.tables.files import read_table as read_user_table
+from propml.tables.files import write_cleaned
 from propml.tables.sources import open_source
 from propml.vision.image_cache import build_cache
 from propml.vision.sources import ImageSource, read_own_images
@@ -131,14 +135,77 @@ def _mat(compress: bool, **variables: Any) -> bytes:
     return made.getvalue()
 
 
-def _parquet(**options: Any) -> bytes:
+def _columns() -> pa.Table:
     tags = [["a", "b"] if i % 2 else ["b"] for i in range(ROWS)]
     columns = {
         "id": np.arange(ROWS), "x": X[:, 0], "vector": X.tolist(), "words": ["sun and sea", "sea"] * (ROWS // 2),
         "tags": tags, "when": np.arange(ROWS).astype("datetime64[D]"), "gap": [None, 1] * (ROWS // 2),
     }  # fmt: skip
+    return pa.table(columns)
+
+
+def _parquet(**options: Any) -> bytes:
     made = io.BytesIO()
-    pq.write_table(pa.table(columns), made, **options)
+    pq.write_table(_columns(), made, **options)
+    return made.getvalue()
+
+
+def _arrow(in_stream: bool) -> bytes:
+    """A Feather file without compression, or a stream of batches whose labels are numbers of classes."""
+    made = io.BytesIO()
+    if not in_stream:
+        pyarrow.feather.write_feather(_columns(), made, compression="uncompressed")
+        return made.getvalue()
+    features = {"info": {"features": {"tags": {"feature": {"_type": "ClassLabel", "names": ["a", "b"]}}}}}
+    labels = pa.table({"x": X[:, 0], "tags": [[0, 1], [1]] * (ROWS // 2)})
+    labels = labels.replace_schema_metadata({"huggingface": json.dumps(features)})
+    with pyarrow.ipc.new_stream(made, labels.schema) as file:
+        file.write_table(labels, 5)
+    return made.getvalue()
+
+
+def _workbook() -> bytes:
+    import openpyxl
+
+    made, book = io.BytesIO(), openpyxl.Workbook()
+    for line in TABLE.splitlines():
+        book.active.append(line.split(","))
+    book.save(made)
+    return made.getvalue()
+
+
+def _lines(*objects: Any) -> bytes:
+    return "\n".join(json.dumps(each) for each in objects).encode()
+
+
+OBJECTS = [{"id": i, "meta": {"tags": ["a", "b"][i % 2 :], "x": i * 0.5}, "text": "sun and sea"} for i in range(ROWS)]
+TASKS = [
+    {"id": i, "data": {"text": "sun and sea", "x": i}, "predictions": [], "annotations": [
+        {"completed_by": who, "was_cancelled": False, "result": [
+            {"type": "choices", "from_name": "t", "to_name": "x", "value": {"choices": ["a", "b"][i % 2 :]}}]}
+        for who in (1, 2)]}
+    for i in range(ROWS)
+]  # fmt: skip
+CHOICES = [
+    {"text": f"sun and sea {i % 3}", "_input_hash": i // 2, "accept": ["a", "b"][i % 2 :], "answer": "accept",
+     "_annotator_id": f"u{i % 2}", "x": i}
+    for i in range(ROWS)
+]  # fmt: skip
+RECORDS = [
+    {"id": f"r{i}", "fields": {"text": "sun and sea"}, "metadata": {"x": i},
+     "suggestions": {"q": {"value": ["a"], "score": [0.5], "agent": "m"}},
+     "responses": {"q": [{"value": ["a", "b"][i % 2 :], "user_id": "u"}]}}
+    for i in range(ROWS)
+]  # fmt: skip
+ANSWERS = [
+    {"item": str(i), "model": who, "labels": ["a", "b"][i % 2 :], "confidence": {"a": 0.5, "b": 0.25}}
+    for i in range(ROWS) for who in ("m", "n")
+]  # fmt: skip
+
+
+def _matrix() -> bytes:
+    made = io.BytesIO()
+    np.save(made, np.arange(ROWS * 3).reshape(ROWS, 3) % 4 - 1)
     return made.getvalue()
 
 
@@ -173,6 +240,13 @@ def _user(path: Path, **options: Any) -> None:
 
 def _voted(path: Path) -> None:
     read_user_table(path.with_name("items.csv"), id_column="id", votes=path)
+
+
+def _exported(path: Path) -> None:
+    """Read as the export of a tool, and written again with all labels."""
+    table = read_user_table(path)
+    write_cleaned(table, table.candidates, path.with_name("again"))
+    learn_features(table)
 
 
 def _unpacked(path: Path) -> None:
@@ -220,6 +294,19 @@ KINDS: dict[str, Kind] = {
     "parquet, plain": Kind(
         "data.parquet", _parquet(compression="none", use_dictionary=False), _words
     ),
+    "feather": Kind("data.feather", _arrow(in_stream=False), _words),
+    "arrow": Kind("data.arrow", _arrow(in_stream=True), (_user_tags,)),
+    **({
+        "xlsx": Kind("data.xlsx", _workbook(), (_user_tags, _own_tags)),
+        "xlsx, within": Kind("data.xlsx", _workbook(), (_user_tags,), within_zip),
+    } if installed("formats") else {}),
+    "json": Kind("data.json", json.dumps(OBJECTS, indent=1).encode(), (partial(_user, candidates="meta.tags"),)),
+    "jsonl": Kind("data.jsonl", _lines(*OBJECTS), (partial(_user, candidates="meta.tags", id_column="id"),)),
+    "label studio": Kind("export.json", json.dumps(TASKS).encode(), (_exported,)),
+    "prodigy": Kind("export.jsonl", _lines(*CHOICES), (_exported,)),
+    "argilla": Kind("export.json", json.dumps(RECORDS).encode(), (_exported,)),
+    "answers of a model": Kind("votes.jsonl", _lines(*ANSWERS), (_voted,), beside=(("items.csv", _text),)),
+    "label matrix": Kind("votes.npy", _matrix(), (_voted,), beside=(("items.csv", _text),)),
     "arff": Kind("toy.arff", ARFF.encode(), _arff, beside=_xml),
     "arff, sparse": Kind("toy.arff", SPARSE_ARFF.encode(), _arff, beside=_xml),
     "arff.gz": Kind("toy.arff.gz", gzip.compress(ARFF.encode()), _arff, beside=_xml),

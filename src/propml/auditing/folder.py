@@ -28,6 +28,7 @@ from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS
 from propml.tables.table import Table
 from propml.tables.text import write_csv
+from propml.tables.writing import LISTS, like, write_rows
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
@@ -38,12 +39,12 @@ REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
 CLEANED, REVIEWED = "cleaned", "reviewed"
 # Everything else that stands in the folder; the ending of labels is that of the file that was audited.
-OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS} | {
-    f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in FORMATS for packed in ("", ".gz")
+OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, *(f"verdicts{ending}" for ending in LISTS)} | {
+    f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in (*FORMATS, ".npy") for packed in ("", ".gz")
 }
 RECORD: Schema = {
     "data": str,
-    "reading": {f"{name}?": (None, bool, str, int, [str]) for name in inspect.signature(read_table).parameters},
+    "reading": {f"{name}?": (None, bool, str, int, float, [str]) for name in inspect.signature(read_table).parameters},
     "sha256": {str: str},
     "report_sha256": str,
     "files": {PAGE: str, str: str},
@@ -94,11 +95,11 @@ def write_audit(
         made = [
             write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
-            _write_verdicts(beside / VERDICTS, report),
-            _write_frame(beside / LABELS, report.labels()),
+            *(_write_verdicts(beside / name, report) for name in _verdict_files(table.path)),
+            _write_columns(beside / LABELS, report.labels("columns")),
         ]
         if table.candidates.annotations is not None:
-            made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
+            made.append(_write_columns(beside / ANNOTATORS, report.annotators("columns")))
         told = {
             "data": str(table.path),
             "reading": jsonable(reading, lossy=True),
@@ -240,7 +241,7 @@ def _files_read(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_same(file: Path, digest: str, what: str) -> None:
-    if not file.is_file():
+    if not file.exists():
         name = "DATA" if what == "data" else f"--{what}"
         raise FileNotFoundError(f"{file}, which was audited, is not there any more; name it where it is now ({name})")
     if file_digest(file) != digest:
@@ -275,26 +276,34 @@ class _FirstColumns:
         return made
 
 
+def _verdict_files(data: Path) -> list[str]:
+    """Always CSV, and for data whose format has lists and numbers also that format."""
+    too = like(data, Path(VERDICTS))
+    return [VERDICTS, *([too.name] if too.suffix in LISTS else [])]
+
+
 def _write_verdicts(path: Path, report: AuditReport) -> Path:
     verdicts, items, names = report.verdicts(), report.item_ids, report.label_names
+    number = str if path.name == VERDICTS else float
 
     def rows() -> Iterator[list[Any]]:
         for start in range(0, len(verdicts), BLOCK_VERDICTS):  # all at once, as Python numbers, would fill the memory
             for row, label, verdict, confidence, probability in verdicts[start : start + BLOCK_VERDICTS]:
-                yield [items[row], names[label], verdict, f"{confidence:.4f}", f"{probability:.4f}"]
+                sure = (number(f"{share:.4f}") for share in (confidence, probability))
+                yield [items[row], str(names[label]), str(verdict), *sure]
 
-    write_csv(path, ["item", "label", "verdict", "confidence", "probability"], rows())
+    write_rows(path, ["item", "label", "verdict", "confidence", "probability"], rows())
     return path
 
 
-def _write_frame(path: Path, frame: Any) -> Path:
-    columns = [map(_number, np.asarray(frame[name]).tolist()) for name in frame.columns]
-    write_csv(path, list(map(str, frame.columns)), zip(*columns, strict=True))
+def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
+    cells = [map(_number, np.asarray(column).tolist()) for column in columns.values()]
+    write_csv(path, list(columns), zip(*cells, strict=True))
     return path
 
 
 def _number(cell: Any) -> Any:
-    """A cell of a frame; a share with four digits, and nothing where it is not known."""
+    """A cell of a table; a share with four digits, and nothing where it is not known."""
     if not isinstance(cell, float):
         return cell
     return f"{cell:.4f}" if cell == cell else ""

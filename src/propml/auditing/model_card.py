@@ -143,7 +143,10 @@ def read_model(folder: str | Path) -> SavedModel:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
+    """SHA-256 of a file, read in pieces; of a folder, that of the names and digests of its files."""
+    if path.is_dir():
+        told = [f"{part.name} {file_digest(part)}" for part in sorted(path.iterdir()) if part.is_file()]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

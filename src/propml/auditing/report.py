@@ -18,7 +18,8 @@ from propml.targets import Candidates
 
 __all__ = ["AuditReport", "NoiseShares"]
 
-Library = Literal["pandas", "polars"]
+#: ``"columns"`` is a dictionary of columns, for which nothing else must be installed.
+Library = Literal["pandas", "polars", "columns"]
 
 # Above this share of candidates that may be false it is said why nothing is dropped.
 TELLING = 0.1
@@ -248,8 +249,10 @@ class AuditReport:
 
 
 def _frame(columns: Mapping[str, Any], library: Library) -> Any:
+    if library == "columns":
+        return dict(columns)
     if library not in ("pandas", "polars"):
-        raise ValueError(f'library is {library!r}; choose "pandas" or "polars"')
+        raise ValueError(f'library is {library!r}; choose "pandas", "polars" or "columns"')
     frame = require(library, "data").DataFrame
     if library == "pandas":
         return frame(dict(columns))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["ReviewData", "reliability_tables", "review_data"]
 
 PAGE_ORDER = ("drop", "doubtful", "missing", "keep")  # verdicts are numbered like this in the page
-LIBRARIES: tuple[Literal["pandas", "polars"], ...] = ("pandas", "polars")
 SCALE = 10_000  # confidence and probability travel as whole numbers up to this
 
 
@@ -137,18 +135,15 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
 
 
 def reliability_tables(report: AuditReport) -> list[dict[str, Any]]:
-    """The reliability of labels and of annotators, for the top of the page; none without a DataFrame library."""
-    library = next((name for name in LIBRARIES if importlib.util.find_spec(name) is not None), None)
-    if library is None:
-        return []
-    frames = (("Labels", "label", report.labels(library)), ("Annotators", "annotator", report.annotators(library)))
-    return [{"title": title, "filters": filters} | _table(frame) for title, filters, frame in frames if len(frame)]
+    """The reliability of labels and of annotators, for the top of the page."""
+    tables = {"label": report.labels("columns"), "annotator": report.annotators("columns")}
+    return [{"title": f"{by.title()}s", "filters": by} | _table(told) for by, told in tables.items() if len(told[by])]
 
 
-def _table(frame: Any) -> dict[str, Any]:
+def _table(told: Mapping[str, Any]) -> dict[str, Any]:
     columns, cells = [], []
-    for name in frame.columns:
-        values = np.asarray(frame[name])
+    for name, given in told.items():
+        values = np.asarray(given)
         columns.append({"name": str(name).replace("_", " "), "kind": _kind(values)})
         cells.append([None if value != value else value for value in values.tolist()])  # NaN is not equal to itself
     cells[0] = [str(value) for value in cells[0]]

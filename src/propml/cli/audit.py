@@ -36,7 +36,7 @@ class UndecidedLabels(StrEnum):
 def audit(
     data: Annotated[
         Path | None,
-        typer.Argument(help="CSV, TSV, Parquet, ARFF, npz, svmlight or .mat; with --apply it may be left out."),
+        typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
     apply: Annotated[
@@ -58,6 +58,7 @@ def audit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    min_confidence: opt.MinConfidence = 0.0,
     merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     incomplete: Annotated[
@@ -80,6 +81,7 @@ def audit(
     ignore: opt.Ignore = None,
     id_column: opt.Id = None,
     text: opt.Text = None,
+    embed: opt.Embed = None,
     image: Annotated[
         str | None,
         typer.Option(
@@ -88,6 +90,7 @@ def audit(
     ] = None,
     allow_outside: opt.AllowOutside = False,
     categorical: opt.Categorical = None,
+    file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = None,
@@ -139,13 +142,11 @@ def audit(
     from propml.auditing.crossfit import default_auditor
     from propml.auditing.destinations import check_folder
     from propml.auditing.folder import check_sources, write_audit
-    from propml.extras import require
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
     check_folder(out)
     check_sources(out, data, votes)
-    require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
     table = read_table(data, **reading)

@@ -8,10 +8,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propml.cli import file_options as opt
+
 if TYPE_CHECKING:
     import numpy as np
 
     from propml.corruption import Realised
+    from propml.tables.files import UserTable
     from propml.targets import Candidates
 
 
@@ -62,7 +65,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def corrupt(
     data: Annotated[
-        str, typer.Argument(help="A dataset by name (scene, digits-mosaic, …) or an .npz file with arrays X and truth.")
+        str,
+        typer.Argument(
+            help="A dataset by name (scene, digits-mosaic, …), an .npz file with arrays X and truth, or your file."
+        ),
     ],
     method: Annotated[
         Method,
@@ -138,12 +144,26 @@ def corrupt(
     seed: Annotated[int, typer.Option(help="The same seed gives the same candidates.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates)."),
+        typer.Option(
+            help="Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates); your own "
+            "file is written again in its format, with candidates for true labels."
+        ),
     ] = None,
     votes_out: Annotated[
         Path | None,
         typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Write all votes as a .csv with item, annotator, label."),
     ] = None,
+    true_labels: Annotated[
+        str | None,
+        typer.Option(
+            "--truth", rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels in your file."
+        ),
+    ] = None,
+    sep: opt.Sep = opt.SEP,
+    label_columns: opt.LabelColumns = None,
+    ignore: opt.Ignore = None,
+    file_format: opt.Format = None,
+    delimiter: opt.Delimiter = None,
     keep_unlabelled: Annotated[
         bool, typer.Option("--keep-unlabelled", help="Keep rows without a true label; the paper drops them.")
     ] = False,
@@ -172,37 +192,31 @@ def corrupt(
 
     propml corrupt my.npz --method flips --rate 0.1 --seed 3 --out candidates.npz
 
+    propml corrupt photos.csv --truth checked --method flips --rate 0.1 --out noisy.csv
+
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
+    asked = locals()
     from propml.corruption import corrupt as make_candidates
     from propml.corruption import realised_levels, realised_ratio
     from propml.corruption.files import check_output, write_candidates, write_votes
     from propml.corruption.registry import NEEDS_FEATURES
+    from propml.tables.files import write_cleaned
 
-    given = {
-        "ratio": ratio,
-        "rounding": rounding,
-        "rate": rate,
-        "count": count,
-        "mode": mode,
-        "fraction": fraction,
-        "n_annotators": n_annotators,
-        "sensitivity": _one_or_many(sensitivity),
-        "false_positive_rate": _one_or_many(false_positive_rate),
-        "coverage": _one_or_many(coverage),
-        "min_votes": min_votes,
-    }
+    given = {name: _one_or_many(asked[name]) for name in dict.fromkeys(n for own in OPTIONS.values() for n in own)}
+    reading: dict[str, Any] = {"candidates": true_labels, "sep": opt.separator(sep), "label_columns": label_columns}
+    reading |= {"ignore": ignore or (), "file_format": file_format, "delimiter": opt.delimiter_of(delimiter)}
     if preview:
         _check_preview(method, {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir})
-        _print_levels(data, realised_levels(_labelled(_read(data, data_dir), keep_unlabelled).truth))
+        _print_levels(data, realised_levels(_labelled(_read(data, data_dir, reading), keep_unlabelled).truth))
         return
     settings = _settings_of(method.value, given)
-    if out is not None:
+    if out is not None and not _is_own(data):
         check_output(out)
     if votes_out is not None:
         _check_votes_output(method.value, votes_out)
     _check_apart({"the file to read": Path(data), "--out": out, "--votes-out": votes_out})
-    clean = _labelled(_read(data, data_dir), keep_unlabelled)
+    clean = _labelled(_read(data, data_dir, reading, method.value in NEEDS_FEATURES), keep_unlabelled)
     if method.value in NEEDS_FEATURES and clean.X is None:
         raise ValueError(
             f"--method {method.value} looks at the features, and {data} holds none; "
@@ -214,7 +228,10 @@ def corrupt(
     )
     if out is not None:
         made = {"data": data, "method": method.value, "seed": seed, **settings}
-        write_candidates(out, candidates, clean.rows, made)
+        if clean.table is None:
+            write_candidates(out, candidates, clean.rows, made)
+        else:
+            write_cleaned(clean.table, candidates, out)
     if votes_out is not None:
         write_votes(votes_out, candidates, clean.rows)
     _print_summary(data, clean, candidates, realised_ratio(clean.truth, candidates), out)
@@ -228,13 +245,39 @@ class _Clean(NamedTuple):
     label_names: tuple[Any, ...] | None
     rows: "np.ndarray"
     dropped: int = 0
+    table: "UserTable | None" = None
 
 
-def _read(data: str, data_dir: Path | None) -> _Clean:
+def _is_own(data: str) -> bool:
+    """Whether this is a user's file, read as such, and no dataset by name."""
+    return Path(data).exists() and not data.lower().endswith(".npz")
+
+
+def _read_own(path: Path, reading: dict[str, Any], with_features: bool) -> _Clean:
+    """A user's file, whose true labels are read as candidates are."""
+    from propml.messages import called_as_options
+    from propml.tables import learn_features, read_table
+
+    with called_as_options({**opt.OTHER_NAMES, "candidates": "--truth"}):
+        table = read_table(path, **reading)
+        X = learn_features(table).X if with_features else None
+    opt.echo_notes(table.notes)
+    truth = (table.candidates.states > 0).toarray().astype("uint8")
+    return _Clean(X, truth, table.candidates.labels, table.rows, table.source.n_rows - len(truth), table)
+
+
+def _read(data: str, data_dir: Path | None, reading: dict[str, Any], with_features: bool = False) -> _Clean:
     import numpy as np
 
     from propml.corruption.files import read_clean
 
+    if _is_own(data):
+        return _read_own(Path(data), reading, with_features)
+    if named := [
+        name for name in ("candidates", "label_columns", "ignore", "file_format", "delimiter") if reading[name]
+    ]:
+        option = "--truth" if named[0] == "candidates" else _flag(named[0])
+        raise ValueError(f"{option} is for a file of yours, and {data} is none; leave it out")
     if data.lower().endswith(".npz"):
         X, truth, names = read_clean(data)
     else:
@@ -286,9 +329,11 @@ def _flag(name: str) -> str:
     return "--annotators" if name == "n_annotators" else f"--{name.replace('_', '-')}"
 
 
-def _one_or_many(values: list[float] | None) -> float | list[float] | None:
-    # Once: the same for all annotators; repeated: one each.
-    return values[0] if values and len(values) == 1 else values or None
+def _one_or_many(value: Any) -> Any:
+    """A list that was given once is the same for all annotators; an empty one was not given."""
+    if not isinstance(value, list):
+        return value
+    return value[0] if len(value) == 1 else value or None
 
 
 def _check_votes_output(method: str, path: Path) -> None:

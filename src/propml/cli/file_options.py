@@ -14,7 +14,9 @@ SEP = ";"
 Candidates = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=LABELS, metavar="COLUMN", help="Column of labels with --sep between them: beach;sunset."
+        rich_help_panel=LABELS,
+        metavar="COLUMN",
+        help="Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
     ),
 ]
 Sep = Annotated[
@@ -29,7 +31,7 @@ Votes = Annotated[
     typer.Option(
         rich_help_panel=LABELS,
         metavar="FILE",
-        help="Who proposed what instead: a table of item, annotator and label. Needs --id.",
+        help="Who proposed what instead: a table of item, annotator and label (needs --id), or a label matrix.",
     ),
 ]
 VotesColumns = Annotated[
@@ -37,6 +39,12 @@ VotesColumns = Annotated[
 ]
 MinVotes = Annotated[
     int, typer.Option(rich_help_panel=LABELS, min=1, help="Votes that make a label a candidate, with --votes.")
+]
+MinConfidence = Annotated[
+    float,
+    typer.Option(
+        rich_help_panel=LABELS, min=0, max=1, help="Votes less sure than this, by their confidence, are none."
+    ),
 ]
 MergeLabels = Annotated[
     bool,
@@ -66,6 +74,16 @@ Id = Annotated[
 Text = Annotated[
     str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Text: learned from by its words.")
 ]
+Embed = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=COLUMNS,
+        metavar="ENCODER",
+        help="The text as an embedding: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
+        "column of numbers. auto: what held-out candidates prefer.",
+        show_default="TF-IDF of its words",
+    ),
+]
 AllowOutside = Annotated[
     bool,
     typer.Option("--allow-outside", help="Read pictures outside the folder of the table, too, where it names them."),
@@ -73,6 +91,17 @@ AllowOutside = Annotated[
 Categorical = Annotated[
     list[str] | None,
     typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are names, not amounts."),
+]
+DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        rich_help_panel=FORMAT,
+        metavar="NAME",
+        help="csv, jsonl, label-studio, … (docs/formats.md).",
+        show_default="the file tells",
+    ),
 ]
 Delimiter = Annotated[
     str | None,
@@ -110,7 +139,7 @@ Device = Annotated[
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # Options that are not called as the argument of ``read_table`` is, for messages.
-OTHER_NAMES = {"id_column": "--id"}
+OTHER_NAMES = {"id_column": "--id", "file_format": "--format"}
 # What --quick makes of the classifier.
 QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
@@ -118,8 +147,9 @@ QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 # Options that say how a file is read, in every command that trains; their names are those of
 # propml.tables.files.read_table's arguments.
 READING = (
-    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "merge_labels", "xml"),
-    *("features", "ignore", "id_column", "text", "delimiter", "encoding", "decimal", "missing"),
+    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "min_confidence", "merge_labels"),
+    *("xml", "features", "ignore", "id_column", "text", "embed", "delimiter", "encoding", "decimal", "missing"),
+    "file_format",
 )
 
 

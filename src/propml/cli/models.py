@@ -28,7 +28,7 @@ BLOCK_ROWS = 16_384
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF, npz, svmlight or .mat.")],
+    data: Annotated[Path, typer.Argument(help=f"{opt.DATA}.")],
     out: Annotated[Path, typer.Option(help="Folder for the model; made if it is not there.")] = Path("model"),
     candidates: opt.Candidates = None,
     sep: opt.Sep = opt.SEP,
@@ -36,13 +36,16 @@ def fit(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    min_confidence: opt.MinConfidence = 0.0,
     merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     features: opt.Features = None,
     ignore: opt.Ignore = None,
     id_column: opt.Id = None,
     text: opt.Text = None,
+    embed: opt.Embed = None,
     categorical: opt.Categorical = None,
+    file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = None,
@@ -104,7 +107,13 @@ def fit(
 def predict(
     model: opt.ModelFolder,
     data: Annotated[Path, typer.Argument(help="File with the same columns; labels are not needed.")],
-    out: Annotated[Path, typer.Option(help="Where to write, .csv.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write: .csv, .tsv, .json, .jsonl, .xlsx, .parquet or .feather.",
+            show_default="predictions, in the format of DATA",
+        ),
+    ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also the probability of every label, one column each.")
     ] = False,
@@ -112,6 +121,7 @@ def predict(
         int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, whatever they are.")
     ] = None,
     id_column: opt.Id = None,
+    file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = None,
@@ -120,7 +130,8 @@ def predict(
 ) -> None:
     """Predict the labels of new rows.
 
-    The result has the identifier (or number) of each row and its predicted labels, as in beach;sunset.
+    The result has the identifier (or number) of each row and its predicted labels: as in beach;sunset, and in JSON,
+    Parquet and Feather as lists.
 
     Examples:
 
@@ -132,23 +143,24 @@ def predict(
     from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
     from propml.tables.sources import open_source
-    from propml.tables.text import write_csv
+    from propml.tables.writing import LISTS, check_ending, like, write_rows
 
-    if out.suffix.lower() != ".csv":
-        raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
+    out = like(data, Path("predictions")) if out is None else out
+    check_ending(out)
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder, and predictions are written as one file; choose another name")
     check_folder(out.parent)
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
-    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
+    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
     X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
     opt.echo_notes(notes)
     told = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, told.get("id_column"))
     sep = told.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
-    if clash := next((label for label in labels if sep in label), None):
+    number = str if out.suffix.lower() in (".csv", ".tsv") else float
+    if out.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
         raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")
     header = [name, "predicted", *(f"p({label})" for label in labels if probabilities)]
     with progress_bar("predicting", X.shape[0]) as bar:
@@ -158,11 +170,11 @@ def predict(
                 block = X[start : start + BLOCK_ROWS]
                 proba, chosen = _predicted(saved, block, top)
                 for row, own in enumerate(chosen):
-                    told = [f"{p:.6g}" for p in proba[row]] if probabilities else []
-                    yield [ids[start + row], sep.join(labels[j] for j in own), *told]
+                    told = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
+                    yield [ids[start + row], [labels[j] for j in own], *told]
                 bar.advance(block.shape[0])
 
-        write_csv(out, header, rows())
+        write_rows(out, header, rows(), sep)
     typer.echo(f"{X.shape[0]} rows; predictions: {out}")
 
 
@@ -181,6 +193,7 @@ def evaluate(
         typer.Option("--ignore-unseen", rich_help_panel=opt.LABELS, help="Leave out labels that training never saw."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, values as fractions.")] = False,
+    file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = None,
@@ -203,7 +216,8 @@ def evaluate(
     from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
-    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding)
+    how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
+    source = open_source(data, **how, plain=truth is not None or label_columns is not None)
     true = true_labels(
         source,
         saved.model.labels_,

@@ -105,6 +105,7 @@ def table(
     votes: opt.Votes = None,
     votes_columns: opt.VotesColumns = "item,annotator,label",
     min_votes: opt.MinVotes = 1,
+    min_confidence: opt.MinConfidence = 0.0,
     merge_labels: opt.MergeLabels = False,
     xml: opt.Xml = None,
     truth: Annotated[
@@ -115,7 +116,9 @@ def table(
     ignore: opt.Ignore = None,
     id_column: opt.Id = None,
     text: opt.Text = None,
+    embed: opt.Embed = None,
     categorical: opt.Categorical = None,
+    file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     decimal: opt.Decimal = None,

@@ -40,7 +40,7 @@ class Entry:
 
     name: str  #: the key, in lower case
     title: str  #: as the paper writes it
-    suite: str  #: "real-world", "artificial", "vision", "embedded", or "extra" (not in the paper)
+    suite: str  #: "real-world", "artificial", "vision", "embedded", or, not in the paper, "extra" and "text"
     facts: tuple[Facts, ...]  #: the published copy first, then other legitimate ones
     files: tuple[RemoteFile, ...]  #: what ``fetch`` downloads
     read: Callable[..., Dataset | ImageDataset]  #: ``read(folder, **options)`` of the folder in which ``needs`` are

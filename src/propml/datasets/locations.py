@@ -31,8 +31,8 @@ def writable_data_dir(data_dir: str | Path | None = None) -> Path:
 
 
 def existing_file(folder: Path, relative: str) -> Path | None:
-    """The file itself or, for ARFF, its ``.gz``: whichever is there."""
-    names = [relative, f"{relative}.gz"] if relative.endswith(".arff") else [relative]
+    """The file itself or, for text, its ``.gz``: whichever is there."""
+    names = [relative, f"{relative}.gz"] if relative.endswith((".arff", ".tsv", ".json")) else [relative]
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 

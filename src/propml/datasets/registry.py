@@ -18,6 +18,7 @@ from propml.datasets.locations import existing_file
 from propml.datasets.mat import read_mat
 from propml.datasets.mosaic import digits_mosaic
 from propml.datasets.mulan import read_mulan
+from propml.datasets.text_sets import TEXT_ENTRIES
 from propml.datasets.voc import read_voc
 
 __all__ = ["REGISTRY"]
@@ -269,4 +270,4 @@ _ENTRIES = (
     ),
 )
 
-REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+REGISTRY: dict[str, Entry] = {entry.name: entry for entry in (*_ENTRIES, *TEXT_ENTRIES)}

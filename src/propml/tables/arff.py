@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
-from propml.tables.table import Cells, Edit, found
+from propml.tables.table import Cells, Edits, Extra, Keep, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArffTable"]
@@ -50,13 +50,7 @@ class ArffTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, attribute {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         if keep is not None or extra:
             raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
         columns = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}

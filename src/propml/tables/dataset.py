@@ -13,6 +13,7 @@ from propml.datasets.array_files import read_npz, read_svmlight
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
 from propml.messages import argument
+from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, TextLabels
@@ -46,9 +47,9 @@ def read_dataset(
     Parameters
     ----------
     path : path
-        ``.csv``, ``.tsv`` (both also ``.gz``), ``.parquet``, ``.svm``, ``.svmlight`` or ``.npz``.
+        A table with columns (CSV, JSON, Parquet, …), ``.svm``, ``.svmlight`` or ``.npz``.
     candidates : str or sequence of str
-        CSV and Parquet: the column of delimited text or of lists, or the columns of 0 and 1, one per label (-1:
+        Of tables with columns: the column of delimited text or of lists, or the columns of 0 and 1, one per label (-1:
         unknown). The other formats carry their labels themselves.
     sep : str
         What stands between two labels in a text column.
@@ -66,16 +67,16 @@ def read_dataset(
         What to do with a row that has no candidate label.
     delimiter : str, optional
         Between the cells of a text table; by default ``,`` and, for ``.tsv``, a tab.
-    file_format : {"csv", "tsv", "parquet", "svmlight", "npz"}, optional
-        Where the name of the file does not tell.
+    file_format : str, optional
+        Where the file does not tell, as :func:`~propml.tables.sources.open_source` has it.
     name : str, optional
         By default the name of the file.
     """
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist or is not a file")
     kind = file_format or format_of(path)
     name = name or path.name.partition(".")[0]
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist or is not a file")
     if empty not in ("error", "ignore", "drop"):
         raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
     if kind in ("svmlight", "npz"):
@@ -84,11 +85,11 @@ def read_dataset(
         with reading(path, f"{kind} file"):
             made = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
             return _without_empty(made, empty, path)
-    if kind not in ("csv", "tsv", "parquet"):
-        raise ValueError(f"format {kind!r} is not known; choose csv, tsv, parquet, svmlight or npz")
     if candidates is None:
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
     table: Any = open_source(path, delimiter=delimiter, file_format=kind)
+    if isinstance(table, ArrayFile):
+        raise ValueError(f"{path}: a {kind} file is read with propml.tables.read_table or propml.datasets.read_mat")
     with reading(path, f"{kind} file"):
         named = {found(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
         chosen = feature_columns(table, features, named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from propml.progress import track
 from propml.schema import check_schema
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
+from propml.tables.embeddings import Embedded, preferred
 from propml.tables.leaks import leaks
 from propml.tables.sources import Source
 from propml.tables.table import Cells, Table, as_table, choose_columns, listed
@@ -102,6 +103,7 @@ class Features:
         rows: np.ndarray | None = None,
         text: Collection[str] = (),
         categorical: Collection[str] = (),
+        encoders: Mapping[str, str] | None = None,
         explicit: bool = False,
         decimal: str | None = None,
         missing: Collection[str] = (),
@@ -119,6 +121,8 @@ class Features:
             Learn from these only, and return their features only.
         text, categorical : collections of str
             Columns that somebody knows to be text or categories, whatever they look like.
+        encoders : mapping of str to str, optional
+            Text columns that become embeddings, and the encoder (or the column of vectors) of each.
         explicit : bool
             Somebody named these columns: one that merely counts its rows is kept.
         decimal : {",", "."}, optional
@@ -142,7 +146,11 @@ class Features:
             asked = "text" if name in text else "category" if name in categorical else None
             with _naming_cells(table, name, rows):
                 cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
-                treatment = treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
+                treatment = (
+                    _embedded(name, cells, encoders[name], table.names)
+                    if encoders and name in encoders
+                    else treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
+                )
                 if asked is None and isinstance(treatment, Category | Text | LeftOut) and not holds_codes(cells):
                     notes += _notes_on_numbers(table, cells, treatment, rows)
                 treatments.append(treatment)
@@ -232,6 +240,7 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
         rows=table.rows if len(table.rows) < table.source.n_rows else None,
         text=table.text_columns,
         categorical=names,
+        encoders=_encoders(table),
         explicit=table.explicit_features,
         decimal=table.decimal,
         missing=table.missing,
@@ -242,13 +251,29 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
     return learned
 
 
+def _encoders(table: UserTable) -> dict[str, str]:
+    """The encoder of the text column that was asked for; ``auto`` leaves the choice to held-out candidates."""
+    if table.embed is None or isinstance(table.source, ArrayFile):
+        return {}
+    (name,) = table.text_columns
+    if table.embed != "auto":
+        return {name: table.embed}
+    cells = plain_cells(_taken(table.source.cells(name), table.rows), None, table.missing)
+    words = Text.learn(name, as_texts(cells))
+    best, told = preferred(cells, table.candidates.states, None if words is None else words.apply(cells, []))
+    how = "is read by its words" if best is None else f"is embedded by {best}"
+    table.notes.append(f"column {name!r} {how}; {told}")
+    return {} if best is None else {name: best}
+
+
+def _embedded(name: str, cells: Cells, encoder: str, columns: Collection[str]) -> Treatment:
+    if encoder in columns:
+        return LeftOut(name, f"its embedding is the column {encoder!r}")
+    return Embedded.of(name, cells, encoder)
+
+
 def treatment_of(
-    name: str,
-    cells: Cells,
-    *,
-    asked: str | None = None,
-    explicit: bool = False,
-    most_categories: int = MOST_CATEGORIES,
+    name: str, cells: Cells, *, asked: str | None = None, explicit: bool = False, most_categories: int = MOST_CATEGORIES
 ) -> Treatment:
     """What becomes of a column, from its cells and from what somebody asked for (``"text"``, ``"category"``)."""
     if asked is None or (isinstance(cells, np.ndarray) and cells.ndim == 2):

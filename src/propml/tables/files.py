@@ -14,11 +14,13 @@ from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
+from propml.tables.arrow import ArrowTable
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
 from propml.tables.sources import Source, open_source
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, choose_columns, found
-from propml.tables.votes import Voted, VoteFile, identifier
+from propml.tables.tools import ToolTable
+from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
 from propml.targets import Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
@@ -49,6 +51,8 @@ class UserTable:
         What to show of each row; a picture that must not be shown is empty.
     text_columns : tuple of str
         Columns that somebody called text.
+    embed : str or None
+        The encoder of these.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
     merged : Merged or None
@@ -72,6 +76,7 @@ class UserTable:
     merged: Merged | None = None
     decimal: str | None = None
     missing: tuple[str, ...] = ()
+    embed: str | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -82,6 +87,8 @@ class UserTable:
     def suffix(self) -> str:
         """The ending that names the format of the labels, such as ``.csv`` or ``.csv.gz``."""
         path = self.labels.table.path if isinstance(self.labels, VoteFile) else self.path
+        if isinstance(self.source, ArrowTable) and path.is_dir():
+            return self.source.suffix
         return "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
 
 
@@ -94,11 +101,13 @@ def read_table(
     votes: str | Path | None = None,
     votes_columns: Sequence[str] = VOTES_COLUMNS,
     min_votes: int = 1,
+    min_confidence: float = 0.0,
     merge_labels: bool = False,
     features: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
     id_column: str | None = None,
     text: str | None = None,
+    embed: str | None = None,
     image: str | None = None,
     allow_outside: bool = False,
     xml: str | Path | None = None,
@@ -106,6 +115,7 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     missing: str | Sequence[str] = (),
+    file_format: str | None = None,
 ) -> UserTable:
     """Read features and candidate labels from a user's file.
 
@@ -113,21 +123,25 @@ def read_table(
 
     Parameters
     ----------
-    path : path
-        CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``; the last three carry their labels.
+    path : path, or a table in memory
+        What :func:`~propml.tables.sources.open_source` reads; npz, svmlight, ``.mat`` and exports of labelling tools
+        carry their labels.
     candidates : str, optional
-        The column of delimited text, in Parquet also of lists.
+        The column of delimited text or of lists; in JSON a path such as ``meta.tags``.
     sep : str
         Between two labels in it; empty where every cell is one label, which may be a whole number.
     label_columns : str or sequence of str, optional
         Columns of 0 and 1 instead: names, names separated by commas, or patterns such as ``y_*``.
     votes : path, optional
-        A long table (CSV, TSV or Parquet) of item, annotator and label instead, or beside ``candidates``. Needs
-        ``id_column``.
+        A long table of item, annotator and label instead, or beside ``candidates``; a cell may be a list of labels,
+        as in the answers of a language model. Needs ``id_column``. Or the label matrix of rules (npy, npz: items by
+        rules, -1 abstains), whose rows are those of the data.
     votes_columns : sequence of three str
         What these are called there.
     min_votes : int
         Votes that make a label a candidate, where ``votes`` alone tell the candidates.
+    min_confidence : float
+        Votes that are less sure, by their column ``confidence``, are none.
     merge_labels : bool
         Take labels that differ in case or blanks only for one; by default a note names them.
     features : str or sequence of str, optional
@@ -138,6 +152,9 @@ def read_table(
         A column of identifiers, each of them once.
     text, image : str, optional
         Columns to show; a text column is also a feature, an image column holds paths, seen from the file's folder.
+    embed : str, optional
+        What the text column is learned from by, instead of its words: an encoder (``"wordllama"``, ``"minilm"``, a
+        name or folder of sentence-transformers or model2vec), a column of lists of numbers, or ``"auto"``.
     allow_outside : bool
         Show images outside that folder, too: those that ``..``, a path from the root or a link lead to.
     xml : path, optional
@@ -148,27 +165,39 @@ def read_table(
         What stands before the fraction of numbers that have commas; the other sign groups thousands.
     missing : str or sequence of str
         Words that mean a missing value in columns that are learned from, beside the usual ones (``NA``, ``?``, …).
+    file_format : str, optional
+        What the file is, where neither its name nor its content tells: ``"jsonl"``, ``"label-studio"``, …
     """
-    source = open_source(path, delimiter=delimiter, encoding=encoding)
+    plain = bool(candidates or label_columns or votes)
+    source = open_source(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
-        named = candidates or label_columns or votes or features or ignore or id_column or text or image or xml
+        named = candidates or label_columns or votes or features or ignore or id_column or text or embed or image or xml
         if named or decimal or missing:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
         return _from_arrays(source, merge_labels)
-    ids = _identifiers(source, id_column)
-    beside = None if votes is None else _open_votes(votes, votes_columns, id_column)
+    ids = source.ids if isinstance(source, ToolTable) and id_column is None else _identifiers(source, id_column)
+    beside = None if votes is None else _open_votes(votes, votes_columns, id_column, ids)
+    if isinstance(source, ToolTable):
+        with reading(source.path, "export of a labelling tool"):
+            beside = source.votes()
+        text = "text" if text is None and "text" in source.names else text
+    if embed is not None and text is None:
+        raise ValueError(f"{argument('embed', embed)} is for a column of text; name it with {argument('text')}")
     where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
-    _check_votes_options(votes, votes_columns, min_votes, where is not None)
+    _check_votes_options(beside, votes_columns, min_votes, where is not None)
     notes: list[str] = []
     if where is not None:
         with reading(source.path, "table of labels"):
             given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
-            given = _with_annotations(given, beside.read(ids), same_spelling if merge_labels else str)
+            voted = beside.read(ids, min_confidence=min_confidence)
+            given = _with_annotations(given, voted, same_spelling if merge_labels else str)
     else:
         assert beside is not None
-        given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes)
+        given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes, min_confidence)
+        if given.annotations is not None and len(given.annotations.names) < 2:
+            given = replace(given, annotations=None)  # one annotator cannot be compared with anybody
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
     columns = feature_columns(source, features, taken, text)
     merged = _merged(given, merge_labels, notes, min_votes)
@@ -187,6 +216,7 @@ def read_table(
         merged,
         decimal,
         (missing,) if isinstance(missing, str) else tuple(missing),
+        embed,
         notes,
     )
 
@@ -217,14 +247,14 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         table.source.write(table.path, path, states, cleaned.labels)
     elif isinstance(table.labels, VoteFile):
         changes = Changes.between(before, cleaned, np.arange(len(cleaned)))
-        table.labels.write(path, changes, table.item_ids)
+        table.labels.write(path, changes, table.item_ids, cleaned)
     else:
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))
     return path
 
 
-def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least: int, has_candidates: bool) -> None:
+def _check_votes_options(votes: object, columns: Sequence[str], least: int, has_candidates: bool) -> None:
     """Refuse what is said of votes where that would change nothing."""
     if votes is None and tuple(columns) != VOTES_COLUMNS:
         raise ValueError(
@@ -236,7 +266,9 @@ def _check_votes_options(votes: str | Path | None, columns: Sequence[str], least
         raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out {argument('min_votes')}")
 
 
-def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None) -> VoteFile:
+def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None, ids: Sequence[str]) -> VoteFile:
+    if Path(path).suffix.lower() in (".npy", ".npz"):
+        return RuleMatrix.read_file(Path(path), ids)
     if id_column is None:
         raise ValueError(
             f"{path} names items; say with {argument('id_column')} which column of the data identifies them"
@@ -245,8 +277,9 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None)
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
     table = open_source(path)
     if isinstance(table, ArrayFile | ArffTable):
-        raise ValueError(f"{path} is no annotator table; give a CSV, TSV or Parquet file")
-    return VoteFile(table, *columns)
+        raise ValueError(f"{path} is no annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
+    is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
+    return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
 
 
 def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Hashable], str]) -> Candidates:

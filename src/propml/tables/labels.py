@@ -134,6 +134,8 @@ class TextLabels:
         if cell is None or (isinstance(cell, float) and cell != cell):
             return []
         if isinstance(cell, Iterable):
+            if any(isinstance(value, dict | list) for value in cell):
+                raise ValueError(f"{table.where(row, self.column)} is {shown(cell)}, expected the names of labels")
             return [name for value in cell if (name := _name_of(value))]
         if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
             return [_name_of(cell)]

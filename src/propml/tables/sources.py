@@ -1,60 +1,90 @@
-"""Files by their format: as columns (CSV, TSV, Parquet, ARFF) or as a matrix (npz, svmlight, ``.mat``)."""
+"""Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a tool.
+
+The name of a file tells its format, and where it does not, its first bytes do. An export of a tool is told by what
+stands in it.
+"""
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile, read_array_file
-from propml.tables.parquet import ParquetTable
-from propml.tables.table import Table
+from propml.tables.arrow import ArrowTable
+from propml.tables.json_tables import JsonTable, read_records
+from propml.tables.table import Table, as_table
 from propml.tables.text import TextTable
+from propml.tables.tools import TOOLS, ToolTable, tool_of
+from propml.tables.xlsx import XlsxTable
+from propml.unpacking import open_unpacked
 
 __all__ = ["FORMATS", "Source", "format_of", "open_source"]
 
 FORMATS = {
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz",
-    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".arff": "arff", ".mat": "mat",
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".xlsx": "xlsx", ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather",
+    ".ipc": "feather", ".npz": "npz", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
+    ".arff": "arff", ".mat": "mat",
 }  # fmt: skip
+_BEGINNINGS = {b"PAR1": "parquet", b"ARROW1": "feather", b"MATLAB": "mat", b"@": "arff", b"%": "arff"}
 
 Source: TypeAlias = Table | ArrayFile
 
 
 def format_of(path: Path) -> str:
-    """The format that the name of a file tells."""
+    """The format that the name of a file tells, or else its first bytes; of a folder, that of the files in it."""
+    if path.is_dir():
+        return "parquet"
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
-    if not suffixes or suffixes[-1] not in FORMATS:
-        raise ValueError(f"{path}: the format is not clear from the name; use one of {', '.join(FORMATS)}")
-    return FORMATS[suffixes[-1]]
+    if suffixes and suffixes[-1] in FORMATS:
+        return FORMATS[suffixes[-1]]
+    if (kind := _by_content(path)) is None:
+        ways = f"use one of {', '.join(FORMATS)}, or give {argument('file_format')}"
+        raise ValueError(f"{path}: the format is not clear from the name; {ways}")
+    return kind
 
 
 def open_source(
-    path: str | Path,
+    path: str | Path | Any,
     *,
     delimiter: str | None = None,
     encoding: str | None = None,
     file_format: str | None = None,
+    plain: bool = False,
 ) -> Source:
     """A file as columns or as a matrix, by its format.
 
     Parameters
     ----------
-    path : path
-        CSV, TSV (both also ``.gz``), Parquet, ARFF, npz, svmlight or ``.mat``.
+    path : path, or a table in memory
+        CSV, TSV, JSON, JSONL (all also ``.gz``), Excel, Parquet, Feather, a folder of Parquet or Arrow files, ARFF,
+        npz, svmlight, ``.mat`` or the export of a labelling tool. Or a DataFrame, a dictionary of columns, or a
+        ``datasets.Dataset``.
     delimiter, encoding : str, optional
         For text tables; by default ``,`` (``.tsv``: a tab) and UTF-8.
     file_format : str, optional
-        ``"csv"``, ``"parquet"``, …, where the name of the file does not tell.
+        ``"csv"``, ``"parquet"``, …, or a tool: ``"label-studio"``, ``"doccano"``, ``"prodigy"``, ``"argilla"``;
+        ``"json"`` and ``"jsonl"`` take the export of a tool for plain objects. By default the file tells.
+    plain : bool
+        Take objects for plain ones where no format is given, because somebody says in which column labels are.
     """
+    if not isinstance(path, str | Path):
+        return as_table(path)
     path = Path(path)
-    kind = file_format or format_of(path)
-    if not path.is_file():
+    if file_format is not None and file_format not in {*FORMATS.values(), *TOOLS}:
+        known = ", ".join(dict.fromkeys([*FORMATS.values(), *TOOLS]))
+        raise ValueError(f"{argument('file_format')} is {file_format!r}; choose one of {known}")
+    if not path.exists():
         raise FileNotFoundError(f"{path} does not exist or is not a file")
+    kind = file_format or format_of(path)
+    if path.is_dir() and kind not in ("parquet", "feather"):
+        raise IsADirectoryError(f"{path} is a folder, and a {kind} file was expected; name a file")
     if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
         raise ValueError(
             f"{path}: {argument('delimiter')} and {argument('encoding')} belong to CSV and TSV files; leave them out"
@@ -62,6 +92,35 @@ def open_source(
     with reading(path, f"{kind} file"):
         if kind in ("csv", "tsv"):
             return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
-        if kind == "parquet":
-            return ParquetTable(path)
+        if kind in ("parquet", "feather"):
+            return ArrowTable(path)
+        if kind in ("json", "jsonl", *TOOLS):
+            return _records(path, "json" if plain and file_format is None else file_format)
+        if kind == "xlsx":
+            return XlsxTable(path)
         return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
+
+
+def _records(path: Path, asked: str | None) -> JsonTable | ToolTable:
+    records = read_records(path)
+    tool = None if asked in ("json", "jsonl") else asked or tool_of(records)
+    return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
+
+
+def _by_content(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    with reading(path, "table"), open_unpacked(path) as file:
+        start = file.read(2**16)
+    for beginning, kind in _BEGINNINGS.items():
+        if start.startswith(beginning):
+            return kind
+    if start.startswith(b"PK"):
+        with reading(path, "zip file"), zipfile.ZipFile(path) as zipped:
+            names = zipped.namelist()
+        return "xlsx" if "[Content_Types].xml" in names else "npz" if any(n.endswith(".npy") for n in names) else None
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] in (b"{", b"["):
+        return "json"
+    first = start.partition(b"\n")[0]
+    return next((kind for sign, kind in ((b"\t", "tsv"), (b",", "csv")) if sign in first and b"\0" not in start), None)

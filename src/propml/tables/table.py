@@ -11,16 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 __all__ = [
-    "Cells",
-    "Edit",
-    "MemoryTable",
-    "Table",
-    "as_table",
-    "check_names",
-    "choose_columns",
-    "found",
-    "listed",
-]
+    "Cells", "Edit", "Edits", "Extra", "Keep", "MemoryTable", "Table", "as_table", "check_names", "choose_columns",
+    "found", "listed",
+]  # fmt: skip
 
 # So many column names stand in a message at most.
 SHOWN = 12
@@ -29,6 +22,10 @@ SHOWN = 12
 Cells: TypeAlias = "Sequence[Any] | np.ndarray"
 #: From the position of the first row of a block and the cells of a column in it to the cells to write instead.
 Edit: TypeAlias = Callable[[int, Sequence[Any]], Sequence[Any]]
+#: What a copy of a table takes: columns to change, a mask of rows to keep, rows to add.
+Edits: TypeAlias = "Mapping[str, Edit] | None"
+Keep: TypeAlias = "np.ndarray | None"
+Extra: TypeAlias = "Sequence[Mapping[str, Any]]"
 
 
 class Table(Protocol):
@@ -48,13 +45,7 @@ class Table(Protocol):
         """How to name a cell to a person."""
         ...
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         """Write the same table in the same format: some columns changed, the rows of a mask only, rows added."""
         ...
 
@@ -80,20 +71,25 @@ class MemoryTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         raise ValueError("a table in memory has no file format; write it with the library that made it")
 
 
 def as_table(source: Any) -> Table:
-    """A table from itself, a pandas or polars DataFrame, or a mapping of names to columns."""
+    """A table from itself, a DataFrame, a ``datasets.Dataset`` of Hugging Face, or a mapping of names to columns."""
     if hasattr(source, "cells"):
         return source
+    if hasattr(source, "column_names") and hasattr(source, "features"):
+        from propml.tables.arrow import class_names, named
+
+        classes = class_names({"info": {"features": source.features.to_dict()}})
+        cells = {name: list(source[name]) for name in source.column_names}
+        return MemoryTable(
+            {
+                name: [named(cell, classes[name]) for cell in own] if name in classes else own
+                for name, own in cells.items()
+            }
+        )
     names = source.columns if hasattr(source, "columns") else source.keys()
     columns = {}
     for name in names:

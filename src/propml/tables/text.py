@@ -7,18 +7,16 @@ import csv
 import gzip
 import io
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-
-import numpy as np
 
 from propml.atomic_files import replacing
 from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.table import Edit, check_names, found
+from propml.tables.table import Edits, Extra, Keep, check_names, found
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
@@ -81,13 +79,7 @@ class TextTable:
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row} (line {self.lines[row]}), column {name!r}"
 
-    def copy(
-        self,
-        path: Path,
-        edits: Mapping[str, Edit] | None = None,
-        keep: np.ndarray | None = None,
-        extra: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
         rows = _rows(self.path, self._format)
         _, header = next(rows)
@@ -105,10 +97,10 @@ class TextTable:
             write.writerows([neutralised(cell_text(row.get(name))) for name in self.names] for row in extra)
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], delimiter: str = ",") -> None:
     """A new CSV file, UTF-8, that no spreadsheet takes for a program."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        write = csv.writer(file, lineterminator="\n")
+        write = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         write.writerow(map(neutralised, header))
         write.writerows([neutralised(cell_text(cell)) for cell in row] for row in rows)
 

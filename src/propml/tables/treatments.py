@@ -256,9 +256,10 @@ def treatment_json(treatment: Treatment) -> dict[str, Any]:
 
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     """What :func:`treatment_json` was given."""
+    from propml.tables.embeddings import Embedded
     from propml.tables.words import Text
 
-    kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Matrix, LeftOut)}
+    kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
     values = dict(stored)
     kind = values.pop("kind", None)
     if kind not in kinds:

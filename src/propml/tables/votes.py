@@ -1,24 +1,34 @@
-"""A long annotator table beside the features: one row per item, annotator and proposed label."""
+"""Who proposed what, beside the features: a long table, lists of a language model, or the matrix of labelling rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from propml.atomic_files import replacing
+from propml.datasets.array_files import load_arrays
+from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists, shown
 from propml.tables.labels import Changes
-from propml.tables.table import Table, found
+from propml.tables.table import Edit, MemoryTable, Table, found
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["VoteFile", "Voted", "identifier"]
+__all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "RuleMatrix", "VoteFile", "Voted", "identifier"]
 
 #: Who proposes the labels that an audit adds.
 AUDITOR = "propml audit"
+#: What the columns of a language model's answers are called.
+MODEL_COLUMNS = ("item", "model", "labels")
+#: How sure a vote is: a number, a list as long as that of the labels, or (JSON) an object of them.
+CONFIDENCE = "confidence"
+ABSTAINS = -1
+MOST_CLASSES = 100_000
 
 
 class Voted(NamedTuple):
@@ -31,7 +41,7 @@ class Voted(NamedTuple):
 
 @dataclass(frozen=True)
 class VoteFile:
-    """The annotator table, and its columns for item, annotator and label."""
+    """The annotator table, and its columns for item, annotator and label; a cell of labels may be a list."""
 
     table: Table
     item: str = "item"
@@ -42,27 +52,26 @@ class VoteFile:
         for name in (self.item, self.annotator, self.label):
             found(self.table, name)
 
-    def read(self, ids: Sequence[str], min_votes: int = 1) -> Voted:
-        """The candidates of those items that have an identifier among ``ids``, and the votes with them."""
-        items, annotators, proposed = (self._texts(name) for name in (self.item, self.annotator, self.label))
+    def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
+        """The candidates of those items that have an identifier among ``ids``, and the votes with them.
+
+        A vote that is less sure than ``min_confidence`` is none, and its annotator has looked at the item.
+        """
+        proposed = self.table.cells(self.label)
         if holds_lists(proposed):
             row = next(row for row, cell in enumerate(proposed) if cell)
             raise ValueError(
                 f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
                 f"each label that somebody proposed, so give every label of the list a row of its own"
             )
+        votes = list(self._votes(min_confidence))
         row_of = {item: row for row, item in enumerate(ids)}
-        known = [item in row_of for item in items]
-        if not any(known):
+        kept = [vote for vote in votes if vote[0] in row_of]
+        if not kept:
             raise ValueError(
-                f"no item of {self.table.path} is an identifier of the data: it names {items[0]!r}, the data "
+                f"no item of {self.table.path} is an identifier of the data: it names {votes[0][0]!r}, the data "
                 f"{ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
             )
-        kept = [
-            (item, who, label or None)
-            for item, who, label, k in zip(items, annotators, proposed, known, strict=True)
-            if k
-        ]
         if not any(label for _, _, label in kept):
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
         made = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
@@ -74,24 +83,140 @@ class VoteFile:
         rows = np.array([row_of[str(item)] for item in made.index])
         order = np.argsort(rows)
         notes = []
-        if strangers := len(dict.fromkeys(i for i, k in zip(items, known, strict=True) if not k)):
+        if strangers := len({item for item, _, _ in votes} - row_of.keys()):
             notes.append(f"{strangers} items of {self.table.path.name} are not in the data and were left out")
         return Voted(made[order], rows[order], notes)
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str]) -> None:
+    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
         """The same table without the votes for labels that went, and with those of the audit for labels that came."""
-        went, came = set(), []
-        for row, states in changes.by_row():
-            for label, state in states.items():
-                if state == CANDIDATE:
-                    came.append({self.item: ids[row], self.annotator: AUDITOR, self.label: label})
-                else:
-                    went.add((ids[row], label))
-        pairs = zip(self._texts(self.item), self._texts(self.label), strict=True)
-        self.table.copy(path, keep=np.array([pair not in went for pair in pairs]), extra=came)
+        went, came = _went_and_came(changes, ids)
+        items, proposed = self._texts(self.item), self.table.cells(self.label)
+        in_lists = any(isinstance(cell, list) for cell in proposed)
+        extra = [
+            {self.item: item, self.annotator: AUDITOR, self.label: [label] if in_lists else label}
+            for item, label in came
+        ]
+        if not in_lists:
+            pairs = zip(items, map(identifier, proposed), strict=True)
+            self.table.copy(path, keep=np.array([pair not in went for pair in pairs]), extra=extra)
+            return
+
+        def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
+            own = items[start : start + len(cells)]
+            return [
+                [name for name in cell or () if (item, identifier(name)) not in went]
+                for item, cell in zip(own, cells, strict=True)
+            ]
+
+        edits: Mapping[str, Edit] = {self.label: edit}
+        self.table.copy(path, edits, extra=extra)
+
+    def _votes(self, min_confidence: float) -> Iterator[tuple[str, str, str | None]]:
+        sure = self._confidences()
+        columns = zip(self._texts(self.item), self._texts(self.annotator), self.table.cells(self.label), strict=True)
+        for row, (item, who, cell) in enumerate(columns):
+            names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
+            counted = [name for j, name in enumerate(names) if name and sure(row, j, name) >= min_confidence]
+            if not counted:
+                yield item, who, None  # looked, and saw nothing
+            for name in counted:
+                yield item, who, name
+
+    def _confidences(self) -> Any:
+        """From a row, the place of a label in its cell and its name to how sure the vote is."""
+        table = self.table
+        whole = table.cells(CONFIDENCE) if CONFIDENCE in table.names else None
+        start = f"{CONFIDENCE}."
+        by_name = {name[len(start) :]: table.cells(name) for name in table.names if name.startswith(start)}
+
+        def sure(row: int, place: int, name: str) -> float:
+            told = by_name[name][row] if name in by_name else None if whole is None else whole[row]
+            if isinstance(told, list | np.ndarray):
+                told = told[place] if place < len(told) else None
+            try:
+                return 1.0 if told in (None, "") else float(told)
+            except (TypeError, ValueError):
+                raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(told)}, expected a number") from None
+
+        return sure
 
     def _texts(self, name: str) -> list[str]:
         return [identifier(cell) for cell in self.table.cells(name)]
+
+
+@dataclass(frozen=True)
+class RuleMatrix(VoteFile):
+    """A label matrix as Snorkel makes it: a row per item, a column per rule, the number of a class, -1: abstains.
+
+    npz files may also hold ``label_names`` and ``rules``. A rule that abstains has not looked at the item.
+    """
+
+    ids: Sequence[str] = ()
+    labels: tuple[str, ...] = ()
+    content: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def read_file(cls, path: Path, ids: Sequence[str]) -> RuleMatrix:
+        """The votes on the rows of the data, which come in the same order."""
+        with reading(path, "label matrix"):
+            content = load_arrays(path) if path.suffix.lower() == ".npz" else {"L": np.load(path, allow_pickle=False)}
+            matrix = content[_matrix_in(content)]
+            if matrix.ndim != 2 or matrix.dtype.kind not in "iu" or not matrix.size or matrix.min() < ABSTAINS:
+                raise ValueError("it holds no matrix of whole numbers from -1 on, items by rules")
+            if matrix.max() >= MOST_CLASSES:
+                raise ValueError(f"it holds {matrix.max()}, and the numbers of classes are below {MOST_CLASSES}")
+            if len(matrix) != len(ids):
+                raise ValueError(f"it has {len(matrix)} rows and the data {len(ids)}; a row of each belongs together")
+            labels = tuple(map(str, content.get("label_names", range(int(matrix.max()) + 1))))
+            rules = tuple(map(str, content.get("rules", [f"rule {j}" for j in range(matrix.shape[1])])))
+            if len(labels) <= matrix.max() or len(rules) != matrix.shape[1]:
+                raise ValueError(f"it names {len(labels)} labels and {len(rules)} rules, and uses others")
+        row, rule = np.nonzero(matrix != ABSTAINS)
+        columns = {
+            "item": [ids[i] for i in row.tolist()],
+            "annotator": [rules[j] for j in rule],
+            "label": [labels[number] for number in matrix[row, rule]],
+        }
+        return cls(MemoryTable(columns, path), ids=ids, labels=labels, content=content)
+
+    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
+        went, came = _went_and_came(changes, ids)
+        row_of = {item: row for row, item in enumerate(self.ids)}
+        name = _matrix_in(self.content)
+        matrix = np.array(self.content[name])
+        for item, label in went:
+            own = matrix[row_of[item]]
+            own[own == self.labels.index(label)] = ABSTAINS
+        n_added = Counter(item for item, _ in came)  # a rule names one label, so that two of them need two rules
+        added = np.full((len(matrix), max(n_added.values(), default=0)), ABSTAINS, dtype=matrix.dtype)
+        for item, label in came:
+            n_added[item] -= 1
+            added[row_of[item], n_added[item]] = self.labels.index(label)
+        made = {**self.content, name: np.hstack([matrix, added])}
+        if "rules" in made:
+            made["rules"] = np.array([*made["rules"].tolist(), *[AUDITOR] * added.shape[1]])
+        with replacing(path) as beside, beside.open("wb") as file:
+            if path.suffix.lower() == ".npz":
+                np.savez_compressed(file, **made)  # type: ignore[arg-type]
+            else:
+                np.save(file, made[name])
+
+
+def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
+    """The name of the array that is a matrix."""
+    return next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
+
+
+def _went_and_came(changes: Changes, ids: Sequence[str]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
+    """Pairs of item and label."""
+    went, came = set(), []
+    for row, states in changes.by_row():
+        for label, state in states.items():
+            if state == CANDIDATE:
+                came.append((ids[row], label))
+            else:
+                went.add((ids[row], label))
+    return went, came
 
 
 def identifier(cell: Any) -> str:

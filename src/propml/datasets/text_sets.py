@@ -1,0 +1,133 @@
+"""Short texts with several emotions: GoEmotions (English) and REDv2 (Romanian, with its three annotators as votes).
+
+``load("goemotions")`` and ``load("redv2")`` give the texts as TF-IDF of up to 5000 words, over all rows;
+:func:`read_texts` gives the texts themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.datasets.dataset import Dataset
+from propml.datasets.entry import Entry, Facts, RemoteFile
+from propml.datasets.locations import data_dirs, existing_file
+from propml.file_errors import reading
+from propml.targets import Candidates
+from propml.unpacking import open_unpacked
+
+__all__ = ["TEXT_ENTRIES", "Texts", "read_texts"]
+
+GOEMOTIONS = [
+    "admiration", "amusement", "anger", "annoyance", "approval", "caring", "confusion", "curiosity", "desire",
+    "disappointment", "disapproval", "disgust", "embarrassment", "excitement", "fear", "gratitude", "grief", "joy",
+    "love", "nervousness", "optimism", "pride", "realization", "relief", "remorse", "sadness", "surprise", "neutral",
+]  # fmt: skip
+REDV2 = ["sadness", "surprise", "fear", "anger", "neutral", "trust", "joy"]
+ANNOTATORS = ("annotator1", "annotator2", "annotator3")
+SPLITS = {"goemotions": ("train", "dev", "test"), "redv2": ("valid", "test")}
+_FILES = {"goemotions": "text/goemotions-{}.tsv", "redv2": "text/redv2-{}.json"}
+_BLOBS = {
+    "goemotions": (
+        "aa00d732d3b9e969d9fcbaafc2c5b094555746c0",
+        "38c793645ca3a2e946d625c9722ca5386b0a6c7f",
+        "7635db4a49befb91e5bc0dbedde095bb2d8593ae",
+    ),
+    "redv2": ("56f38d06bc536dd0d57f2870a9d06f19a3ffc801", "ae6edef1d6d873d4d9d35522194ab95fde6e9f57"),
+}
+_RAW = "https://raw.githubusercontent.com"
+_GOEMOTIONS = f"{_RAW}/google-research/google-research/2adf640a14f11025ae5a9d0ec493b78530d276d3/goemotions/data"
+_REDV2 = f"{_RAW}/Alegzandra/RED-Romanian-Emotions-Dataset/93136b18f40f01b70c08ae01ab4274853d00a166/data"
+
+
+class Texts(NamedTuple):
+    """Texts with true labels, who proposed what where that is known, and the part that each row belongs to."""
+
+    texts: list[str]
+    truth: np.ndarray
+    candidates: Candidates | None
+    label_names: tuple[str, ...]
+    split: np.ndarray
+
+
+def read_texts(name: str, data_dir: str | Path | None = None) -> Texts:
+    """The texts of ``"goemotions"`` or ``"redv2"``; the folders are those of :func:`~propml.datasets.load`."""
+    needs = [_FILES[name].format(split) for split in SPLITS[name]]
+    folders = data_dirs(data_dir)
+    folder = next((each for each in folders if all(existing_file(each, path) for path in needs)), folders[0])
+    return _read_folder(folder, name=name)
+
+
+def _read_folder(folder: Path, *, name: str) -> Texts:
+    texts: list[str] = []
+    true: list[list[int]] = []
+    votes: list[tuple[int, str, str | None]] = []
+    sizes = []
+    for split in SPLITS[name]:
+        path = existing_file(folder, _FILES[name].format(split)) or folder / _FILES[name].format(split)
+        with reading(path, f"file of {name}", "fetch or copy it again"), open_unpacked(path) as file:
+            content = file.read().decode("utf-8")
+            if name == "goemotions":
+                rows = [line.split("\t") for line in content.split("\n") if line]
+                own = [[int(number) for number in labels.split(",")] for _, labels, _ in rows]
+                texts += [text for text, _, _ in rows]
+            else:
+                records = json.loads(content)
+                own = [np.flatnonzero(record["agreed_labels"]).tolist() for record in records]
+                for row, record in enumerate(records, len(texts)):
+                    for who in ANNOTATORS:
+                        seen: list[str | None] = [REDV2[label] for label in np.flatnonzero(record[who])]
+                        votes += [(row, who, label) for label in seen or [None]]
+                texts += [record["text"] for record in records]
+        true += own
+        sizes.append(len(own))
+    names = GOEMOTIONS if name == "goemotions" else REDV2
+    truth = np.zeros((len(texts), len(names)), dtype=np.uint8)
+    for row, labels in enumerate(true):
+        truth[row, labels] = 1
+    candidates = Candidates.from_votes(*zip(*votes, strict=True), labels=names) if votes else None
+    return Texts(texts, truth, candidates, tuple(names), np.repeat(SPLITS[name], sizes))
+
+
+def _read_words(folder: Path, *, name: str) -> Dataset:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    read = _read_folder(folder, name=name)
+    words = TfidfVectorizer(sublinear_tf=True, strip_accents="unicode", min_df=2, max_df=0.9, max_features=5000)
+    X = sp.csr_array(words.fit_transform(read.texts))
+    return Dataset(name, X, read.truth, read.candidates, read.label_names, tuple(words.get_feature_names_out()))
+
+
+def _entry(name: str, title: str, facts: Facts, url: str, source: str, note: str) -> Entry:
+    paths = [_FILES[name].format(split) for split in SPLITS[name]]
+    files = tuple(
+        RemoteFile(path, f"{url}/{split}{Path(path).suffix}", f"git:{blob}")
+        for path, split, blob in zip(paths, SPLITS[name], _BLOBS[name], strict=True)
+    )
+    read = partial(_read_words, name=name)
+    return Entry(name, title, "text", (facts,), files, read, tuple(paths), source, note=note)
+
+
+TEXT_ENTRIES = (
+    _entry(
+        "goemotions",
+        "GoEmotions",
+        Facts(54263, 5000, 28, 1.176, rows_without_truth=0),
+        _GOEMOTIONS,
+        "https://github.com/google-research/google-research, goemotions (Apache-2.0)",
+        "Comments of Reddit with aggregated labels; features are TF-IDF of words. Its parts are joined.",
+    ),
+    _entry(
+        "redv2",
+        "REDv2",
+        Facts(1361, 2525, 7, 1.132, 2.073, 0, 0),
+        _REDV2,
+        "https://github.com/Alegzandra/RED-Romanian-Emotions-Dataset (MIT)",
+        "Romanian tweets, valid and test joined; candidates are what any of three annotators saw, true what two did.",
+    ),
+)

@@ -1,0 +1,267 @@
+"""Parquet, Feather and Arrow files, or a folder of them: one column at a time, in batches; copies are streamed.
+
+A folder that Hugging Face ``datasets`` saved is a folder of Arrow files. Its class labels are numbers, which are read
+as their names and written back as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propml.atomic_files import replacing
+from propml.extras import require
+from propml.file_errors import reading
+from propml.tables.table import Cells, Edits, Extra, Keep, check_names, found
+from propml.unpacking import check_unpacked
+
+__all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
+
+BATCH_ROWS = 65_536
+ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
+_FILE, _PARQUET = b"ARROW1", b"PAR1"
+
+
+class ArrowTable:
+    """Files of one schema by columns; nothing is read before it is asked for.
+
+    Attributes
+    ----------
+    suffix : str
+        The ending of a file in the same format; a copy of a folder is one file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: Sequence[int] = ()
+        self._parts = _files_in(path) if path.is_dir() else [path]
+        self.suffix = self._parts[0].suffix
+        self._schema: Any = None
+        self.n_rows = 0
+        for part in self._parts:
+            with _reading(part), part.open("rb") as handle:
+                schema, n_rows = _look(part, handle)
+            if self._schema is not None and not schema.equals(self._schema):
+                raise ValueError(
+                    f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same"
+                )
+            self._schema = schema
+            self.n_rows += n_rows
+        self.names = tuple(self._schema.names)
+        check_names(self.names, path)
+        if not self.n_rows:
+            raise ValueError(f"{path} has no rows")
+        with _reading(path):
+            self._classes = class_names(json.loads((self._schema.metadata or {}).get(b"huggingface", b"{}")))
+
+    def cells(self, name: str) -> Cells:
+        found(self, name)
+        with _reading(self.path):
+            parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
+            if (count := sum(map(len, parts))) != self.n_rows:
+                raise ValueError(f"column {name!r} has {count} of its {self.n_rows} rows")
+            if names := self._classes.get(name):
+                cells = [cell for part in parts for cell in (part if isinstance(part, list) else part.tolist())]
+                return [named(cell, names) for cell in cells]
+        if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
+            return np.concatenate(parts)
+        return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {row}, column {name!r}"
+
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
+        pyarrow = require("pyarrow", "data")
+        schema = self._schema
+        with replacing(path) as beside, _written(beside, schema, _kind_of(self._parts[0])) as write:
+            start = 0
+            for batch in self._batches():
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                for name, edit in (edits or {}).items():
+                    cells, names = columns[found(self, name)].to_pylist(), self._classes.get(name)
+                    changed = edit(start, [named(cell, names) for cell in cells] if names else cells)
+                    made = [_numbered(cell, names) for cell in changed] if names else list(changed)
+                    columns[name] = pyarrow.array(made, type=schema.field(name).type)
+                made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+                write(made if keep is None else made.filter(pyarrow.array(keep[start : start + len(batch)])))
+                start += len(batch)
+            if extra:
+                columns = {field.name: _added([row.get(field.name) for row in extra], field.type) for field in schema}
+                for batch in pyarrow.table(columns, schema=schema).to_batches():
+                    write(batch)
+
+    def _batches(self, columns: list[str] | None = None) -> Iterator[Any]:
+        """Blocks of rows; what goes wrong while they are read is about the file, what their reader does is not."""
+        for part in self._parts:
+            unpacked = 0
+            # Our own handle: pyarrow keeps a file open that it could not make sense of.
+            with _reading(part), part.open("rb") as handle:
+                for batch in _part_batches(part, handle, columns):
+                    unpacked += batch.nbytes
+                    check_unpacked(part, unpacked, known=False)
+                    yield batch
+
+
+def _look(part: Path, handle: Any) -> tuple[Any, int]:
+    """The schema of a file, and how many rows it has."""
+    if _kind_of(part) != "parquet":
+        file = _arrow_file(part, handle)
+        return file.schema, sum(batch.num_rows for batch in _file_batches(file))
+    with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
+        _check_size(part, file.metadata)
+        return file.schema_arrow, file.metadata.num_rows
+
+
+def _part_batches(part: Path, handle: Any, columns: list[str] | None) -> Iterator[Any]:
+    if _kind_of(part) == "parquet":
+        with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
+            yield from file.iter_batches(BATCH_ROWS, columns=columns)
+    else:
+        for batch in _file_batches(_arrow_file(part, handle)):
+            yield batch if columns is None else batch.select(columns)
+
+
+def _arrow_file(part: Path, handle: Any) -> Any:
+    """A file with an index of its batches (Feather), or a stream of them (what Hugging Face saves)."""
+    ipc = require("pyarrow.ipc", "data")
+    return ipc.open_file(handle) if _kind_of(part) == "feather" else ipc.open_stream(handle)
+
+
+def _file_batches(file: Any) -> Iterator[Any]:
+    numbers = getattr(file, "num_record_batches", None)
+    for batch in file if numbers is None else map(file.get_batch, range(numbers)):
+        batch.validate(full=True)  # these files hold buffers as they are in memory, and nothing else looks at them
+        yield batch
+
+
+def _kind_of(part: Path) -> str:
+    """What a file is by its first bytes; where they say nothing, by its name."""
+    with part.open("rb") as file:
+        start = file.read(6)
+    if start == _FILE:
+        return "feather"
+    is_parquet = start.startswith(_PARQUET) or part.suffix.lower() in (".parquet", ".pq")
+    return "parquet" if is_parquet else "feather" if part.suffix.lower() == ".feather" else "stream"
+
+
+@contextmanager
+def _written(path: Path, schema: Any, kind: str) -> Iterator[Any]:
+    if kind == "parquet":
+        with require("pyarrow.parquet", "data").ParquetWriter(path, schema) as file:
+            yield file.write_batch
+    else:
+        ipc = require("pyarrow.ipc", "data")
+        with (ipc.new_file if kind == "feather" else ipc.new_stream)(path, schema) as file:
+            yield file.write_batch
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The tables of a folder, in the order that it says or by their names."""
+    if (splits := folder / "dataset_dict.json").is_file():
+        with reading(splits, "list of splits"):
+            names = [str(name) for name in json.loads(splits.read_bytes())["splits"]]
+        raise ValueError(f"{folder} holds the splits {', '.join(names)}; name the folder of one: {folder / names[0]}")
+    if (state := folder / "state.json").is_file():
+        with reading(state, "list of files"):
+            files = [folder / Path(file["filename"]).name for file in json.loads(state.read_bytes())["_data_files"]]
+    else:
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in ARROW_ENDINGS)
+    if not files:
+        raise ValueError(f"{folder} is a folder without a Parquet, Feather or Arrow file; name one, or a file")
+    return files
+
+
+def class_names(told: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By column the names of class labels, in what Hugging Face writes into a schema.
+
+    >>> class_names({"info": {"features": {"y": {"_type": "ClassLabel", "names": ["no", "yes"]}, "x": {}}}})
+    {'y': ['no', 'yes']}
+    """
+    features = told.get("info", {}).get("features", {})
+    inner = {name: kind.get("feature", kind) for name, kind in features.items() if isinstance(kind, dict)}
+    return {
+        name: list(map(str, kind["names"]))
+        for name, kind in inner.items()
+        if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" and "names" in kind
+    }
+
+
+def named(cell: Any, names: Sequence[str]) -> Any:
+    """Numbers of classes as their names; -1 is a label that is missing."""
+    if isinstance(cell, list):
+        return [named(number, names) for number in cell]
+    if cell is None or cell != cell or cell < 0:
+        return None
+    if cell >= len(names):
+        raise ValueError(f"class {cell} is none of the {len(names)} classes that the file names")
+    return names[int(cell)]
+
+
+def _numbered(cell: Any, names: Sequence[str]) -> Any:
+    if isinstance(cell, list):
+        return [_numbered(name, names) for name in cell]
+    return names.index(cell) if cell else None
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    kind = "table"
+    if path.is_file():
+        kind = {"parquet": "Parquet file", "feather": "Feather file"}.get(_kind_of(path), "Arrow file")
+    return reading(path, kind, "it may be truncated: copy it again, or make it again")
+
+
+def _check_size(path: Path, metadata: Any) -> None:
+    """Refuse a file that would become too large, by what it declares: a run of one value is a few bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    encoded = sum(group.total_byte_size for group in groups)
+    check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
+
+
+def _added(texts: Sequence[str | None], kind: Any) -> Any:
+    """Texts as a column of this type: an identifier may be a number in the file."""
+    pyarrow = require("pyarrow", "data")
+    if all(text is None for text in texts):
+        return pyarrow.nulls(len(texts), kind)
+    return pyarrow.array(texts, pyarrow.string()).cast(kind)
+
+
+def _cells(column: Any) -> Any:
+    """Numbers, dates and vectors of one length as arrays, which is much faster than cell by cell; the rest as lists."""
+    kinds = require("pyarrow", "data").types
+    kind = column.type
+    if kinds.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if kinds.is_integer(kind) and column.null_count:
+        return _numbers_with_gaps(column)
+    if kinds.is_integer(kind) or kinds.is_floating(kind):
+        return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
+    if kinds.is_date(kind) or kinds.is_timestamp(kind):
+        return column.cast(require("pyarrow", "data").timestamp("ms"), safe=False).to_numpy(zero_copy_only=False)
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return _vectors(column)
+    return column.to_pylist()
+
+
+def _numbers_with_gaps(column: Any) -> Any:
+    """Whole numbers as floats, or cell by cell where a float would change one of them."""
+    pyarrow = require("pyarrow", "data")
+    try:
+        return column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+    except pyarrow.ArrowInvalid:
+        return column.to_pylist()
+
+
+def _vectors(column: Any) -> Any:
+    kinds = require("pyarrow", "data").types
+    values = column.flatten()  # respects the slice that a batch may be, and leaves out missing lists
+    is_number = kinds.is_integer(values.type) or kinds.is_floating(values.type)
+    lengths = set(column.value_lengths().to_pylist()) if is_number else set()
+    if column.null_count or values.null_count or len(lengths) != 1 or lengths <= {0, None}:
+        return column.to_pylist()
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

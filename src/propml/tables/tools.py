@@ -1,0 +1,252 @@
+"""Exports of labelling tools: Label Studio, Doccano, Prodigy and Argilla, by what each writes into its JSON.
+
+A tool says of one object of its file what the item is, who proposed which labels for it, and how the object looks with
+the labels of an audit. Votes of people are never changed where a tool has a place for those of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from propml.tables.cell_lists import shown
+from propml.tables.json_tables import JsonTable, Record, write_records
+from propml.tables.labels import Changes
+from propml.tables.table import MemoryTable
+from propml.tables.votes import AUDITOR, VoteFile, identifier
+from propml.targets import CANDIDATE, Candidates
+
+__all__ = ["TOOLS", "ToolTable", "ToolVotes", "tool_of"]
+
+
+class Vote(NamedTuple):
+    """What one annotator proposed for an item, and how sure each proposal is where that is told."""
+
+    annotator: str
+    labels: Sequence[str]
+    confidence: Sequence[float] | None = None
+
+
+class Outcome(NamedTuple):
+    """What an audit leaves of an item: all its labels, those that went, and those that came."""
+
+    labels: list[str]
+    went: frozenset[str]
+    came: list[str]
+
+
+class Tool(NamedTuple):
+    """How one tool writes an object."""
+
+    recognised: Callable[[Record], bool]  #: whether an object is of this tool
+    key: Callable[[Record], Any]  #: what tells its item from others; objects of one key are one item
+    item: Callable[[Record], Record]  #: what there is to learn from
+    votes: Callable[[Record], Iterable[Vote]]  #: who proposed what
+    #: the object with the labels that an audit leaves; the third argument: it is the first of its item
+    cleaned: Callable[[Record, Outcome, bool], Record]
+
+
+class ToolTable(JsonTable):
+    """The items of an export by columns, with the votes on them.
+
+    Attributes
+    ----------
+    tool : str
+    ids : list of str
+        One per item.
+    """
+
+    def __init__(self, path: Path, records: list[Record], tool: str) -> None:
+        self.tool, self._objects = TOOLS[tool], records
+        bad = next((row for row, record in enumerate(records) if not self.tool.recognised(record)), None)
+        if bad is not None:
+            raise ValueError(f"{path}: row {bad} is {shown(records[bad])}, which is no export of {tool}")
+        keys = [identifier(self.tool.key(record)) or str(row) for row, record in enumerate(records)]
+        first = {key: row for row, key in reversed(list(enumerate(keys)))}
+        self._keys_of_objects, self._first = keys, set(first.values())
+        self.ids = list(dict.fromkeys(keys))
+        super().__init__(path, [self.tool.item(records[first[key]]) for key in self.ids])
+
+    def votes(self) -> ToolVotes:
+        """One row per item, annotator and label."""
+        columns: dict[str, list[Any]] = {"item": [], "annotator": [], "label": [], "confidence": []}
+        for key, record in zip(self._keys_of_objects, self._objects, strict=True):
+            for who, labels, confidence in self.tool.votes(record):
+                sure: Sequence[Any] = confidence or [None] * len(labels)
+                named: Sequence[str | None] = labels or [None]
+                for label, share in zip(named, sure or [None], strict=True):
+                    for name, value in zip(columns, (key, who, label, share), strict=True):
+                        columns[name].append(value)
+        if not columns["item"]:
+            raise ValueError(f"{self.path} holds no label of anybody, so nothing is there to learn from")
+        return ToolVotes(MemoryTable(columns, self.path), export=self)
+
+    def write_outcomes(self, path: Path, outcomes: Mapping[str, Outcome]) -> None:
+        """The export with the labels that an audit leaves, by identifier of the item."""
+        changed = {
+            row: self.tool.cleaned(deepcopy(record), outcomes[key], row in self._first)
+            for row, (key, record) in enumerate(zip(self._keys_of_objects, self._objects, strict=True))
+            if key in outcomes
+        }
+        write_records(self.path, path, changed)
+
+
+@dataclass(frozen=True)
+class ToolVotes(VoteFile):
+    """The votes of an export, which are written back as its tool does."""
+
+    export: ToolTable | None = None
+
+    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
+        assert self.export is not None
+        outcomes = {
+            item: Outcome([str(name) for name in labels], frozenset(), [])
+            for item, labels in zip(ids, cleaned.to_lists(), strict=True)
+        }
+        for row, states in changes.by_row():
+            came = [name for name, state in states.items() if state == CANDIDATE]
+            went = frozenset(states) - set(came)
+            outcomes[ids[row]] = outcomes[ids[row]]._replace(went=went, came=came)
+        self.export.write_outcomes(path, outcomes)
+
+
+def tool_of(records: Sequence[Record]) -> str | None:
+    """The tool that wrote these objects, or None where none did."""
+    looked_at = records[:20]
+    return next((name for name, tool in TOOLS.items() if all(map(tool.recognised, looked_at))), None)
+
+
+def _without(names: Sequence[str], outcome: Outcome, is_first: bool) -> list[str]:
+    """The labels of a list that stay; what came goes to the first object of an item."""
+    kept = [name for name in names if name not in outcome.went]
+    return kept + [name for name in outcome.came if is_first and name not in kept]
+
+
+# -- Label Studio: https://labelstud.io/guide/task_format ----------------------------------------------------------
+
+
+def _studio_choices(done: Record) -> list[Record]:
+    return [each for each in done.get("result") or () if each.get("type") == "choices"]
+
+
+def _studio_votes(task: Record) -> Iterable[Vote]:
+    for done in task["annotations"]:
+        if not done.get("was_cancelled"):
+            who = done.get("completed_by", "annotator")
+            who = who.get("email") or who.get("id") if isinstance(who, dict) else who
+            yield Vote(str(who), [name for each in _studio_choices(done) for name in each["value"]["choices"]])
+
+
+def _studio_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
+    """A task to import again: the labels that stay are the prediction of a model, beside what people said."""
+    example = next((each for done in task["annotations"] for each in _studio_choices(done)), {})
+    names = {name: example.get(name, default) for name, default in (("from_name", "label"), ("to_name", "text"))}
+    made = {"model_version": AUDITOR, "result": [{**names, "type": "choices", "value": {"choices": outcome.labels}}]}
+    before = [each for each in task.get("predictions") or () if isinstance(each, dict)]
+    task["predictions"] = [*(each for each in before if each.get("model_version") != AUDITOR), made]
+    return task
+
+
+# -- Argilla 2: records.to_json ------------------------------------------------------------------------------------
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _argilla_question(record: Record) -> str | None:
+    """The question that labels answer: the only one, or the first whose answers are lists."""
+    return next(iter({**record["responses"], **record["suggestions"]}), None)
+
+
+def _argilla_votes(record: Record) -> Iterable[Vote]:
+    question = _argilla_question(record)
+    for answer in record["responses"].get(question) or ():
+        if answer.get("status", "submitted") == "submitted":
+            yield Vote(str(answer.get("user_id", "user")), list(map(str, _as_list(answer["value"]))))
+    suggested = record["suggestions"].get(question)
+    if suggested and suggested.get("agent") != AUDITOR:
+        labels = list(map(str, _as_list(suggested["value"])))
+        scores = _as_list(suggested.get("score"))
+        yield Vote(str(suggested.get("agent") or "suggestion"), labels, scores if len(scores) == len(labels) else None)
+
+
+def _argilla_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
+    question = _argilla_question(record) or "label"
+    record["suggestions"][question] = {"value": outcome.labels, "score": None, "agent": AUDITOR}
+    return record
+
+
+# -- Prodigy: textcat and choice, as db-out writes them ------------------------------------------------------------
+
+_PRODIGY_OWN = ("options", "accept", "answer", "label", "spans", "tokens", "config", "html", "priority", "score")
+
+
+def _prodigy_votes(task: Record) -> Iterable[Vote]:
+    who = str(task.get("_annotator_id") or task.get("_session_id") or "annotator")
+    one = [task["label"]] if isinstance(task.get("label"), str) else []
+    if task.get("answer", "accept") == "accept":
+        yield Vote(who, list(map(str, task.get("accept", one))))
+    elif task["answer"] == "reject" and one:
+        yield Vote(who, [])
+
+
+def _prodigy_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
+    if "accept" in task:
+        task["accept"] = _without(task["accept"], outcome, is_first)
+    elif task.get("label") in outcome.went:
+        task["answer"] = "reject"
+    return task
+
+
+# -- Doccano: classification, as JSONL -----------------------------------------------------------------------------
+
+
+_DOCCANO_OWN = ("id", "label", "username", "annotator", "Comments")
+
+
+def _doccano_votes(record: Record) -> Iterable[Vote]:
+    who = record.get("username") or record.get("annotator") or "annotator"
+    yield Vote(str(who), list(map(str, record["label"])))
+
+
+def _doccano_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
+    record["label"] = _without(record["label"], outcome, is_first)
+    return record
+
+
+TOOLS = {
+    "label-studio": Tool(
+        lambda record: isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list),
+        lambda record: record.get("id"),
+        lambda record: record["data"],
+        _studio_votes,
+        _studio_cleaned,
+    ),
+    "argilla": Tool(
+        lambda record: all(isinstance(record.get(name), dict) for name in ("fields", "responses", "suggestions")),
+        lambda record: record.get("id"),
+        lambda record: {**record["fields"], **(record.get("metadata") or {})},
+        _argilla_votes,
+        _argilla_cleaned,
+    ),
+    "prodigy": Tool(
+        lambda record: "answer" in record and ("_input_hash" in record or "accept" in record),
+        lambda record: record.get("_input_hash", record.get("text")),
+        lambda record: {k: v for k, v in record.items() if not k.startswith("_") and k not in _PRODIGY_OWN},
+        _prodigy_votes,
+        _prodigy_cleaned,
+    ),
+    "doccano": Tool(
+        lambda record: {"id", "text", "label"} <= record.keys()
+        and isinstance(record["label"], list)
+        and all(isinstance(name, str) for name in record["label"]),
+        lambda record: record["id"],
+        lambda record: {k: v for k, v in record.items() if k not in _DOCCANO_OWN},
+        _doccano_votes,
+        _doccano_cleaned,
+    ),
+}  # fmt: skip
