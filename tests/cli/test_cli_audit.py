@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 import shutil
 
@@ -13,6 +14,7 @@ from command_line import LABELS, propml, told, write_photos
 from PIL import Image
 
 from propml.auditing.decisions import Decision, write_decisions
+from propml.auditing.report_files import REPORT_FILE
 
 OPTIONS = ("--candidates", "tags", "--ignore", "truth", "--id", "id", "--quick")
 EVIL = "=cmd|' /C calc'!A0"
@@ -273,6 +275,24 @@ def test_parts_of_two_audits_are_not_applied(here):
     assert propml("audit", "--apply", "decisions.csv").code == 0
 
 
+@pytest.mark.parametrize("change", [("\np7,", "\nq7,"), ("snow", "ice")], ids=["items", "labels"])
+def test_a_report_of_another_file_is_refused_whatever_its_checksums(here, change):
+    """Both checksums of the record are right; only the items or labels tell that the report is of another file."""
+    write_decisions([], here / "decisions.csv")
+    (here / "other.csv").write_text((here / "photos.csv").read_text().replace(*change))
+    assert propml("audit", "other.csv", *OPTIONS, "--out", "other").code == 0
+    shutil.copy(here / "other" / "report" / REPORT_FILE, here / "audit" / "report" / REPORT_FILE)
+    record = json.loads((here / "audit" / "audit.json").read_text()) | {
+        "report_sha256": json.loads((here / "other" / "audit.json").read_text())["report_sha256"]
+    }
+    del record["own_sha256"]
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    (here / "audit" / "audit.json").write_text(json.dumps({**record, "own_sha256": digest}))
+    said = told(propml("audit", "--apply", "decisions.csv"))
+    assert said == f"audit/report/{REPORT_FILE} does not belong to photos.csv; audit again"
+    assert not (here / "audit" / "reviewed.csv").exists()
+
+
 def test_a_foreign_record_removes_nothing(here):
     (here / "mine").mkdir()
     for name in ("verdicts.old", "annotators.csv", "photos.csv"):
@@ -504,11 +524,21 @@ def test_noise_is_stated_by_name_by_share_or_by_label(here):
         assert printed.code == 0, printed.err
         assert f"of the candidates are false, by {shown}" in printed.err
         assert json.loads((here / "audit" / "audit.json").read_text())["settings"]["noise"] == noise
-    wrong = {"loud": "--noise is 'loud'; choose one of", "sun=much": "'sun=much' is not LABEL=SHARE"}
-    for noise, sentence in wrong.items():
-        printed = propml("audit", "photos.csv", *OPTIONS, "--noise", noise)
-        assert printed.code != 0
-        assert sentence in printed.err
+
+
+@pytest.mark.parametrize(
+    ("noise", "sentence"),
+    [
+        ("loud", "--noise is 'loud'; choose one of"),
+        ("sun=much", "'sun=much' is not LABEL=SHARE"),
+        ("snwo=0.2", "--noise names the label 'snwo', which no row has"),
+        ("1.5", "--noise is 1.5; give the share of candidates that is false"),
+        ("nan", "--noise is nan; give the share of candidates that is false"),
+    ],
+)
+def test_noise_that_makes_no_sense_is_told_before_any_training(here, monkeypatch, noise, sentence):
+    monkeypatch.setattr("propml.auditing.process.held_out_scores", None)
+    assert sentence in told(propml("audit", "photos.csv", *OPTIONS, "--noise", noise))
 
 
 def test_nothing_to_audit_is_a_usage_error():

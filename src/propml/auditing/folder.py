@@ -168,7 +168,7 @@ def apply_review(
             raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
     with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
         table = read_table(files.pop("data"), **told["reading"] | files)
-    if report.candidates.shape != table.candidates.shape or report.candidates.labels != table.candidates.labels:
+    if tuple(report.item_ids) != table.item_ids or report.candidates.labels != table.candidates.labels:
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path = folder / f"{REVIEWED}{table.suffix}"
     check_not_read([path], [table.path, *files.values(), decisions])

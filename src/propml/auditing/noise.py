@@ -40,7 +40,7 @@ from scipy.special import expit, logit
 from propml.argument_names import argument
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "row_blocks"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "row_blocks"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -146,7 +146,7 @@ def fit_noise(
     incomplete : bool
         Whether true labels may be missing from the candidates.
     """
-    shares = _given_shares(noise, candidates.labels)
+    shares = given_shares(noise, candidates.labels)
     rows = np.flatnonzero(np.isfinite(scores[:, 0]))  # a row is judged in all its labels or in none
     rows = rows[:: len(rows) // MOST_ROWS + 1]
     states = candidates.states[rows].toarray()
@@ -176,7 +176,7 @@ def fit_noise(
     return NoiseModel(slope, offset, level, share, rate, most, lost, stated | noticed, noise == "confusions")
 
 
-def _given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
+def given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
     """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
     if isinstance(noise, str):
         if noise not in NOISES:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, row_blocks
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, row_blocks
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
@@ -77,6 +77,7 @@ def audit(
     (200, 10)
     """
     given = as_candidates(candidates, empty="ignore")
+    given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
     if annotations is not None:
@@ -113,7 +114,17 @@ def _features(X: Any, n_rows: int) -> Any:
     n_given = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_given != n_rows:
         raise ValueError(f"X has {n_given} rows and the candidate labels {n_rows}; give one row of X for each")
-    features = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X")
+    features = check_array(
+        X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X", ensure_all_finite=False
+    )
+    finite = np.isfinite(features.data if sp.issparse(features) else features)
+    if not finite.all():
+        first = np.unravel_index(finite.argmin(), finite.shape)[0]
+        row = np.searchsorted(features.indptr, first, side="right") - 1 if sp.issparse(features) else first
+        raise ValueError(
+            f"X has NaN or infinity, first in row {row}; fill in what is missing, for instance with scikit-learn's "
+            f"SimpleImputer(add_indicator=True); `propml audit` does so for a file"
+        )
     return sp.csr_array(features) if sp.issparse(features) else features
 
 

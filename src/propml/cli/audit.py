@@ -143,6 +143,7 @@ def audit(
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
+    assumed = _noise(noise)
     check_folder(out)
     check_sources(out, data, votes)
     require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
@@ -153,11 +154,11 @@ def audit(
     opt.echo_notes(table.notes)
     model = default_auditor(seed, verbose=True)
     model.set_params(device=place, **(opt.QUICK if quick else {}))
-    with told_when_stopped("nothing was written"):
+    with told_when_stopped("nothing was written; run the same command again, or with --quick for a first look"):
         report = run_audit(
             learned.X,
             table.candidates,
-            noise=_noise(noise),
+            noise=assumed,
             incomplete=incomplete,
             model=model,
             train_rows="auto" if train_rows is None else train_rows or None,
