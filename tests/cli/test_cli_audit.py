@@ -129,8 +129,8 @@ def test_decisions_are_applied(here):
     drop = next(row for row in verdicts if row["verdict"] == "drop" and row["label"] not in cleaned[row["item"]])
     keep = next(row for row in verdicts if row["verdict"] == "keep" and len(cleaned[row["item"]]) > 1)
     decisions = [
-        Decision(drop["item"], drop["label"], accept=False, verdict="drop"),
-        Decision(keep["item"], keep["label"], accept=False, verdict="keep"),
+        Decision(drop["item"], drop["label"], belongs=True, verdict="drop"),
+        Decision(keep["item"], keep["label"], belongs=False, verdict="keep"),
     ]
     write_decisions(decisions, here / "decisions.csv")
     done = propml("audit", "--apply", "decisions.csv")
@@ -146,6 +146,27 @@ def test_decisions_are_applied(here):
     expected[keep["item"]].remove(keep["label"])
     assert reviewed == expected
     assert list(rows_of(here / "audit" / "reviewed.csv")[0]) == list(rows_of(here / "photos.csv")[0])
+
+
+def test_two_reviewers_are_merged_their_conflicts_listed_and_a_third_settles_them(here):
+    one, two, *_ = (row for row in rows_of(here / "audit" / "verdicts.csv") if row["verdict"] == "keep")
+    names = [(row["item"], row["label"]) for row in (one, two)]
+    for who, said in {"ann": (False, True), "bob": (False, False), "eve": (False, False)}.items():
+        told_by = [Decision(*name, belongs, "keep") for name, belongs in zip(names, said, strict=True)]
+        write_decisions(told_by, here / f"{who}.csv")
+    done = propml("audit", "--apply", "ann.csv", "--apply", "bob.csv")
+    assert done.code == 0, done.err
+    assert done.out.startswith("1 verdicts decided")
+    assert f"  {two['item']} · {two['label']} · ann: keep; bob: drop" in done.err
+    assert "load audit/conflicts.csv into the page" in done.err
+    after = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    assert one["label"] not in after[one["item"]]
+    assert two["label"] in after[two["item"]]
+    done = propml("audit", "--apply", "ann.csv", "--apply", "bob.csv", "--apply", "eve.csv")
+    assert done.out.startswith("2 verdicts decided")
+    assert "conflicts" not in done.err
+    after = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    assert two["label"] not in after[two["item"]]
 
 
 def test_undecided_labels_stay_or_go_as_asked(here):
@@ -186,7 +207,7 @@ def test_a_file_that_moved_or_changed(here):
 
 
 def test_decisions_of_something_else_are_told(here):
-    write_decisions([Decision("p999", "sea", accept=True)], here / "decisions.csv")
+    write_decisions([Decision("p999", "sea", belongs=True)], here / "decisions.csv")
     assert "there is no item 'p999'" in told(propml("audit", "--apply", "decisions.csv"))
     assert "there is no audit in elsewhere" in told(propml("audit", "--apply", "decisions.csv", "--out", "elsewhere"))
     assert "nowhere.csv is not there" in told(propml("audit", "--apply", "nowhere.csv"))
@@ -451,7 +472,7 @@ def test_hostile_names_stay_text(here):
     with (here / "e" / "cleaned.csv").open(newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row]
     assert not [cell for cell in cells if cell[:1] in "=@" and cell]
-    write_decisions([Decision(EVIL, label, accept=True, verdict="keep") for label in ("@sea",)], here / "d.csv")
+    write_decisions([Decision(EVIL, label, belongs=True, verdict="keep") for label in ("@sea",)], here / "d.csv")
     assert propml("audit", "--apply", "d.csv", "--out", "e").code == 0
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propml import file_errors
-from propml.auditing.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
+from propml.auditing.decisions import (
+    Reviewed,
+    Undecided,
+    apply_decisions,
+    merge_decisions,
+    read_decisions,
+    review_counts,
+    write_conflicts,
+)
 from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.model_card import file_digest, versions, write_json
 from propml.auditing.report_files import REPORT_FILE
@@ -35,7 +43,7 @@ __all__ = ["apply_review", "check_sources", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
-CLEANED, REVIEWED = "cleaned", "reviewed"
+CLEANED, REVIEWED, CONFLICTS = "cleaned", "reviewed", "conflicts.csv"
 # Everything else that stands in the folder; the ending of labels is that of the file that was audited.
 OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in FORMATS for packed in ("", ".gz")
@@ -62,6 +70,7 @@ def write_audit(
     *,
     reading: Mapping[str, Any],
     settings: Mapping[str, Any],
+    X: Any = None,
 ) -> list[Path]:
     """Write everything that an audit tells.
 
@@ -77,6 +86,8 @@ def write_audit(
         The arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are applied.
     settings : mapping
         What else was asked for.
+    X : ndarray or sparse matrix, optional
+        What was learned from, by which the page finds true examples that are alike.
 
     Returns
     -------
@@ -91,7 +102,7 @@ def write_audit(
     with replacing_files(folder, SETTINGS) as beside:
         report.save(beside / REPORT)
         made = [
-            write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
+            write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", vectors=X, **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
             _write_verdicts(beside / VERDICTS, report),
             _write_frame(beside / LABELS, report.labels()),
@@ -122,21 +133,22 @@ def write_audit(
 
 def apply_review(
     folder: str | Path,
-    decisions: str | Path,
+    decisions: str | Path | Sequence[str | Path],
     *,
     data: str | Path | None = None,
     votes: str | Path | None = None,
     xml: str | Path | None = None,
     undecided: Undecided = "verdict",
-) -> tuple[Path, Reviewed]:
+) -> tuple[Path, Reviewed, Path | None]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
     Parameters
     ----------
     folder : path
         What :func:`write_audit` filled.
-    decisions : path
-        The CSV that the review page downloads.
+    decisions : path, or several
+        The CSV that the review page downloads; of several people one each, see
+        :func:`~propml.auditing.decisions.merge_decisions`.
     data, votes, xml : path, optional
         Where the files that were audited are now, if they were moved; they must be the same files.
     undecided : {"verdict", "keep", "drop"}
@@ -148,11 +160,14 @@ def apply_review(
         ``reviewed`` with the ending of the file that was audited, in the folder.
     counts : Reviewed
         How many verdicts were decided, and what became of the others.
+    conflicts : Path or None
+        ``conflicts.csv``, where people contradict each other: what nobody has decided then. The page loads it.
     """
     from propml.auditing.report import AuditReport
 
     folder = Path(folder)
-    decided = read_decisions(decisions)
+    paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
+    reviews = {str(path): read_decisions(path) for path in paths}
     told = _read_settings(folder)
     files = _files_read(told["data"], told["reading"])
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
@@ -170,12 +185,18 @@ def apply_review(
         table = read_table(files.pop("data"), **told["reading"] | files)
     if tuple(report.item_ids) != table.item_ids or report.candidates.labels != table.candidates.labels:
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
-    path = folder / f"{REVIEWED}{table.suffix}"
-    check_not_read([path], [table.path, *files.values(), decisions])
-    check_not_link([path])
-    with file_errors.reading(decisions, "list of decisions on this audit", "download it from the page of this audit"):
-        after = apply_decisions(report, decided, undecided=undecided)
-    return write_cleaned(table, after, path), review_counts(report, decided, after)
+    path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
+    check_not_read([path, beside], [table.path, *files.values(), *paths])
+    check_not_link([path, beside])
+    for source, review in reviews.items():
+        with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
+            apply_decisions(report, review, undecided=undecided)
+    decided, conflicts = merge_decisions(reviews.values())
+    after = apply_decisions(report, decided, undecided=undecided)
+    if conflicts:
+        write_conflicts(conflicts, reviews, beside)
+    written = write_cleaned(table, after, path)
+    return written, review_counts(report, decided, after), beside if conflicts else None
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:

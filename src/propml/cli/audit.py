@@ -40,9 +40,11 @@ def audit(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
     apply: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="DECISIONS", help="After the review: write the labels that your decisions leave, and stop."
+            metavar="DECISIONS",
+            help="After the review: write the labels that your decisions leave, and stop. Of several reviewers, give "
+            "it once for each: the majority counts, and conflicts are listed.",
         ),
     ] = None,
     undecided: Annotated[
@@ -108,7 +110,7 @@ def audit(
     """Find the candidate labels that are wrong, in your own file.
 
     Every label is judged by models that never saw its row: keep, doubtful or drop, with how sure that is.
-    Open OUT/review.html, accept or reject with the keyboard, download your decisions, and give them to --apply.
+    Open OUT/review.html, keep or drop with the keyboard, download your decisions, and give them to --apply.
 
     Examples:
 
@@ -120,10 +122,12 @@ def audit(
 
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
-    if apply is not None:
+    if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        path, counts, conflicts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        if conflicts is not None:
+            _print_conflicts(conflicts)
         typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
@@ -178,7 +182,7 @@ def audit(
     }
     with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown
         warnings.simplefilter("always", UserWarning)
-        files = write_audit(out, report, table, learned.features, reading=reading, settings=settings)
+        files = write_audit(out, report, table, learned.features, reading=reading, settings=settings, X=learned.X)
     opt.echo_notes([str(warning.message) for warning in caught])
     console = Console(soft_wrap=True)
     print_columns(console, learned.features.describe())
@@ -187,6 +191,19 @@ def audit(
         typer.echo(f"wrote {path}")
     command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
     typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
+
+
+def _print_conflicts(path: Path) -> None:
+    """What reviewers disagree on; nobody has decided that."""
+    import csv
+
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    typer.echo(f"{len(rows)} conflicts, which count as undecided:", err=True)
+    for row in rows[:WORST]:
+        typer.echo("  " + " · ".join(opt.printable(row[name]) for name in ("item", "label", "note")), err=True)
+    more = f"all {len(rows)} of them stand in {path}; " if len(rows) > WORST else ""
+    typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
 def _print_verdicts(console: Console, report: AuditReport) -> None:
