@@ -134,7 +134,7 @@ def large(tmp_path_factory):
 
 @pytest.mark.parametrize("view", ["item", "label"])
 def test_of_fifty_thousand_verdicts_only_those_in_sight_are_in_the_page(opened, large, view):
-    """Whatever is done: a page that holds them all freezes. The best of five times counts, as others use the machine."""
+    """Whatever is done: holding them all, it freezes. The best of five times counts: others use the machine."""
     report, url = large
     page = opened(view, url=url)
     total = len(report.verdicts().row)

@@ -27,6 +27,7 @@ __all__ = [
     "Reviewed",
     "Undecided",
     "apply_decisions",
+    "cell_positions",
     "merge_decisions",
     "read_decisions",
     "review_counts",
@@ -263,7 +264,7 @@ def apply_decisions(
     before = source if isinstance(source, Candidates) else source.candidates
     items = before.index if isinstance(source, Candidates) else source.item_ids
     chosen = list(_one_each(decisions).values())
-    at = _positions(chosen, items, before.labels)
+    at = cell_positions(chosen, items, before.labels)
     belongs = np.array([each.belongs for each in chosen], dtype=bool)
     if isinstance(source, Candidates) or undecided == "keep":
         return replace(before, states=_decided(before.states, at, belongs))
@@ -312,7 +313,7 @@ class Reviewed(NamedTuple):
 def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Candidates) -> Reviewed:
     """Count what :func:`apply_decisions` made of a report, with the candidates that it returned."""
     told, n_labels = report.verdicts(), after.shape[1]
-    at = _positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
+    at = cell_positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
     cell = told.row * n_labels + told.label
     undecided = ~np.isin(cell, at[:, 0] * n_labels + at[:, 1])
     there, missing = np.isin(cell, _cells(after.states)), told.verdict == "missing"
@@ -320,8 +321,8 @@ def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Can
     return Reviewed(len(at), *map(int, counts))
 
 
-def _positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
-    """Row and column of each decision, ``(n_decisions, 2)``."""
+def cell_positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
+    """Row and column of each decision, ``(n_decisions, 2)``; an item or label that is not there is an error."""
     row_of: dict[str, int] = {}
     repeated: dict[str, int] = {}
     for row, item in enumerate(map(str, items)):

@@ -7,12 +7,13 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propml import file_errors
 from propml.auditing.decisions import (
+    Decision,
     Reviewed,
     Undecided,
     apply_decisions,
@@ -20,6 +21,7 @@ from propml.auditing.decisions import (
     read_decisions,
     review_counts,
     write_conflicts,
+    write_decisions,
 )
 from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.model_card import file_digest, versions, write_json
@@ -39,13 +41,13 @@ from propml.tables.text import write_csv
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["apply_review", "check_sources", "write_audit"]
+__all__ = ["AuditRecord", "apply_review", "check_sources", "decided_before", "read_audit", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
-CLEANED, REVIEWED, CONFLICTS = "cleaned", "reviewed", "conflicts.csv"
+CLEANED, REVIEWED, CONFLICTS, DECIDED = "cleaned", "reviewed", "conflicts.csv", "decided.csv"
 # Everything else that stands in the folder; the ending of labels is that of the file that was audited.
-OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS} | {
+OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, DECIDED} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in FORMATS for packed in ("", ".gz")
 }
 RECORD: Schema = {
@@ -71,6 +73,7 @@ def write_audit(
     reading: Mapping[str, Any],
     settings: Mapping[str, Any],
     X: Any = None,
+    decided: Sequence[Decision] = (),
 ) -> list[Path]:
     """Write everything that an audit tells.
 
@@ -88,6 +91,8 @@ def write_audit(
         What else was asked for.
     X : ndarray or sparse matrix, optional
         What was learned from, by which the page finds true examples that are alike.
+    decided : sequence of Decision
+        What a person decided before, which the report knows.
 
     Returns
     -------
@@ -109,6 +114,8 @@ def write_audit(
         ]
         if table.candidates.annotations is not None:
             made.append(_write_frame(beside / ANNOTATORS, report.annotators()))
+        if decided:
+            made.append(write_decisions(decided, beside / DECIDED))
         told = {
             "data": str(table.path),
             "reading": plain(reading, lossy=True),
@@ -168,25 +175,19 @@ def apply_review(
     folder = Path(folder)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
     reviews = {str(path): read_decisions(path) for path in paths}
-    told = _read_settings(folder)
-    files = _files_read(told["data"], told["reading"])
-    for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
-        if what not in files:
-            raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
-        files[what] = file
-    for what, file in files.items():
-        _check_same(Path(file), told["sha256"][what], what)
+    record = read_audit(folder, data=data, votes=votes, xml=xml)
     report = AuditReport.load(folder / REPORT)
     # The page, from which decisions come, need not be there any more; another one is of another audit.
+    told = record.told
     for path, digest in ((folder / REPORT / REPORT_FILE, told["report_sha256"]), (folder / PAGE, told["files"][PAGE])):
         if path.exists() and not _is_unchanged(path, digest):
             raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
     with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
-        table = read_table(files.pop("data"), **told["reading"] | files)
+        table = read_table(record.data, **record.reading)
     if tuple(report.item_ids) != table.item_ids or report.candidates.labels != table.candidates.labels:
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
-    check_not_read([path, beside], [table.path, *files.values(), *paths])
+    check_not_read([path, beside], [*record.files.values(), *paths])
     check_not_link([path, beside])
     for source, review in reviews.items():
         with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
@@ -197,6 +198,62 @@ def apply_review(
         write_conflicts(conflicts, reviews, beside)
     written = write_cleaned(table, after, path)
     return written, review_counts(report, decided, after), beside if conflicts else None
+
+
+class AuditRecord(NamedTuple):
+    """What an audit wrote down, and where the files that it read are now.
+
+    Attributes
+    ----------
+    told : dict
+        The record itself.
+    files : dict
+        The files by what they are: data, votes, xml.
+    """
+
+    told: dict[str, Any]
+    files: dict[str, str]
+
+    @property
+    def data(self) -> str:
+        return self.files["data"]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of :func:`propml.tables.files.read_table`."""
+        return self.told["reading"] | {what: file for what, file in self.files.items() if what != "data"}
+
+
+def read_audit(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    votes: str | Path | None = None,
+    xml: str | Path | None = None,
+) -> AuditRecord:
+    """Read what an audit in this folder was asked, and check that the files that it read are still the same.
+
+    Parameters
+    ----------
+    data, votes, xml : path, optional
+        Where these files are now, if they were moved.
+    """
+    folder = Path(folder)
+    told = _read_settings(folder)
+    files = _files_read(told["data"], told["reading"])
+    for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
+        if what not in files:
+            raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
+        files[what] = file
+    for what, file in files.items():
+        _check_same(Path(file), told["sha256"][what], what)
+    return AuditRecord(told, files)
+
+
+def decided_before(folder: str | Path) -> list[Decision]:
+    """What the audit in this folder knew from earlier reviews."""
+    path = Path(folder) / DECIDED
+    return read_decisions(path) if DECIDED in _read_settings(Path(folder))["files"] else []
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from scipy.special import expit, logit
 from propml.argument_names import argument
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "row_blocks"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "recalibrated", "row_blocks"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -60,6 +60,8 @@ MOST_ROWS, MOST_CELLS = 50_000, 300_000
 SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-6, 0.95, 0.999
 # Where no noise shows, so few false labels are taken to be proposed: candidates are ranked, and none is dropped.
 UNNOTICED_RATE = 1e-4
+# How firmly P(true) stays where it is, whatever reviewed labels say: ridge penalties of its shift, slope and labels.
+SHIFT_PENALTY, SLOPE_PENALTY, LABEL_PENALTY = 0.1, 5.0, 2.0
 # From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
 SURE = 0.9
 
@@ -273,3 +275,45 @@ def _rates(
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
     rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), most)
     return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
+
+
+def recalibrated(
+    probability: np.ndarray, label: np.ndarray, reviewed: np.ndarray, truth: np.ndarray, steps: int = 20
+) -> np.ndarray:
+    """P(true) of cells, corrected by those that a person has looked at.
+
+    A logistic regression of the truth on the log odds, with a shift for each label, that is pulled to what it was.
+    People look at suspicious cells first; that does no harm, since the regression is given what they chose by.
+
+    Parameters
+    ----------
+    probability, label : ndarray, shape (n_cells,)
+    reviewed : ndarray of int
+        Positions of the cells whose truth is known.
+    truth : ndarray of bool
+        Theirs.
+
+    Examples
+    --------
+    >>> half = np.full(200, 0.5)
+    >>> now = recalibrated(half, np.zeros(200, dtype=int), np.arange(100), np.arange(100) < 90)
+    >>> bool(now[150] > 0.85)
+    True
+    """
+    if not len(reviewed):
+        return probability
+    before = logit(np.clip(probability, 1 - CERTAIN, CERTAIN))
+    known, column = np.unique(label[reviewed], return_inverse=True)
+    design = np.zeros((len(reviewed), 2 + len(known)))
+    design[:, 0], design[:, 1] = 1.0, before[reviewed]
+    design[np.arange(len(reviewed)), 2 + column] = 1.0
+    pull = np.array([SHIFT_PENALTY, SLOPE_PENALTY, *np.full(len(known), LABEL_PENALTY)])
+    weights = np.zeros(design.shape[1])
+    for _ in range(steps):
+        share = expit(before[reviewed] + design @ weights)
+        curvature = (design * (share * (1 - share))[:, None]).T @ design + np.diag(pull)
+        weights += np.clip(np.linalg.solve(curvature, design.T @ (truth - share) - pull * weights), -1, 1)
+    shift = np.zeros(int(label.max()) + 1)
+    shift[known] = weights[2:]
+    # The order by P(true) stays within a label, whatever the few reviewed cells say.
+    return expit(weights[0] + shift[label] + before * max(1 + weights[1], 0.1))

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, row_blocks
+from propml.auditing.decisions import Decision, apply_decisions, cell_positions
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, recalibrated, row_blocks
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
@@ -27,6 +28,7 @@ def audit(
     noise: AssumedNoise = "auto",
     incomplete: bool = False,
     votes: Any = None,
+    reviewed: Iterable[Decision] = (),
     model: Any = None,
     cv: int | Iterable[tuple[Any, Any]] = 5,
     train_rows: int | Literal["auto"] | None = "auto",
@@ -54,6 +56,10 @@ def audit(
         Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
         ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
         :class:`~propml.targets.Annotations`.
+    reviewed : iterable of Decision
+        What a person has decided already (:func:`propml.auditing.decisions.read_decisions`). Labels that do not belong
+        are excluded, those that do are candidates; models learn from that, and the reviewed labels correct P(true) of
+        all others. The report says how many errors are probably left.
     model : classifier, optional
         Gives the scores; cloned. By default :class:`~propml.ProPMLClassifier`, with little effort. Any method of this
         package will do, and any multi-label classifier of scikit-learn's kind, forests included.
@@ -88,7 +94,10 @@ def audit(
     folds = split_rows(features, cv, random_state)
     auditor = default_auditor(random_state, verbose) if model is None else model
     most = _most_rows(train_rows, features, given, folds)
-    scores = _scores(auditor, features, given, folds, most, random_state, verbose)
+    decided = list(reviewed)
+    after = apply_decisions(given, decided) if decided else given
+    scores = _scores(auditor, features, after, folds, most, random_state, verbose)
+    # By what was proposed: where people took labels away says how they look, not how often false ones are proposed.
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
     settings = {
         "model": type(auditor).__name__,
@@ -105,7 +114,10 @@ def audit(
         reliability = None if told is None else _count_reliability(told, probabilities)
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
         settings["noise"] = {"assumed": plain(noise, lossy=True), "false_least": least, "false_most": largest}
-    return AuditReport(given, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
+    if decided:
+        probabilities, told_by = _with_reviewed(probabilities, given, decided, incomplete)
+        settings["reviewed"] = told_by
+    return AuditReport(after, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
 
 
 def _features(X: Any, n_rows: int) -> Any:
@@ -198,6 +210,24 @@ def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseMode
         truth = np.maximum(truth, 1 - CERTAIN)
         probabilities[rows] = truth if incomplete else _only_candidates(truth, states)
     return probabilities
+
+
+def _with_reviewed(
+    probabilities: np.ndarray, candidates: Candidates, decided: list[Decision], incomplete: bool
+) -> tuple[np.ndarray, dict[str, int]]:
+    """P(true) where the reviewed cells are certain and correct the others, and how many were true and false."""
+    at = cell_positions(decided, candidates.index, candidates.labels)
+    truth = np.array([decision.belongs for decision in decided])
+    after = probabilities.copy()
+    proposed = candidates.states.toarray() > 0
+    for group in (proposed, ~proposed) if incomplete else (proposed,):  # the one says little of the other
+        row, label = np.nonzero(group)
+        number = np.cumsum(group.ravel()) - 1  # where a cell stands among those of the group
+        own = group[at[:, 0], at[:, 1]]
+        where = number[at[own, 0] * group.shape[1] + at[own, 1]]
+        after[row, label] = recalibrated(probabilities[row, label].astype(np.float64), label, where, truth[own])
+    after[at[:, 0], at[:, 1]] = truth
+    return after, {"true": int(truth.sum()), "false": int((~truth).sum())}
 
 
 def _annotators(scores: np.ndarray, rates: NoiseModel, votes: Votes) -> AnnotatorModel:
