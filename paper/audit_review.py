@@ -5,7 +5,7 @@
     random              in any order
     cleanlab            what it flags first, then by P(candidate) of a logistic regression; if `cleanlab` was run on the
                         folder (audit.py cleanlab --folder), so run `review`, then that, then `review` again
-    audit               by P(true) of one audit
+    audit               by P(true) of one audit, with the small network of `--quick`, as the one below
     audit, again        by P(true), audited anew after every ROUND decisions with what was decided (reviewed=)
 
 It counts false candidates found, and compares how many are left with how many the audit says are left.
@@ -82,15 +82,17 @@ def reviewed(
 ) -> dict[str, list[int]]:
     """By one audit, and by audits that learn from the decisions."""
     import propml
+    from propml.auditing.crossfit import default_auditor
     from propml.auditing.decisions import Decision
 
+    quick = default_auditor(0, False).set_params(hidden=(64,))  # that of `propml audit --quick`
     decided: list[Decision] = []
     done = np.zeros(len(row), dtype=bool)
     counts: list[int] = []
     once: list[int] = []
     left = []
     for number in range(ROUNDS + 1):
-        report = propml.audit(X, candidates, reviewed=decided)
+        report = propml.audit(X, candidates, reviewed=decided, model=quick)
         probability = report.probabilities[row, label]
         if number == 0:
             order = np.argsort(probability, kind="stable")

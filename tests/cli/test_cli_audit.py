@@ -169,6 +169,33 @@ def test_two_reviewers_are_merged_their_conflicts_listed_and_a_third_settles_the
     assert two["label"] not in after[two["item"]]
 
 
+def test_an_audit_learns_from_decisions_and_remembers_them(here):
+    verdicts = rows_of(here / "audit" / "verdicts.csv")
+    worst = sorted(verdicts, key=lambda row: float(row["probability"]))[:40]
+    truth = {(row["id"], tag) for row in rows_of(here / "photos.csv") for tag in row["truth"].split(";")}
+    told_by = [Decision(row["item"], row["label"], (row["item"], row["label"]) in truth) for row in worst]
+    write_decisions(told_by[:20], here / "one.csv")
+    write_decisions(told_by[20:], here / "two.csv")
+    done = propml("audit", "--again", "one.csv")
+    assert done.code == 0, done.err
+    assert "note: A person reviewed 20 labels, and" in done.err
+    done = propml("audit", "--again", "two.csv")
+    assert done.code == 0, done.err
+    assert "note: A person reviewed 40 labels, and" in done.err
+    after = {(row["item"], row["label"]): float(row["probability"]) for row in rows_of(here / "audit" / "verdicts.csv")}
+    cleaned = {(row["id"], tag) for row in rows_of(here / "audit" / "cleaned.csv") for tag in row["tags"].split(";")}
+    for each in told_by:
+        assert after.get((each.item, each.label)) == (1.0 if each.belongs else None)
+        assert ((each.item, each.label) in cleaned) == each.belongs
+    assert json.loads((here / "audit" / "audit.json").read_text())["settings"]["quick"] is True
+    write_decisions([], here / "none.csv")
+    assert propml("audit", "--apply", "none.csv").code == 0
+    assert (here / "audit" / "reviewed.csv").read_bytes() == (here / "audit" / "cleaned.csv").read_bytes()
+    write_decisions([Decision(told_by[0].item, told_by[0].label, not told_by[0].belongs)], here / "three.csv")
+    said = told(propml("audit", "--again", "one.csv", "--again", "three.csv"))
+    assert said.startswith("1 labels are both kept and dropped in these files, first")
+
+
 def test_undecided_labels_stay_or_go_as_asked(here):
     before = {row["id"]: row["tags"] for row in rows_of(here / "photos.csv")}
     kept = [row for row in rows_of(here / "audit" / "verdicts.csv") if row["verdict"] == "keep"]

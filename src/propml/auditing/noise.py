@@ -31,7 +31,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,7 @@ from scipy.special import expit, logit
 from propml.argument_names import argument
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "recalibrated", "row_blocks"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "reviewed_rates", "row_blocks"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -60,8 +60,9 @@ MOST_ROWS, MOST_CELLS = 50_000, 300_000
 SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-6, 0.95, 0.999
 # Where no noise shows, so few false labels are taken to be proposed: candidates are ranked, and none is dropped.
 UNNOTICED_RATE = 1e-4
-# How firmly P(true) stays where it is, whatever reviewed labels say: ridge penalties of its shift, slope and labels.
-SHIFT_PENALTY, SLOPE_PENALTY, LABEL_PENALTY = 0.1, 5.0, 2.0
+# Shifts of the log odds of ρ that reviewed labels may choose, and how widely the shift of all labels, and a label's own
+# one around it, is expected to vary (standard deviations).
+SHIFTS, SHARED_SHIFT, OWN_SHIFT = np.linspace(-4, 8, 49), 2.0, 0.7
 # From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
 SURE = 0.9
 
@@ -108,10 +109,7 @@ class NoiseModel:
         candidate = expit(self.logits(scores))
         if self.confusions:
             return candidate
-        odds = self.rate / (1 - self.rate - self.lost)
-        false = odds * np.maximum(1 - self.lost - candidate, 1e-6) / candidate
-        noticed = np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
-        return 1 - np.where(self.noticed, noticed, false / (1 + 2 * false))
+        return _p_true(candidate, self.rate, self.lost, self.noticed)
 
     def of_others(self, scores: np.ndarray) -> np.ndarray:
         """P(true | excluded), ``(n, n_labels)``."""
@@ -277,43 +275,36 @@ def _rates(
     return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
 
 
-def recalibrated(
-    probability: np.ndarray, label: np.ndarray, reviewed: np.ndarray, truth: np.ndarray, steps: int = 20
-) -> np.ndarray:
-    """P(true) of cells, corrected by those that a person has looked at.
+def reviewed_rates(model: NoiseModel, scores: np.ndarray, at: np.ndarray, truth: np.ndarray) -> NoiseModel:
+    """The model with rates by which the truth of reviewed candidates is most probable.
 
-    A logistic regression of the truth on the log odds, with a shift for each label, that is pulled to what it was.
-    People look at suspicious cells first; that does no harm, since the regression is given what they chose by.
+    People look at suspicious candidates first. That does no harm: their scores, by which they were chosen, are given.
 
     Parameters
     ----------
-    probability, label : ndarray, shape (n_cells,)
-    reviewed : ndarray of int
-        Positions of the cells whose truth is known.
+    scores : ndarray, shape (n_samples, n_labels)
+    at : ndarray of int, shape (n_reviewed, 2)
+        Row and label of each candidate that a person has looked at.
     truth : ndarray of bool
-        Theirs.
-
-    Examples
-    --------
-    >>> half = np.full(200, 0.5)
-    >>> now = recalibrated(half, np.zeros(200, dtype=int), np.arange(100), np.arange(100) < 90)
-    >>> bool(now[150] > 0.85)
-    True
+        Whether it is true.
     """
-    if not len(reviewed):
-        return probability
-    before = logit(np.clip(probability, 1 - CERTAIN, CERTAIN))
-    known, column = np.unique(label[reviewed], return_inverse=True)
-    design = np.zeros((len(reviewed), 2 + len(known)))
-    design[:, 0], design[:, 1] = 1.0, before[reviewed]
-    design[np.arange(len(reviewed)), 2 + column] = 1.0
-    pull = np.array([SHIFT_PENALTY, SLOPE_PENALTY, *np.full(len(known), LABEL_PENALTY)])
-    weights = np.zeros(design.shape[1])
-    for _ in range(steps):
-        share = expit(before[reviewed] + design @ weights)
-        curvature = (design * (share * (1 - share))[:, None]).T @ design + np.diag(pull)
-        weights += np.clip(np.linalg.solve(curvature, design.T @ (truth - share) - pull * weights), -1, 1)
-    shift = np.zeros(int(label.max()) + 1)
-    shift[known] = weights[2:]
-    # The order by P(true) stays within a label, whatever the few reviewed cells say.
-    return expit(weights[0] + shift[label] + before * max(1 + weights[1], 0.1))
+    if not len(at) or model.confusions:
+        return model
+    own = at[:, 1]
+    candidate = expit(np.array([model.logits(scores[row])[label] for row, label in at.tolist()]))
+    noticed = model.noticed | bool((~truth).any())
+    shifted = np.minimum(expit(logit(model.rate) + SHIFTS[:, None]), model.most)  # (n_shifts, n_labels)
+    true = np.clip(_p_true(candidate, shifted[:, own], model.lost[own], noticed[own]), 1e-3, 1 - 1e-3)
+    likelihood = np.log(np.where(truth, true, 1 - true))
+    shared = SHIFTS[np.argmax(likelihood.sum(axis=1) - (SHIFTS / SHARED_SHIFT) ** 2 / 2)]
+    of_label = np.zeros((len(SHIFTS), len(model.rate)))
+    np.add.at(of_label.T, own, likelihood.T)
+    best = np.argmax(of_label - (((SHIFTS - shared) / OWN_SHIFT) ** 2 / 2)[:, None], axis=0)
+    return replace(model, rate=shifted[best, np.arange(len(best))], noticed=noticed)
+
+
+def _p_true(candidate: np.ndarray, rate: np.ndarray, lost: np.ndarray, noticed: np.ndarray) -> np.ndarray:
+    """P(true | candidate)."""
+    false = rate / (1 - rate - lost) * np.maximum(1 - lost - candidate, 1e-6) / candidate
+    slow = np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
+    return 1 - np.where(noticed, slow, false / (1 + 2 * false))

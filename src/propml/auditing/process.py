@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.auditing.decisions import Decision, apply_decisions, cell_positions
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, recalibrated, row_blocks
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, reviewed_rates, row_blocks
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
@@ -99,6 +99,10 @@ def audit(
     scores = _scores(auditor, features, after, folds, most, random_state, verbose)
     # By what was proposed: where people took labels away says how they look, not how often false ones are proposed.
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
+    at = cell_positions(decided, given.index, given.labels)
+    truth = np.array([decision.belongs for decision in decided], dtype=bool)
+    was = np.array([given.states[row, label] > 0 for row, label in at.tolist()], dtype=bool)
+    rates = reviewed_rates(rates, scores, at[was], truth[was])
     settings = {
         "model": type(auditor).__name__,
         "params": plain(auditor.get_params(deep=False), lossy=True),
@@ -108,15 +112,15 @@ def audit(
     }
     reliability: Reliability | None = None
     if told is not None and several:
-        probabilities, reliability = _from_votes(scores, given, rates, told, incomplete)
+        probabilities, reliability = _from_votes(scores, given, rates, told, incomplete, at, truth)
     else:
         probabilities = from_candidates(scores, given, rates, incomplete)
         reliability = None if told is None else _count_reliability(told, probabilities)
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
         settings["noise"] = {"assumed": plain(noise, lossy=True), "false_least": least, "false_most": largest}
     if decided:
-        probabilities, told_by = _with_reviewed(probabilities, given, decided, incomplete)
-        settings["reviewed"] = told_by
+        probabilities[at[:, 0], at[:, 1]] = truth
+        settings["reviewed"] = {"true": int(truth.sum()), "false": int((~truth).sum())}
     return AuditReport(after, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
 
 
@@ -182,15 +186,23 @@ def _scores(
 
 
 def _from_votes(
-    scores: np.ndarray, candidates: Candidates, rates: NoiseModel, votes: Votes, incomplete: bool
+    scores: np.ndarray,
+    candidates: Candidates,
+    rates: NoiseModel,
+    votes: Votes,
+    incomplete: bool,
+    at: np.ndarray,
+    known: np.ndarray,
 ) -> tuple[np.ndarray, Reliability]:
-    """P(true) and rates from several annotators and the scores together."""
-    model = _annotators(scores, rates, votes)
+    """P(true) and rates from several annotators, the scores and reviewed cells together."""
+    model = _annotators(scores, rates, votes, at, known)
     probabilities = np.zeros(candidates.shape, dtype=np.float32)
     counts = ReliabilityCounts(votes)
     for rows in row_blocks(*candidates.shape):
         states = candidates.states[rows].toarray()
         truth = model.posterior(rates.logits(scores[rows]), votes, rows)
+        inside = (at[:, 0] >= rows.start) & (at[:, 0] < rows.stop)
+        truth[at[inside, 0] - rows.start, at[inside, 1]] = known[inside]
         counts.add(rows, truth)
         # Where nobody voted, that a label is a candidate is all there is.
         alone = (states > 0) & (votes.voters[rows, None] == 0)
@@ -212,28 +224,14 @@ def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseMode
     return probabilities
 
 
-def _with_reviewed(
-    probabilities: np.ndarray, candidates: Candidates, decided: list[Decision], incomplete: bool
-) -> tuple[np.ndarray, dict[str, int]]:
-    """P(true) where the reviewed cells are certain and correct the others, and how many were true and false."""
-    at = cell_positions(decided, candidates.index, candidates.labels)
-    truth = np.array([decision.belongs for decision in decided])
-    after = probabilities.copy()
-    proposed = candidates.states.toarray() > 0
-    for group in (proposed, ~proposed) if incomplete else (proposed,):  # the one says little of the other
-        row, label = np.nonzero(group)
-        number = np.cumsum(group.ravel()) - 1  # where a cell stands among those of the group
-        own = group[at[:, 0], at[:, 1]]
-        where = number[at[own, 0] * group.shape[1] + at[own, 1]]
-        after[row, label] = recalibrated(probabilities[row, label].astype(np.float64), label, where, truth[own])
-    after[at[:, 0], at[:, 1]] = truth
-    return after, {"true": int(truth.sum()), "false": int((~truth).sum())}
-
-
-def _annotators(scores: np.ndarray, rates: NoiseModel, votes: Votes) -> AnnotatorModel:
+def _annotators(
+    scores: np.ndarray, rates: NoiseModel, votes: Votes, at: np.ndarray, known: np.ndarray
+) -> AnnotatorModel:
     seen = np.flatnonzero(votes.voters > 0)
-    rows = seen[:: len(seen) // MOST_ROWS + 1]
-    return fit_annotators(rates.logits(scores[rows]), votes.take(rows))
+    rows = np.union1d(seen[:: len(seen) // MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
+    inside = np.isin(at[:, 0], rows)
+    place = np.column_stack([np.searchsorted(rows, at[inside, 0]), at[inside, 1]])
+    return fit_annotators(rates.logits(scores[rows]), votes.take(rows), place, known[inside])
 
 
 def _only_candidates(truth: np.ndarray, states: np.ndarray) -> np.ndarray:

@@ -249,14 +249,12 @@
   function openMore(cell) {
     asked = cell;
     const i = indexOf(cell);
-    $("more-name").textContent = labelOf(cell);
-    $("more-why").textContent = why(i);
-    $("more-id").textContent = data.items[itemOf(cell)];
+    const told = { name: labelOf(cell), why: why(i), id: data.items[itemOf(cell)] };
+    for (const part of Object.keys(told)) $(`more-${part}`).textContent = told[part];
     showPicture($("more-picture"), itemOf(cell));
     showText($("more-text"), itemOf(cell), i);
     showNear($("more-near"), i);
-    $("note").value = store.of(cell)?.note ?? "";
-    $("rather").value = "";
+    [$("note").value, $("rather").value] = [store.of(cell)?.note ?? "", ""];
     $("more").showModal();
   }
   function reassign(label) { // one step: this label goes, the other comes
@@ -394,6 +392,9 @@
   build();
   listen();
   show(address.recall());
-  store.start();
+  store.start().then(() => { // go on where one was
+    const open = shown.findIndex((cell) => !belongs(cell));
+    if (open > 0) { current = open; list.reveal(entryAt(open)); refresh(); }
+  });
   setTimeout(prepare, 500); // so that the first search, and another order, need not wait for it
 })();
