@@ -6,6 +6,8 @@
     python paper/audit.py choice --folder scratch                     # the constants, leaving datasets out
     PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators, simulated and real
     other/python paper/audit.py dawid-skene --folder scratch/votes    # needs numpy, scikit-learn and crowd-kit
+    PROPML_DATA=… python paper/audit.py review --folder scratch/review --rows 600   # a reviewer; see audit_review.py
+    PROPML_DATA=… python paper/audit.py missing --folder scratch --rows 1000        # labels that were left out
 
 A setting is a dataset with one kind of noise. Truth is kept aside and used only to judge. Every score of a row comes
 from models that did not see it.
@@ -31,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from audit_review import do_missing, do_review
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "mosaic", "scene", "yeast")
 REAL = ("mirflickr", "yeastcc")
@@ -369,6 +372,8 @@ COMMANDS = {
     "choice": do_choice,
     "votes": do_votes,
     "dawid-skene": do_dawid_skene,
+    "review": do_review,
+    "missing": do_missing,
 }
 
 

@@ -34,16 +34,20 @@ def opened(chromium, address):
         page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: requests.append(request.url))
 
-    def open_page(width=1280, scheme="light", url=address, before="", touch=False):
+    def open_page(view="label", width=1280, scheme="light", url=address, before="", touch=False):
         context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, accept_downloads=True
+            viewport={"width": width, "height": 800 if width > 500 else 844},
+            color_scheme=scheme,
+            has_touch=touch,
+            is_mobile=touch,
+            accept_downloads=True,
         )
         context.set_default_timeout(10_000)
         context.add_init_script(before)
         context.on("page", watch)
         contexts.append(context)
         page = context.new_page()
-        page.goto(url)
+        page.goto(url if "#" in url else f"{url}#view={view}")
         return page
 
     yield open_page

@@ -1,19 +1,22 @@
 """What a review page in the browser shows, and what it should show by plain loops over the report."""
 
 import time
+from pathlib import Path
 
 from propml.auditing.decisions import Decision
 
 
 def entries(page):
-    """(item, label, verdict) of all that is shown, gathered while scrolling."""
+    """(item, label, verdict) of all that is shown, entry by entry, gathered while scrolling."""
     return page.evaluate(
         """async () => {
              const seen = new Map();
              const look = () => {
                for (const each of document.querySelectorAll(".entry")) {
-                 const text = (part) => each.querySelector(part).textContent;
-                 seen.set(Number(each.dataset.position), [text(".id"), text(".name"), text(".verdict")]);
+                 const id = each.querySelector(".id").textContent;
+                 const rows = [...each.querySelectorAll(".label")];
+                 const told = rows.map((row) => [id, row.querySelector(".name").textContent, row.dataset.verdict]);
+                 seen.set(Number(each.ariaPosInSet), told);
                }
              };
              const frame = () => new Promise((done) => requestAnimationFrame(done));
@@ -22,18 +25,19 @@ def entries(page):
                at = scrollY;
                await frame();
                look();
-               scrollBy(0, 900);
+               scrollBy(0, 700);
              }
              scrollTo(0, 0);
              await frame();
-             return [...seen].sort(([a], [b]) => a - b).map(([, entry]) => entry);
+             return [...seen].sort(([a], [b]) => a - b).flatMap(([, told]) => told);
            }"""
     )
 
 
-def by_confidence(row, place):
-    """High first, as the page opens; what looks equal in the page stands from last to first."""
-    return -round(1e4 * row[3]), -place
+def by_suspicion(row, place):
+    """As the page opens; what looks equal in the page stands as in the report."""
+    whole = round(1e4 * row[4])
+    return (1e4 - whole if row[2] == "missing" else whole), place
 
 
 def expected(report, fits, order=None):
@@ -60,9 +64,11 @@ def voters_of(report):
 
 
 def current(page):
-    """(item, label, verdict) of the entry that a key would decide on."""
+    """(item, label, verdict) of what a key would decide on."""
     return page.eval_on_selector(
-        ".entry.current", "each => ['.id', '.name', '.verdict'].map(part => each.querySelector(part).textContent)"
+        ".label.current",
+        """row => [row.closest(".entry").querySelector(".id").textContent, row.querySelector(".name").textContent,
+                   row.dataset.verdict]""",
     )
 
 
@@ -79,6 +85,11 @@ def press(page, keys):
         page.keyboard.press(each)
 
 
+def reviewed(page):
+    """How many suspicious labels are decided, as the page tells."""
+    return int(page.inner_text("#progress").split(" of ")[0])
+
+
 def downloaded(page, folder):
     with page.expect_download() as waiting:
         page.click("#download")
@@ -92,9 +103,14 @@ def suspicious(item, label, verdict, sure, chance):
 
 
 def decided_in(order, keys):
-    words = {"a": True, "r": False}
+    words = {"k": True, "d": False}
     return [Decision(*entry[:2], words[key], entry[2]) for entry, key in zip(order, keys, strict=False)]
 
 
 def without_time(decisions):
-    return {(each.item, each.label, each.accept, each.verdict) for each in decisions}
+    return {(each.item, each.label, each.belongs, each.verdict, each.note) for each in decisions}
+
+
+def faults(page, smallest):
+    """Sentences on what keeps people from reading, pointing at or listening to the page; see accessibility.js."""
+    return page.evaluate(Path(__file__).with_name("accessibility.js").read_text(encoding="utf-8"), smallest)

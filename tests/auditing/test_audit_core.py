@@ -299,7 +299,8 @@ def test_all_rows_alike():
         (np.zeros((0, 2)), np.zeros((0, 2)), "there are no rows"),
         (np.zeros((3, 2)), np.ones((4, 2)), "X has 3 rows and the candidate labels 4"),
         (np.zeros((3, 2)), np.zeros((3, 2)), "no row has a candidate label"),
-        (np.full((3, 2), np.nan), np.eye(3), "NaN"),
+        (np.array([[0, 1], [2, np.nan], [3, 4]]), np.eye(3), "first in row 1; fill in what is missing"),
+        (sp.csr_array([[0, 1], [2, 0], [0, np.inf]]), np.eye(3), "first in row 2"),
     ],
 )
 def test_input_that_cannot_be_audited_is_refused_in_a_sentence(X, marked, words):

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from fake_report import HOSTILE, fake_report
 
-from propml.auditing.decisions import Decision, apply_decisions, read_decisions, review_counts, write_decisions
+from propml.auditing.decisions import (
+    Decision,
+    apply_decisions,
+    merge_decisions,
+    read_decisions,
+    review_counts,
+    write_conflicts,
+    write_decisions,
+)
 from propml.auditing.report import AuditReport
 from propml.targets import Candidates
 
@@ -40,8 +48,8 @@ def test_the_page_s_file_is_read(tmp_path):
         'photo-2,"night, late",missing,Accept,\n',
     )
     assert read_decisions(path) == [
-        Decision("photo-1", "sunset", True, "drop", "2026-01-02T03:04:05.000Z"),
-        Decision("photo-1", "night", False, "doubtful"),
+        Decision("photo-1", "sunset", False, "drop", "2026-01-02T03:04:05.000Z"),
+        Decision("photo-1", "night", True, "doubtful"),
         Decision("photo-2", "night, late", True, "missing"),
     ]
 
@@ -63,13 +71,13 @@ def test_what_is_written_is_read_again_and_is_no_formula(tmp_path):
 @pytest.mark.parametrize("comma", [",", ";", "\t"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_a_spreadsheet_may_have_saved_it_again(tmp_path, comma, start):
-    text = "Decision,note,Item,label,VERDICT\r\nREJECT,so,7,sun,Drop\r\n".replace(",", comma)
-    assert read_decisions(written(tmp_path, start + text)) == [Decision("7", "sun", False, "drop")]
+    text = "Decision,note,Item,label,VERDICT\r\nDROP,so,7,sun,Drop\r\n".replace(",", comma)
+    assert read_decisions(written(tmp_path, start + text)) == [Decision("7", "sun", False, "drop", note="so")]
 
 
 def test_the_same_decision_twice_counts_once(tmp_path):
     text = HEADER + "7,sun,drop,accept,\n7,sun,drop,accept,\n7,sun,keep,reject,\n"
-    assert read_decisions(written(tmp_path, text)) == [Decision("7", "sun", True, "drop")]
+    assert read_decisions(written(tmp_path, text)) == [Decision("7", "sun", False, "drop")]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def test_the_same_decision_twice_counts_once(tmp_path):
         ("", "decisions.csv has no column 'item' and no column 'label'"),
         ("item,label,verdict\n7,sun,drop\n", r"no column 'decision' \(it has item, label, verdict\)"),
         (HEADER + "7,sun,drop\n", r"line 2 of \S+decisions\.csv has 3 cells and the header 5"),
-        (HEADER + "7,sun,drop,yes,\n", r"line 2 of \S+decisions\.csv: the decision is 'yes'; write accept or reject"),
+        (HEADER + "7,sun,drop,yes,\n", r"line 2 of \S+decisions\.csv: the decision is 'yes'; write keep or drop"),
         (
             HEADER + "7,sun,dorp,accept,\n",
             r"line 2 of \S+decisions\.csv: the verdict is 'dorp'; it must be one of",
@@ -109,29 +117,46 @@ def test_a_file_that_is_not_there(tmp_path):
 # -- what follows -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("verdict", "accept", "belongs"),
-    [
-        ("drop", True, False),
-        ("drop", False, True),
-        ("doubtful", True, False),
-        ("doubtful", False, True),
-        ("keep", True, True),
-        ("keep", False, False),
-        ("missing", True, True),
-        ("missing", False, False),
-    ],
-)
-def test_a_decision_says_whether_the_item_has_the_label(verdict, accept, belongs):
-    assert Decision("7", "sun", accept, verdict).belongs is belongs
+@pytest.mark.parametrize("verdict", ["drop", "doubtful", "keep", "missing"])
+def test_keep_and_drop_are_about_the_label_accept_and_reject_about_the_verdict(tmp_path, verdict):
+    """Files of earlier versions accept or reject; a label without a verdict can be kept or dropped, not accepted."""
+    says_true = verdict in ("keep", "missing")
+    expected = {"keep": True, "drop": False, "accept": says_true, "reject": not says_true}
+    for word, belongs in expected.items():
+        (read,) = read_decisions(written(tmp_path, f"{HEADER}7,sun,{verdict},{word},\n"))
+        assert read.belongs is belongs
+    assert read_decisions(written(tmp_path, HEADER + "7,sun,,keep,\n")) == [Decision("7", "sun", True)]
+    with pytest.raises(ValueError, match="the verdict is ''"):
+        read_decisions(written(tmp_path, HEADER + "7,sun,,accept,\n"))
+
+
+def test_the_majority_counts_and_a_tie_is_a_conflict(tmp_path):
+    said = {"ann": (True, True, True), "bob": (True, False, False), "eve": (None, False, None)}
+    reviews = {
+        f"{who}.csv": [
+            Decision("7", label, belongs, "drop", note="sure" if who == "bob" else "")
+            for label, belongs in zip("abc", votes, strict=True)
+            if belongs is not None
+        ]
+        for who, votes in said.items()
+    }
+    agreed, conflicts = merge_decisions(reviews.values())
+    assert {(each.label, each.belongs) for each in agreed} == {("a", True), ("b", False)}
+    assert {each.label for each in conflicts} == {"c"}
+    path = write_conflicts(conflicts, reviews, tmp_path / "conflicts.csv")
+    assert read_decisions(path) == []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["label"], row["verdict"], row["decision"]) == ("c", "drop", "")
+    assert row["note"] == "ann: keep; bob: drop (sure)"
 
 
 def test_decisions_overrule_the_audit_and_the_rest_follows_it():
     report = beaches()
     assert report.cleaned().to_lists() == [["beach", "night"], ["beach", "night", "sunset"]]
     decided = [
-        Decision("photo-1", "sunset", False, "drop"),
-        Decision("photo-1", "night", True, "doubtful"),
+        Decision("photo-1", "sunset", True, "drop"),
+        Decision("photo-1", "night", False, "doubtful"),
         Decision("photo-2", "night", False, "missing"),
     ]
     assert apply_decisions(report, decided).to_lists() == [["beach", "sunset"], ["beach", "sunset"]]
@@ -156,7 +181,7 @@ def test_what_is_undecided_may_go_but_for_what_the_audit_keeps():
     assert apply_decisions(report, [], undecided="verdict").to_lists() == [["a", "b"], ["a"], ["a", "b"]]
     # The best label of a row stays, unless a person takes it; then the next best does.
     assert apply_decisions(report, [], undecided="drop").to_lists() == [["a"], ["a"], ["b"]]
-    decided = [Decision("x", "c", False, "drop"), Decision("z", "b", True, "doubtful")]
+    decided = [Decision("x", "c", True, "drop"), Decision("z", "b", False, "doubtful")]
     assert apply_decisions(report, decided, undecided="drop").to_lists() == [["a", "c"], ["a"], ["a"]]
 
 
@@ -173,7 +198,7 @@ def test_a_row_with_unknown_labels_is_not_emptied_either():
     candidates = Candidates.from_matrix([[1, 1, -1]], labels=["a", "b", "c"])
     report = AuditReport(candidates, np.array([[0.2, 0.1, np.nan]]))
     # The audit drops b; when a person takes a, the undecided b comes back.
-    assert apply_decisions(report, [Decision("0", "a", True, "doubtful")]).to_matrix().tolist() == [[0, 1, -1]]
+    assert apply_decisions(report, [Decision("0", "a", False, "doubtful")]).to_matrix().tolist() == [[0, 1, -1]]
 
 
 def test_undecided_verdicts_are_counted_by_what_became_of_them():
@@ -181,7 +206,7 @@ def test_undecided_verdicts_are_counted_by_what_became_of_them():
     told = report.verdicts()
     some = np.random.default_rng(1).permutation(len(told))[:100]
     decided = [
-        Decision(report.item_ids[row], report.label_names[label], True, verdict)
+        Decision(report.item_ids[row], report.label_names[label], verdict in ("keep", "missing"), verdict)
         for row, label, verdict, *_ in told[some]
     ]
     left = {(row, label): verdict for k, (row, label, verdict, *_) in enumerate(told) if k not in set(some.tolist())}
@@ -226,7 +251,7 @@ def test_only_a_person_empties_a_row():
     # The audit drops a and leaves the more probable b. Once b is gone by hand, the undecided a comes back.
     assert report.cleaned().to_lists() == [["b"], ["b"], ["b"]]
     after = apply_decisions(
-        report, [Decision("x", "b", True), Decision("y", "a", True), Decision("y", "b", True)], undecided="verdict"
+        report, [Decision("x", "b", False), Decision("y", "a", False), Decision("y", "b", False)], undecided="verdict"
     )
     assert after.to_lists() == [["a"], [], ["b"]]
 
@@ -237,13 +262,13 @@ def test_strangers_are_named_with_the_nearest_name(tmp_path):
     with pytest.raises(ValueError, match=r"line 2: there is no item 'photo-3' .*; did you mean 'photo-[12]'\?"):
         apply_decisions(report, decided)
     with pytest.raises(ValueError, match=r"^there is no label 'sunsets' in what was audited; did you mean 'sunset'\?$"):
-        apply_decisions(report, [Decision("photo-1", "sunsets", True)])
+        apply_decisions(report, [Decision("photo-1", "sunsets", False)])
     with pytest.raises(ValueError, match=r"no label 'xyz' .*; are these the decisions of another audit\?"):
-        apply_decisions(report, [Decision("photo-1", "xyz", True)])
+        apply_decisions(report, [Decision("photo-1", "xyz", False)])
 
 
 def test_contradictions_between_two_reviewers_are_named():
-    both = [Decision("photo-1", "beach", True, "keep"), Decision("photo-1", "beach", True, "drop")]
+    both = [Decision("photo-1", "beach", True, "keep"), Decision("photo-1", "beach", False, "drop")]
     with pytest.raises(ValueError, match="item 'photo-1' both has and has not label 'beach' by two decisions; remove"):
         apply_decisions(beaches(), both)
 
@@ -251,9 +276,9 @@ def test_contradictions_between_two_reviewers_are_named():
 def test_an_id_of_two_rows_cannot_be_decided_on():
     candidates = replace(Candidates.from_lists([["a"], ["a"], ["a"]]), index=("x", "y", "x"))
     report = AuditReport(candidates, np.full((3, 1), 0.9))
-    assert apply_decisions(report, [Decision("y", "a", True)]).to_lists() == [["a"], [], ["a"]]
+    assert apply_decisions(report, [Decision("y", "a", False)]).to_lists() == [["a"], [], ["a"]]
     with pytest.raises(ValueError, match="item 'x' is the name of rows 0 and 2; audit again with ids"):
-        apply_decisions(report, [Decision("x", "a", True)])
+        apply_decisions(report, [Decision("x", "a", False)])
 
 
 def test_many_decisions_equal_plain_loops():
@@ -263,10 +288,10 @@ def test_many_decisions_equal_plain_loops():
     expected = report.cleaned().to_matrix().astype(bool)
     decided = []
     for k in rng.permutation(len(told.row))[:400]:
-        accept, verdict = bool(rng.random() < 0.5), str(told.verdict[k])
+        belongs, verdict = bool(rng.random() < 0.5), str(told.verdict[k])
         item, label = report.item_ids[told.row[k]], report.label_names[told.label[k]]
-        decided.append(Decision(item, label, accept, verdict))
-        expected[told.row[k], told.label[k]] = accept if verdict in ("keep", "missing") else not accept
+        decided.append(Decision(item, label, belongs, verdict))
+        expected[told.row[k], told.label[k]] = belongs
     after = apply_decisions(report, decided).to_matrix().astype(bool)
     filled = expected.any(axis=1)
     np.testing.assert_array_equal(after[filled], expected[filled])

@@ -1,87 +1,115 @@
 """Facts about the review page on screens: large and small, light and dark, with pictures, with very many rows."""
 
-import re
-
 import pytest
 from fake_report import fake_pictures, fake_report, fake_texts
-from review_pages import decided_in, downloaded, entries, press, until, without_time
+from review_pages import decided_in, downloaded, entries, faults, press, until, without_time
 
 from propml.auditing.decisions import read_decisions
 from propml.auditing.review import write_review
 
 
-def test_pictures_are_shown(opened, tmp_path):
-    path = write_review(fake_report(30), tmp_path / "pictures.html", images=fake_pictures(30))
-    page = opened(url=path.as_uri())
-    until(page, "document.querySelector('.entry.current .picture').naturalWidth === 192")
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pictures") / "pictures.html"
+    return write_review(fake_report(60), path, images=fake_pictures(60)).as_uri()
+
+
+def test_a_screen_holds_two_dozen_pictures_by_label(opened, pictured):
+    page = opened(url=pictured)
+    until(page, "document.querySelector('.entry .picture').naturalWidth === 192")
+    whole = page.eval_on_selector_all(
+        ".entry .picture", "all => all.filter(p => p.getBoundingClientRect().bottom < innerHeight).length"
+    )
+    assert whole >= 24
     press(page, ["Enter"])
-    until(page, "document.querySelector('#whole-picture').naturalWidth === 192")
+    until(page, "document.querySelector('#more-picture').naturalWidth === 192")
 
 
+def outside(page, width):
+    return page.evaluate(
+        """width => [...document.querySelectorAll("body *")].filter(each => {
+             const box = each.getBoundingClientRect();
+             return box.width && (box.right > width + 1 || box.left < -1) && !each.closest(".scroll");
+           }).map(each => each.outerHTML.slice(0, 120))""",
+        width,
+    )
+
+
+@pytest.mark.parametrize("view", ["item", "label"])
 @pytest.mark.parametrize("width", [1280, 768, 390, 360])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_overflows(opened, hostile_address, address, width, scheme):
-    for url in (address, hostile_address):
-        page = opened(width, scheme, url)
+def test_nothing_overflows(opened, hostile_address, address, pictured, width, view):
+    for url in (address, hostile_address, pictured):
+        page = opened(view, width, url=url)
         if width < 800:
             page.click("#filters > summary")
-        page.click("#reliability > summary")
-        press(page, "ja")
+        press(page, "kd")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        outside = page.evaluate(
-            """width => [...document.querySelectorAll("body *")].filter(each => {
-                 const box = each.getBoundingClientRect();
-                 return box.width && (box.right > width + 1 || box.left < -1) && !each.closest(".scroll, dialog");
-               }).map(each => each.outerHTML.slice(0, 120))""",
-            width,
-        )
-        assert outside == []
-        overlap = page.evaluate(
+        assert outside(page, width) == []
+        cut = page.evaluate(
             """() => [...document.querySelectorAll(".entry")].filter(each => {
-                 const low = (part) => each.querySelector(part).getBoundingClientRect();
-                 const stacked = low(".choice").left < low(".item").left + 5;
-                 const inside = low(".choice").bottom <= each.getBoundingClientRect().bottom;
-                 return !inside || (stacked && low(".item").bottom > low(".choice").top);
+                 const bottom = each.getBoundingClientRect().bottom + 1;
+                 return [...each.querySelectorAll(".label, .item, button")].some(
+                   (part) => part.getBoundingClientRect().bottom > bottom);
                }).length"""
         )
-        assert overlap == 0
+        assert cut == 0
+        for opener in ("#open-about", "#help"):
+            page.click(opener)
+            assert outside(page, width) == []
+            page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "smallest"), [(1280, 20), (390, 40)])
+@pytest.mark.parametrize("view", ["item", "label"])
+def test_everybody_can_read_point_and_listen(opened, address, pictured, view, width, smallest, scheme):
+    for url in (address, pictured):
+        page = opened(view, width, scheme, url, touch=width < 500)
+        if width < 800:
+            page.click("#filters > summary")
+        else:
+            press(page, "kd")
+        assert faults(page, smallest) == []
+        page.locator(".entry .item").first.click()
+        assert faults(page, smallest) == []
+        page.keyboard.press("Escape")
+        for opener in ("#open-about", "#help"):
+            page.click(opener)
+            assert faults(page, smallest) == []
+            page.keyboard.press("Escape")
+
+
+def test_the_check_of_accessibility_finds_faults(opened):
+    page = opened()
+    page.evaluate(
+        """() => {
+             document.querySelector(".why").style.color = "#999";
+             document.querySelector("#undo").replaceChildren();
+             document.querySelector("#load").style.minHeight = document.querySelector("#load").style.padding = "0";
+           }"""
+    )
+    assert {fault.split(":")[0].split(" ")[0] for fault in faults(page, 30)} >= {"contrast", "no"}
+
+
+def test_on_a_phone_the_first_card_fits_and_nobody_speaks_of_keys(opened, address, pictured):
+    for url in (address, pictured):
+        page = opened("item", 390, url=url, touch=True)
+        card = page.locator(".entry").first.bounding_box()
+        assert card["y"] + card["height"] <= 844
+        assert page.locator("kbd:visible").count() == 0
+        page.click("#help")
+        assert page.locator("kbd:visible").count() == 0
 
 
 def test_fingers_decide_on_a_phone(opened, tmp_path):
-    page = opened(390, touch=True)
+    page = opened(width=390, touch=True)
     order = entries(page)
-    page.locator(".entry .accept").first.tap()
-    page.locator(".entry .reject").nth(1).tap()
-    page.locator(".entry .reject").nth(1).tap()
-    page.locator(".entry .accept").nth(2).tap()
+    page.locator(".entry .keep").first.tap()
+    page.locator(".entry .drop").nth(1).tap()
+    page.locator(".entry .drop").nth(1).tap()
+    page.locator(".entry .keep").nth(2).tap()
     page.locator("#undo").tap()
-    assert without_time(read_decisions(downloaded(page, tmp_path))) == without_time(decided_in(order, "a"))
-    sizes = page.eval_on_selector_all(".entry .choice button:not(.plain)", "all => all.map(b => b.offsetHeight)")
-    assert min(sizes) >= 40
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_background(opened, scheme):
-    page = opened(scheme=scheme)
-    page.click("#all")
-    press(page, "arj")
-
-    def luminance(color):
-        channels = [int(value) / 255 for value in re.findall(r"\d+", color)[:3]]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    paper = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    tint = luminance(page.evaluate("getComputedStyle(document.querySelector('.tiles')).backgroundColor"))
-    assert (paper < 0.1) == (scheme == "dark")
-    parts = ["body", ".lead", ".quiet", ".chip.keep", ".progress", ".name", ".voters", ".id", ".text", ".number"]
-    parts += [".verdict", ".plain", "[aria-pressed=false] small", "summary"]
-    parts += [".tile.drop dd", ".tile.doubtful dd", ".tile.missing dd"]
-    for part in parts:
-        color = luminance(page.eval_on_selector(part, "each => getComputedStyle(each).color"))
-        for background in (paper, tint):
-            high, low = sorted((color, background), reverse=True)
-            assert (high + 0.05) / (low + 0.05) >= 4.5, part
+    assert without_time(read_decisions(downloaded(page, tmp_path))) == without_time(decided_in(order, "k"))
 
 
 def test_the_page_can_be_switched_between_light_and_dark(opened):
@@ -96,13 +124,21 @@ def test_the_page_can_be_switched_between_light_and_dark(opened):
     assert page.inner_text(".theme") == "Dark page"
 
 
-def test_of_fifty_thousand_rows_only_those_in_sight_are_in_the_page(opened, tmp_path):
-    """Whatever is done: a page that holds them all freezes."""
-    n = 50_000
-    report = fake_report(n)
-    page = opened(url=write_review(report, tmp_path / "large.html", texts=fake_texts(n)).as_uri())
-    page.wait_for_selector(".entry")
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """50 000 verdicts."""
+    report = fake_report(16_000)
+    path = write_review(report, tmp_path_factory.mktemp("large") / "large.html", texts=fake_texts(16_000))
+    return report, path.as_uri()
+
+
+@pytest.mark.parametrize("view", ["item", "label"])
+def test_of_fifty_thousand_verdicts_only_those_in_sight_are_in_the_page(opened, large, view):
+    """Whatever is done: holding them all, it freezes. The best of five times counts: others use the machine."""
+    report, url = large
+    page = opened(view, url=url)
     total = len(report.verdicts().row)
+    assert total > 49_000
     in_page = "document.querySelectorAll('.entry').length"
     assert page.evaluate(in_page) < 30
     changed = "new Event('change', { bubbles: true })"
@@ -113,15 +149,24 @@ def test_of_fifty_thousand_rows_only_those_in_sight_are_in_the_page(opened, tmp_
         f"Object.assign($('sort'), {{ value: 'label' }}).dispatchEvent({changed})",
         "$('all').click()",
     ):
-        page.evaluate(f"() => {{ const $ = (id) => document.getElementById(id); {act}; }}")
+        times = page.evaluate(
+            f"""() => [1, 2, 3, 4, 5].map(() => {{
+                  const $ = (id) => document.getElementById(id);
+                  const start = performance.now();
+                  {act};
+                  return performance.now() - start;
+                }})"""
+        )
+        assert min(times) < 100, (act, times)
         assert 0 < page.evaluate(in_page) < 30, act
-    assert page.inner_text("#progress").startswith(f"{total:,}".replace(",", "\u202f"))
+    assert page.inner_text("#shown").startswith(f"{total:,}".replace(",", "\u202f"))
+    entry = "Number([...document.querySelectorAll('.entry')].at(-1).ariaPosInSet)"
+    n = page.evaluate("Number(document.querySelector('.entry').ariaSetSize)")
     for share in (0.25, 0.5, 1):
         page.evaluate(f"scrollTo(0, {share} * document.documentElement.scrollHeight)")
-        last = "Number([...document.querySelectorAll('.entry')].at(-1).dataset.position)"
-        until(page, f"Math.abs({last} / {total} - {share}) < 0.01")
+        until(page, f"Math.abs({entry} / {n} - {share}) < 0.02")
         assert page.evaluate(in_page) < 30
-    assert int(page.locator(".entry").last.get_attribute("aria-posinset")) == total
-    press(page, "ja")
-    assert page.inner_text("#progress").endswith("1 decided")
+    assert page.evaluate(entry) == n
+    press(page, [" ", "d"])
+    assert page.locator("[data-decision=dropped]").count() == 1
     assert page.evaluate(in_page) < 30

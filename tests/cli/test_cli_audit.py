@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 import shutil
 
@@ -13,6 +14,7 @@ from command_line import LABELS, propml, told, write_photos
 from PIL import Image
 
 from propml.auditing.decisions import Decision, write_decisions
+from propml.auditing.report_files import REPORT_FILE
 
 OPTIONS = ("--candidates", "tags", "--ignore", "truth", "--id", "id", "--quick")
 EVIL = "=cmd|' /C calc'!A0"
@@ -127,8 +129,8 @@ def test_decisions_are_applied(here):
     drop = next(row for row in verdicts if row["verdict"] == "drop" and row["label"] not in cleaned[row["item"]])
     keep = next(row for row in verdicts if row["verdict"] == "keep" and len(cleaned[row["item"]]) > 1)
     decisions = [
-        Decision(drop["item"], drop["label"], accept=False, verdict="drop"),
-        Decision(keep["item"], keep["label"], accept=False, verdict="keep"),
+        Decision(drop["item"], drop["label"], belongs=True, verdict="drop"),
+        Decision(keep["item"], keep["label"], belongs=False, verdict="keep"),
     ]
     write_decisions(decisions, here / "decisions.csv")
     done = propml("audit", "--apply", "decisions.csv")
@@ -144,6 +146,54 @@ def test_decisions_are_applied(here):
     expected[keep["item"]].remove(keep["label"])
     assert reviewed == expected
     assert list(rows_of(here / "audit" / "reviewed.csv")[0]) == list(rows_of(here / "photos.csv")[0])
+
+
+def test_two_reviewers_are_merged_their_conflicts_listed_and_a_third_settles_them(here):
+    one, two, *_ = (row for row in rows_of(here / "audit" / "verdicts.csv") if row["verdict"] == "keep")
+    names = [(row["item"], row["label"]) for row in (one, two)]
+    for who, said in {"ann": (False, True), "bob": (False, False), "eve": (False, False)}.items():
+        told_by = [Decision(*name, belongs, "keep") for name, belongs in zip(names, said, strict=True)]
+        write_decisions(told_by, here / f"{who}.csv")
+    done = propml("audit", "--apply", "ann.csv", "--apply", "bob.csv")
+    assert done.code == 0, done.err
+    assert done.out.startswith("1 verdicts decided")
+    assert f"  {two['item']} · {two['label']} · ann: keep; bob: drop" in done.err
+    assert "load audit/conflicts.csv into the page" in done.err
+    after = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    assert one["label"] not in after[one["item"]]
+    assert two["label"] in after[two["item"]]
+    done = propml("audit", "--apply", "ann.csv", "--apply", "bob.csv", "--apply", "eve.csv")
+    assert done.out.startswith("2 verdicts decided")
+    assert "conflicts" not in done.err
+    after = {row["id"]: row["tags"].split(";") for row in rows_of(here / "audit" / "reviewed.csv")}
+    assert two["label"] not in after[two["item"]]
+
+
+def test_an_audit_learns_from_decisions_and_remembers_them(here):
+    verdicts = rows_of(here / "audit" / "verdicts.csv")
+    worst = sorted(verdicts, key=lambda row: float(row["probability"]))[:40]
+    truth = {(row["id"], tag) for row in rows_of(here / "photos.csv") for tag in row["truth"].split(";")}
+    told_by = [Decision(row["item"], row["label"], (row["item"], row["label"]) in truth) for row in worst]
+    write_decisions(told_by[:20], here / "one.csv")
+    write_decisions(told_by[20:], here / "two.csv")
+    done = propml("audit", "--again", "one.csv")
+    assert done.code == 0, done.err
+    assert "note: A person reviewed 20 labels, and" in done.err
+    done = propml("audit", "--again", "two.csv")
+    assert done.code == 0, done.err
+    assert "note: A person reviewed 40 labels, and" in done.err
+    after = {(row["item"], row["label"]): float(row["probability"]) for row in rows_of(here / "audit" / "verdicts.csv")}
+    cleaned = {(row["id"], tag) for row in rows_of(here / "audit" / "cleaned.csv") for tag in row["tags"].split(";")}
+    for each in told_by:
+        assert after.get((each.item, each.label)) == (1.0 if each.belongs else None)
+        assert ((each.item, each.label) in cleaned) == each.belongs
+    assert json.loads((here / "audit" / "audit.json").read_text())["settings"]["quick"] is True
+    write_decisions([], here / "none.csv")
+    assert propml("audit", "--apply", "none.csv").code == 0
+    assert (here / "audit" / "reviewed.csv").read_bytes() == (here / "audit" / "cleaned.csv").read_bytes()
+    write_decisions([Decision(told_by[0].item, told_by[0].label, not told_by[0].belongs)], here / "three.csv")
+    said = told(propml("audit", "--again", "one.csv", "--again", "three.csv"))
+    assert said.startswith("1 labels are both kept and dropped in these files, first")
 
 
 def test_undecided_labels_stay_or_go_as_asked(here):
@@ -184,7 +234,7 @@ def test_a_file_that_moved_or_changed(here):
 
 
 def test_decisions_of_something_else_are_told(here):
-    write_decisions([Decision("p999", "sea", accept=True)], here / "decisions.csv")
+    write_decisions([Decision("p999", "sea", belongs=True)], here / "decisions.csv")
     assert "there is no item 'p999'" in told(propml("audit", "--apply", "decisions.csv"))
     assert "there is no audit in elsewhere" in told(propml("audit", "--apply", "decisions.csv", "--out", "elsewhere"))
     assert "nowhere.csv is not there" in told(propml("audit", "--apply", "nowhere.csv"))
@@ -271,6 +321,24 @@ def test_parts_of_two_audits_are_not_applied(here):
         assert f"audit/audit.json does not belong to audit/{part}; audit again" in said
         (here / "audit" / part).write_bytes(before)
     assert propml("audit", "--apply", "decisions.csv").code == 0
+
+
+@pytest.mark.parametrize("change", [("\np7,", "\nq7,"), ("snow", "ice")], ids=["items", "labels"])
+def test_a_report_of_another_file_is_refused_whatever_its_checksums(here, change):
+    """Both checksums of the record are right; only the items or labels tell that the report is of another file."""
+    write_decisions([], here / "decisions.csv")
+    (here / "other.csv").write_text((here / "photos.csv").read_text().replace(*change))
+    assert propml("audit", "other.csv", *OPTIONS, "--out", "other").code == 0
+    shutil.copy(here / "other" / "report" / REPORT_FILE, here / "audit" / "report" / REPORT_FILE)
+    record = json.loads((here / "audit" / "audit.json").read_text()) | {
+        "report_sha256": json.loads((here / "other" / "audit.json").read_text())["report_sha256"]
+    }
+    del record["own_sha256"]
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    (here / "audit" / "audit.json").write_text(json.dumps({**record, "own_sha256": digest}))
+    said = told(propml("audit", "--apply", "decisions.csv"))
+    assert said == f"audit/report/{REPORT_FILE} does not belong to photos.csv; audit again"
+    assert not (here / "audit" / "reviewed.csv").exists()
 
 
 def test_a_foreign_record_removes_nothing(here):
@@ -431,7 +499,7 @@ def test_hostile_names_stay_text(here):
     with (here / "e" / "cleaned.csv").open(newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row]
     assert not [cell for cell in cells if cell[:1] in "=@" and cell]
-    write_decisions([Decision(EVIL, label, accept=True, verdict="keep") for label in ("@sea",)], here / "d.csv")
+    write_decisions([Decision(EVIL, label, belongs=True, verdict="keep") for label in ("@sea",)], here / "d.csv")
     assert propml("audit", "--apply", "d.csv", "--out", "e").code == 0
 
 
@@ -504,11 +572,21 @@ def test_noise_is_stated_by_name_by_share_or_by_label(here):
         assert printed.code == 0, printed.err
         assert f"of the candidates are false, by {shown}" in printed.err
         assert json.loads((here / "audit" / "audit.json").read_text())["settings"]["noise"] == noise
-    wrong = {"loud": "--noise is 'loud'; choose one of", "sun=much": "'sun=much' is not LABEL=SHARE"}
-    for noise, sentence in wrong.items():
-        printed = propml("audit", "photos.csv", *OPTIONS, "--noise", noise)
-        assert printed.code != 0
-        assert sentence in printed.err
+
+
+@pytest.mark.parametrize(
+    ("noise", "sentence"),
+    [
+        ("loud", "--noise is 'loud'; choose one of"),
+        ("sun=much", "'sun=much' is not LABEL=SHARE"),
+        ("snwo=0.2", "--noise names the label 'snwo', which no row has"),
+        ("1.5", "--noise is 1.5; give the share of candidates that is false"),
+        ("nan", "--noise is nan; give the share of candidates that is false"),
+    ],
+)
+def test_noise_that_makes_no_sense_is_told_before_any_training(here, monkeypatch, noise, sentence):
+    monkeypatch.setattr("propml.auditing.process.held_out_scores", None)
+    assert sentence in told(propml("audit", "photos.csv", *OPTIONS, "--noise", noise))
 
 
 def test_nothing_to_audit_is_a_usage_error():

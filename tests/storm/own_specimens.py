@@ -143,7 +143,7 @@ def _audit_folder(folder: Path, number: int) -> None:
     report = propml.audit(learned.X, table.candidates, model=RidgeClassifier(), cv=2)
     reading = {"candidates": "tags", "id_column": "id"}
     write_audit(folder / "audit", report, table, learned.features, reading=reading, settings={})
-    write_decisions([Decision("p0", "b", accept=True, verdict="drop")], folder / "data" / "decisions.csv")
+    write_decisions([Decision("p0", "b", belongs=False, verdict="drop")], folder / "data" / "decisions.csv")
 
 
 def _apply(folder: Path) -> Any:

@@ -108,13 +108,19 @@ class AnnotatorModel:
         return expit(self.alpha + self.beta * evidence + np.where(votes.known(rows), voted, 0.0))
 
 
-def fit_annotators(evidence: np.ndarray, votes: Votes) -> AnnotatorModel:
+def fit_annotators(
+    evidence: np.ndarray, votes: Votes, at: np.ndarray | None = None, told: np.ndarray | None = None
+) -> AnnotatorModel:
     """Learn rates, α and β by expectation maximisation.
 
     Parameters
     ----------
     evidence : ndarray, shape (n, n_labels)
         The model's opinion u of the rows that the votes are about, as a logit; constant where it has none.
+    at : ndarray of int, shape (n_told, 2), optional
+        Rows and labels of which the truth is told.
+    told : ndarray of bool, shape (n_told,)
+        That truth.
     """
     rows = slice(0, votes.shape[0])
     known = votes.known(rows)
@@ -123,6 +129,8 @@ def fit_annotators(evidence: np.ndarray, votes: Votes) -> AnnotatorModel:
     model = AnnotatorModel(np.full(votes.shape[1], -2.0), 0.0, np.zeros(0), np.zeros(0))
     last = np.zeros(0)
     for _ in range(ROUNDS):
+        if at is not None:
+            truth[at[:, 0], at[:, 1]] = told
         model.sensitivity, model.false_positive_rate = _rates(truth, known, votes, row, who, label)
         _newton(model, truth, known, evidence)
         truth = model.posterior(evidence, votes, rows)

@@ -1,22 +1,10 @@
-"""What a person decided on the review page: the CSV in and out, and the labels that follow from it.
-
-A decision accepts or rejects a verdict of the audit, and so says whether an item has a label:
-
-========= ============ ============
-verdict   accepted     rejected
-========= ============ ============
-drop      label goes   label stays
-doubtful  label goes   label stays
-keep      label stays  label goes
-missing   label comes  label does not come
-========= ============ ============
-"""
+"""What people decided on the review page: the CSV in and out, several reviewers, and the labels that follow from it."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -34,47 +22,52 @@ from propml.targets import CANDIDATE, Candidates
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["Decision", "Reviewed", "Undecided", "apply_decisions", "read_decisions", "review_counts", "write_decisions"]
+__all__ = [
+    "Decision",
+    "Reviewed",
+    "Undecided",
+    "apply_decisions",
+    "cell_positions",
+    "merge_decisions",
+    "read_decisions",
+    "review_counts",
+    "write_conflicts",
+    "write_decisions",
+]
 
-COLUMNS = ("item", "label", "verdict", "decision", "decided_at")
+COLUMNS = ("item", "label", "verdict", "decision", "decided_at", "note")
 NEEDED = COLUMNS[:4]
+# Files of earlier versions accept or reject the verdict; to accept one of these is to say that the item has the label.
+SAYS_TRUE = ("keep", "missing")
 #: What becomes of labels that nobody decided on.
 Undecided = Literal["verdict", "keep", "drop"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One verdict of the audit, accepted or rejected by a person.
+    """Whether an item has a label, as a person says.
 
     Attributes
     ----------
     item, label : str
         As they stand in the review page.
-    accept : bool
-    verdict : {"keep", "doubtful", "drop", "missing"}
-        What was accepted or rejected.
+    belongs : bool
+    verdict : {"keep", "doubtful", "drop", "missing", ""}
+        What the audit said; empty for a label that it did not speak of.
     decided_at : str
         ISO 8601, or empty.
+    note : str
     line : int or None
         Where it stood in the file, for messages.
-
-    Examples
-    --------
-    >>> Decision("img-7", "sunset", accept=False, verdict="drop").belongs
-    True
     """
 
     item: str
     label: str
-    accept: bool
-    verdict: str = "drop"
+    belongs: bool
+    verdict: str = ""
     decided_at: str = ""
+    note: str = ""
     line: int | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def belongs(self) -> bool:
-        """Whether the item has the label, by this decision."""
-        return self.accept == (self.verdict in ("keep", "missing"))
 
 
 # -- the file -----------------------------------------------------------------------------------------------------
@@ -86,8 +79,9 @@ def read_decisions(path: str | Path) -> list[Decision]:
     Parameters
     ----------
     path : path
-        UTF-8, with the columns item, label, verdict and decision (accept or reject), in any order; commas, semicolons
-        or tabs between them, since spreadsheets change those. Other columns are ignored.
+        UTF-8, with the columns item, label, verdict and decision (keep or drop), in any order; commas, semicolons or
+        tabs between them, since spreadsheets change those. Other columns are ignored. In older files a decision is
+        accept or reject, and is about the verdict.
 
     Returns
     -------
@@ -120,12 +114,38 @@ def _read(path: Path) -> list[Decision]:
 
 def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
     """Write decisions as the review page does: cells that a spreadsheet would run begin with an apostrophe."""
+    return _write(path, ((e.item, e.label, e.verdict, _word(e), e.decided_at, e.note) for e in decisions))
+
+
+def write_conflicts(conflicts: Iterable[Decision], reviews: Mapping[str, Sequence[Decision]], path: str | Path) -> Path:
+    """Write one row for each label that people disagree on: no decision, and a note that says who says what.
+
+    Parameters
+    ----------
+    conflicts : iterable of Decision
+        From :func:`merge_decisions`.
+    reviews : mapping of name to sequence of Decision
+        What each person decided.
+    """
+    rows = {(each.item, each.label): each.verdict for each in conflicts}
+    said: dict[tuple[str, str], list[str]] = {name: [] for name in rows}
+    for who, review in reviews.items():
+        for each in review:
+            if (each.item, each.label) in said:
+                note = f" ({each.note})" if each.note else ""
+                said[each.item, each.label].append(f"{Path(who).stem}: {_word(each)}{note}")
+    return _write(path, ((*name, verdict, "", "", "; ".join(said[name])) for name, verdict in rows.items()))
+
+
+def _word(decision: Decision) -> str:
+    return "keep" if decision.belongs else "drop"
+
+
+def _write(path: str | Path, rows: Iterable[Iterable[str]]) -> Path:
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\r\n")
     table.writerow(COLUMNS)
-    for each in decisions:
-        cells = (each.item, each.label, each.verdict, "accept" if each.accept else "reject", each.decided_at)
-        table.writerow([neutralised(cell) for cell in cells])
+    table.writerows([neutralised(cell) for cell in row] for row in rows)
     write_whole(path, text.getvalue().encode("utf-8-sig"))
     return Path(path)
 
@@ -156,11 +176,14 @@ def _decision(cells: Sequence[str], header: Sequence[str], where: str, line: int
     decision, verdict = cell["decision"].strip().lower(), cell["verdict"].strip().lower()
     if not decision:
         return None
-    if decision not in ("accept", "reject"):
-        raise ValueError(f"{where}: the decision is {decision!r}; write accept or reject, or leave it empty")
-    if verdict not in VERDICTS:
+    about_verdict = decision in ("accept", "reject")
+    if decision not in ("keep", "drop") and not about_verdict:
+        raise ValueError(f"{where}: the decision is {decision!r}; write keep or drop, or leave it empty")
+    if verdict not in VERDICTS and (verdict or about_verdict):
         raise ValueError(f"{where}: the verdict is {verdict!r}; it must be one of {', '.join(VERDICTS)}")
-    return Decision(cell["item"], cell["label"], decision == "accept", verdict, cell.get("decided_at", ""), line)
+    belongs = (decision == "accept") == (verdict in SAYS_TRUE) if about_verdict else decision == "keep"
+    told = (cell.get("decided_at", ""), cell.get("note", ""))
+    return Decision(cell["item"], cell["label"], belongs, verdict, *told, line)
 
 
 def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
@@ -175,6 +198,37 @@ def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
                 f"remove one of them"
             )
     return found
+
+
+def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decision], list[Decision]]:
+    """Bring together what several people decided: the majority counts, and where there is none nothing is decided.
+
+    Returns
+    -------
+    agreed : list of Decision
+    conflicts : list of Decision
+        Those that contradict each other and are as many on either side.
+
+    Examples
+    --------
+    >>> ann = [Decision("7", "sun", True), Decision("7", "sea", True)]
+    >>> bob = [Decision("7", "sun", False), Decision("7", "sea", True)]
+    >>> agreed, conflicts = merge_decisions([ann, bob])
+    >>> [each.label for each in agreed], [(each.label, each.belongs) for each in conflicts]
+    (['sea'], [('sun', True), ('sun', False)])
+    """
+    said: dict[tuple[str, str], list[Decision]] = {}
+    for review in reviews:
+        for name, decision in _one_each(review).items():
+            said.setdefault(name, []).append(decision)
+    agreed, conflicts = [], []
+    for each in said.values():
+        margin = sum(1 if decision.belongs else -1 for decision in each)
+        if margin:
+            agreed.append(next(decision for decision in each if decision.belongs == (margin > 0)))
+        else:
+            conflicts += each
+    return agreed, conflicts
 
 
 # -- what follows from it -----------------------------------------------------------------------------------------
@@ -202,7 +256,7 @@ def apply_decisions(
     Examples
     --------
     >>> c = Candidates.from_lists([["beach", "sunset"], ["beach"]])
-    >>> apply_decisions(c, [Decision("0", "sunset", accept=True, verdict="drop")]).to_lists()
+    >>> apply_decisions(c, [Decision("0", "sunset", belongs=False)]).to_lists()
     [['beach'], ['beach']]
     """
     if undecided not in get_args(Undecided):
@@ -210,7 +264,7 @@ def apply_decisions(
     before = source if isinstance(source, Candidates) else source.candidates
     items = before.index if isinstance(source, Candidates) else source.item_ids
     chosen = list(_one_each(decisions).values())
-    at = _positions(chosen, items, before.labels)
+    at = cell_positions(chosen, items, before.labels)
     belongs = np.array([each.belongs for each in chosen], dtype=bool)
     if isinstance(source, Candidates) or undecided == "keep":
         return replace(before, states=_decided(before.states, at, belongs))
@@ -259,7 +313,7 @@ class Reviewed(NamedTuple):
 def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Candidates) -> Reviewed:
     """Count what :func:`apply_decisions` made of a report, with the candidates that it returned."""
     told, n_labels = report.verdicts(), after.shape[1]
-    at = _positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
+    at = cell_positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
     cell = told.row * n_labels + told.label
     undecided = ~np.isin(cell, at[:, 0] * n_labels + at[:, 1])
     there, missing = np.isin(cell, _cells(after.states)), told.verdict == "missing"
@@ -267,8 +321,8 @@ def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Can
     return Reviewed(len(at), *map(int, counts))
 
 
-def _positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
-    """Row and column of each decision, ``(n_decisions, 2)``."""
+def cell_positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
+    """Row and column of each decision, ``(n_decisions, 2)``; an item or label that is not there is an error."""
     row_of: dict[str, int] = {}
     repeated: dict[str, int] = {}
     for row, item in enumerate(map(str, items)):

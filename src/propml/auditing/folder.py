@@ -7,13 +7,23 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propml import file_errors
 from propml.atomic_files import replacing_files
-from propml.auditing.decisions import Reviewed, Undecided, apply_decisions, read_decisions, review_counts
+from propml.auditing.decisions import (
+    Decision,
+    Reviewed,
+    Undecided,
+    apply_decisions,
+    merge_decisions,
+    read_decisions,
+    review_counts,
+    write_conflicts,
+    write_decisions,
+)
 from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.model_card import file_digest, write_json
 from propml.auditing.report_files import REPORT_FILE
@@ -33,13 +43,13 @@ from propml.tables.writing import LISTS, like, write_rows
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["apply_review", "check_sources", "write_audit"]
+__all__ = ["AuditRecord", "apply_review", "check_sources", "decided_before", "read_audit", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
-CLEANED, REVIEWED = "cleaned", "reviewed"
+CLEANED, REVIEWED, CONFLICTS, DECIDED = "cleaned", "reviewed", "conflicts.csv", "decided.csv"
 # Everything else that stands in the folder; the ending of labels is that of the file that was audited.
-OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, *(f"verdicts{ending}" for ending in LISTS)} | {
+OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, DECIDED, *(f"verdicts{ending}" for ending in LISTS)} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in (*FORMATS, ".npy") for packed in ("", ".gz")
 }
 RECORD: Schema = {
@@ -64,6 +74,8 @@ def write_audit(
     *,
     reading: Mapping[str, Any],
     settings: Mapping[str, Any],
+    X: Any = None,
+    decided: Sequence[Decision] = (),
 ) -> list[Path]:
     """Write everything that an audit tells.
 
@@ -79,6 +91,10 @@ def write_audit(
         The arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are applied.
     settings : mapping
         What else was asked for.
+    X : ndarray or sparse matrix, optional
+        What was learned from, by which the page finds true examples that are alike.
+    decided : sequence of Decision
+        What a person decided before, which the report knows.
 
     Returns
     -------
@@ -93,13 +109,15 @@ def write_audit(
     with replacing_files(folder, SETTINGS) as beside:
         report.save(beside / REPORT)
         made = [
-            write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", **_shown(table)),
+            write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", vectors=X, **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
             *(_write_verdicts(beside / name, report) for name in _verdict_files(table.path)),
             _write_columns(beside / LABELS, report.labels("columns")),
         ]
         if table.candidates.annotations is not None:
             made.append(_write_columns(beside / ANNOTATORS, report.annotators("columns")))
+        if decided:
+            made.append(write_decisions(decided, beside / DECIDED))
         told = {
             "data": str(table.path),
             "reading": jsonable(reading, lossy=True),
@@ -124,21 +142,22 @@ def write_audit(
 
 def apply_review(
     folder: str | Path,
-    decisions: str | Path,
+    decisions: str | Path | Sequence[str | Path],
     *,
     data: str | Path | None = None,
     votes: str | Path | None = None,
     xml: str | Path | None = None,
     undecided: Undecided = "verdict",
-) -> tuple[Path, Reviewed]:
+) -> tuple[Path, Reviewed, Path | None]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
     Parameters
     ----------
     folder : path
         What :func:`write_audit` filled.
-    decisions : path
-        The CSV that the review page downloads.
+    decisions : path, or several
+        The CSV that the review page downloads; of several people one each, see
+        :func:`~propml.auditing.decisions.merge_decisions`.
     data, votes, xml : path, optional
         Where the files that were audited are now, if they were moved; they must be the same files.
     undecided : {"verdict", "keep", "drop"}
@@ -150,11 +169,78 @@ def apply_review(
         ``reviewed`` with the ending of the file that was audited, in the folder.
     counts : Reviewed
         How many verdicts were decided, and what became of the others.
+    conflicts : Path or None
+        ``conflicts.csv``, where people contradict each other: what nobody has decided then. The page loads it.
     """
     from propml.auditing.report import AuditReport
 
     folder = Path(folder)
-    decided = read_decisions(decisions)
+    paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
+    reviews = {str(path): read_decisions(path) for path in paths}
+    record = read_audit(folder, data=data, votes=votes, xml=xml)
+    report = AuditReport.load(folder / REPORT)
+    # The page, from which decisions come, need not be there any more; another one is of another audit.
+    told = record.told
+    for path, digest in ((folder / REPORT / REPORT_FILE, told["report_sha256"]), (folder / PAGE, told["files"][PAGE])):
+        if path.exists() and not _is_unchanged(path, digest):
+            raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
+    with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
+        table = read_table(record.data, **record.reading)
+    if tuple(report.item_ids) != table.item_ids or report.candidates.labels != table.candidates.labels:
+        raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
+    path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
+    check_not_read([path, beside], [*record.files.values(), *paths])
+    check_not_link([path, beside])
+    for source, review in reviews.items():
+        with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
+            apply_decisions(report, review, undecided=undecided)
+    decided, conflicts = merge_decisions(reviews.values())
+    after = apply_decisions(report, decided, undecided=undecided)
+    if conflicts:
+        write_conflicts(conflicts, reviews, beside)
+    written = write_cleaned(table, after, path)
+    return written, review_counts(report, decided, after), beside if conflicts else None
+
+
+class AuditRecord(NamedTuple):
+    """What an audit wrote down, and where the files that it read are now.
+
+    Attributes
+    ----------
+    told : dict
+        The record itself.
+    files : dict
+        The files by what they are: data, votes, xml.
+    """
+
+    told: dict[str, Any]
+    files: dict[str, str]
+
+    @property
+    def data(self) -> str:
+        return self.files["data"]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of :func:`propml.tables.files.read_table`."""
+        return self.told["reading"] | {what: file for what, file in self.files.items() if what != "data"}
+
+
+def read_audit(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    votes: str | Path | None = None,
+    xml: str | Path | None = None,
+) -> AuditRecord:
+    """Read what an audit in this folder was asked, and check that the files that it read are still the same.
+
+    Parameters
+    ----------
+    data, votes, xml : path, optional
+        Where these files are now, if they were moved.
+    """
+    folder = Path(folder)
     told = _read_settings(folder)
     files = _files_read(told["data"], told["reading"])
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
@@ -163,21 +249,13 @@ def apply_review(
         files[what] = file
     for what, file in files.items():
         _check_same(Path(file), told["sha256"][what], what)
-    report = AuditReport.load(folder / REPORT)
-    # The page, from which decisions come, need not be there any more; another one is of another audit.
-    for path, digest in ((folder / REPORT / REPORT_FILE, told["report_sha256"]), (folder / PAGE, told["files"][PAGE])):
-        if path.exists() and not _is_unchanged(path, digest):
-            raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
-    with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
-        table = read_table(files.pop("data"), **told["reading"] | files)
-    if report.candidates.shape != table.candidates.shape or report.candidates.labels != table.candidates.labels:
-        raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
-    path = folder / f"{REVIEWED}{table.suffix}"
-    check_not_read([path], [table.path, *files.values(), decisions])
-    check_not_link([path])
-    with file_errors.reading(decisions, "list of decisions on this audit", "download it from the page of this audit"):
-        after = apply_decisions(report, decided, undecided=undecided)
-    return write_cleaned(table, after, path), review_counts(report, decided, after)
+    return AuditRecord(told, files)
+
+
+def decided_before(folder: str | Path) -> list[Decision]:
+    """What the audit in this folder knew from earlier reviews."""
+    path = Path(folder) / DECIDED
+    return read_decisions(path) if DECIDED in _read_settings(Path(folder))["files"] else []
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:

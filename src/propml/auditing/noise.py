@@ -31,7 +31,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,7 @@ from scipy.special import expit, logit
 from propml.messages import argument
 from propml.targets import Candidates
 
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise"]
+__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "reviewed_rates"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -60,6 +60,9 @@ MOST_ROWS, MOST_CELLS = 50_000, 300_000
 SMALLEST_RATE, LARGEST_RATE, CERTAIN = 1e-6, 0.95, 0.999
 # Where no noise shows, so few false labels are taken to be proposed: candidates are ranked, and none is dropped.
 UNNOTICED_RATE = 1e-4
+# Shifts of the log odds of ρ that reviewed labels may choose, and how widely the shift of all labels, and a label's own
+# one around it, is expected to vary (standard deviations).
+SHIFTS, SHARED_SHIFT, OWN_SHIFT = np.linspace(-4, 8, 49), 2.0, 0.7
 # From here on P(false) goes to 1 only slowly, so that it still orders what the model calls certainly false.
 SURE = 0.9
 
@@ -106,10 +109,7 @@ class NoiseModel:
         candidate = expit(self.logits(scores))
         if self.confusions:
             return candidate
-        odds = self.rate / (1 - self.rate - self.lost)
-        false = odds * np.maximum(1 - self.lost - candidate, 1e-6) / candidate
-        noticed = np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
-        return 1 - np.where(self.noticed, noticed, false / (1 + 2 * false))
+        return _p_true(candidate, self.rate, self.lost, self.noticed)
 
     def of_others(self, scores: np.ndarray) -> np.ndarray:
         """P(true | excluded), ``(n, n_labels)``."""
@@ -140,7 +140,7 @@ def fit_noise(
     incomplete : bool
         Whether true labels may be missing from the candidates.
     """
-    shares = _given_shares(noise, candidates.labels)
+    shares = given_shares(noise, candidates.labels)
     rows = np.flatnonzero(np.isfinite(scores[:, 0]))  # a row is judged in all its labels or in none
     rows = rows[:: len(rows) // MOST_ROWS + 1]
     states = candidates.states[rows].toarray()
@@ -170,7 +170,7 @@ def fit_noise(
     return NoiseModel(slope, offset, level, share, rate, most, lost, stated | noticed, noise == "confusions")
 
 
-def _given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
+def given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
     """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
     if isinstance(noise, str):
         if noise not in NOISES:
@@ -267,3 +267,38 @@ def _rates(
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
     rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), most)
     return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
+
+
+def reviewed_rates(model: NoiseModel, scores: np.ndarray, at: np.ndarray, truth: np.ndarray) -> NoiseModel:
+    """The model with rates by which the truth of reviewed candidates is most probable.
+
+    People look at suspicious candidates first. That does no harm: their scores, by which they were chosen, are given.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_samples, n_labels)
+    at : ndarray of int, shape (n_reviewed, 2)
+        Row and label of each candidate that a person has looked at.
+    truth : ndarray of bool
+        Whether it is true.
+    """
+    if not len(at) or model.confusions:
+        return model
+    own = at[:, 1]
+    candidate = expit(np.array([model.logits(scores[row])[label] for row, label in at.tolist()]))
+    noticed = model.noticed | bool((~truth).any())
+    shifted = np.minimum(expit(logit(model.rate) + SHIFTS[:, None]), model.most)  # (n_shifts, n_labels)
+    true = np.clip(_p_true(candidate, shifted[:, own], model.lost[own], noticed[own]), 1e-3, 1 - 1e-3)
+    likelihood = np.log(np.where(truth, true, 1 - true))
+    shared = SHIFTS[np.argmax(likelihood.sum(axis=1) - (SHIFTS / SHARED_SHIFT) ** 2 / 2)]
+    of_label = np.zeros((len(SHIFTS), len(model.rate)))
+    np.add.at(of_label.T, own, likelihood.T)
+    best = np.argmax(of_label - (((SHIFTS - shared) / OWN_SHIFT) ** 2 / 2)[:, None], axis=0)
+    return replace(model, rate=shifted[best, np.arange(len(best))], noticed=noticed)
+
+
+def _p_true(candidate: np.ndarray, rate: np.ndarray, lost: np.ndarray, noticed: np.ndarray) -> np.ndarray:
+    """P(true | candidate)."""
+    false = rate / (1 - rate - lost) * np.maximum(1 - lost - candidate, 1e-6) / candidate
+    slow = np.where(false < SURE, false, 1 - (1 - SURE) * SURE / np.maximum(false, SURE))
+    return 1 - np.where(noticed, slow, false / (1 + 2 * false))

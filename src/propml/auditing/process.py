@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
-from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise
+from propml.auditing.decisions import Decision, apply_decisions, cell_positions
+from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, reviewed_rates
 from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
 from propml.auditing.vote_tables import annotations_of
@@ -28,6 +29,7 @@ def audit(
     noise: AssumedNoise = "auto",
     incomplete: bool = False,
     votes: Any = None,
+    reviewed: Iterable[Decision] = (),
     model: Any = None,
     cv: int | Iterable[tuple[Any, Any]] = 5,
     train_rows: int | Literal["auto"] | None = "auto",
@@ -55,6 +57,10 @@ def audit(
         Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
         ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
         :class:`~propml.targets.Annotations`.
+    reviewed : iterable of Decision
+        What a person has decided already (:func:`propml.auditing.decisions.read_decisions`). Labels that do not belong
+        are excluded, those that do are candidates; models learn from that, and the reviewed labels correct P(true) of
+        all others. The report says how many errors are probably left.
     model : classifier, optional
         Gives the scores; cloned. By default :class:`~propml.ProPMLClassifier`, with little effort. Any method of this
         package will do, and any multi-label classifier of scikit-learn's kind, forests included.
@@ -78,6 +84,7 @@ def audit(
     (200, 10)
     """
     given = as_candidates(candidates, empty="ignore")
+    given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
     if annotations is not None:
@@ -88,8 +95,15 @@ def audit(
     folds = split_rows(features, cv, random_state)
     auditor = default_auditor(random_state, verbose) if model is None else model
     most = _most_rows(train_rows, features, given, folds)
-    scores = _scores(auditor, features, given, folds, most, random_state, verbose)
+    decided = list(reviewed)
+    after = apply_decisions(given, decided) if decided else given
+    scores = _scores(auditor, features, after, folds, most, random_state, verbose)
+    # By what was proposed: where people took labels away says how they look, not how often false ones are proposed.
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
+    at = cell_positions(decided, given.index, given.labels)
+    truth = np.array([decision.belongs for decision in decided], dtype=bool)
+    was = np.array([given.states[row, label] > 0 for row, label in at.tolist()], dtype=bool)
+    rates = reviewed_rates(rates, scores, at[was], truth[was])
     settings = {
         "model": type(auditor).__name__,
         "params": jsonable(auditor.get_params(deep=False), lossy=True),
@@ -99,13 +113,16 @@ def audit(
     }
     reliability: Reliability | None = None
     if told is not None and several:
-        probabilities, reliability = _from_votes(scores, given, rates, told, incomplete)
+        probabilities, reliability = _from_votes(scores, given, rates, told, incomplete, at, truth)
     else:
         probabilities = from_candidates(scores, given, rates, incomplete)
         reliability = None if told is None else _count_reliability(told, probabilities)
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
         settings["noise"] = {"assumed": jsonable(noise, lossy=True), "false_least": least, "false_most": largest}
-    return AuditReport(given, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
+    if decided:
+        probabilities[at[:, 0], at[:, 1]] = truth
+        settings["reviewed"] = {"true": int(truth.sum()), "false": int((~truth).sum())}
+    return AuditReport(after, probabilities, incomplete=incomplete, reliability=reliability, settings=settings)
 
 
 def _features(X: Any, n_rows: int) -> Any:
@@ -114,7 +131,17 @@ def _features(X: Any, n_rows: int) -> Any:
     n_given = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_given != n_rows:
         raise ValueError(f"X has {n_given} rows and the candidate labels {n_rows}; give one row of X for each")
-    features = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X")
+    features = check_array(
+        X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X", ensure_all_finite=False
+    )
+    finite = np.isfinite(features.data if sp.issparse(features) else features)
+    if not finite.all():
+        first = np.unravel_index(finite.argmin(), finite.shape)[0]
+        row = np.searchsorted(features.indptr, first, side="right") - 1 if sp.issparse(features) else first
+        raise ValueError(
+            f"X has NaN or infinity, first in row {row}; fill in what is missing, for instance with scikit-learn's "
+            f"SimpleImputer(add_indicator=True); `propml audit` does so for a file"
+        )
     return sp.csr_array(features) if sp.issparse(features) else features
 
 
@@ -160,15 +187,23 @@ def _scores(
 
 
 def _from_votes(
-    scores: np.ndarray, candidates: Candidates, rates: NoiseModel, votes: Votes, incomplete: bool
+    scores: np.ndarray,
+    candidates: Candidates,
+    rates: NoiseModel,
+    votes: Votes,
+    incomplete: bool,
+    at: np.ndarray,
+    known: np.ndarray,
 ) -> tuple[np.ndarray, Reliability]:
-    """P(true) and rates from several annotators and the scores together."""
-    model = _annotators(scores, rates, votes)
+    """P(true) and rates from several annotators, the scores and reviewed cells together."""
+    model = _annotators(scores, rates, votes, at, known)
     probabilities = np.zeros(candidates.shape, dtype=np.float32)
     counts = ReliabilityCounts(votes)
     for rows in row_blocks(*candidates.shape):
         states = candidates.states[rows].toarray()
         truth = model.posterior(rates.logits(scores[rows]), votes, rows)
+        inside = (at[:, 0] >= rows.start) & (at[:, 0] < rows.stop)
+        truth[at[inside, 0] - rows.start, at[inside, 1]] = known[inside]
         counts.add(rows, truth)
         # Where nobody voted, that a label is a candidate is all there is.
         alone = (states > 0) & (votes.voters[rows, None] == 0)
@@ -190,10 +225,14 @@ def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseMode
     return probabilities
 
 
-def _annotators(scores: np.ndarray, rates: NoiseModel, votes: Votes) -> AnnotatorModel:
+def _annotators(
+    scores: np.ndarray, rates: NoiseModel, votes: Votes, at: np.ndarray, known: np.ndarray
+) -> AnnotatorModel:
     seen = np.flatnonzero(votes.voters > 0)
-    rows = seen[:: len(seen) // MOST_ROWS + 1]
-    return fit_annotators(rates.logits(scores[rows]), votes.take(rows))
+    rows = np.union1d(seen[:: len(seen) // MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
+    inside = np.isin(at[:, 0], rows)
+    place = np.column_stack([np.searchsorted(rows, at[inside, 0]), at[inside, 1]])
+    return fit_annotators(rates.logits(scores[rows]), votes.take(rows), place, known[inside])
 
 
 def _only_candidates(truth: np.ndarray, states: np.ndarray) -> np.ndarray:

@@ -92,13 +92,25 @@ class AuditReport:
         least, most = (np.asarray(told[name], dtype=np.float64) for name in ("false_least", "false_most"))
         return NoiseShares(told["assumed"], least, most)
 
+    @cached_property
+    def errors_left(self) -> float:
+        """How many of the candidates are probably false, those that a person confirmed aside."""
+        told = self.verdicts()
+        return float((1 - told.probability[told.verdict != "missing"]).sum())
+
     def notes(self) -> list[str]:
         """What to know before one believes the verdicts, in sentences."""
         told, labels = self.verdicts(), len(self.label_names)
         dropped = np.bincount(told.label[told.verdict == "drop"], minlength=labels)
         candidates = np.bincount(told.label[told.verdict != "missing"], minlength=labels)
         notes = []
-        if self.noise is not None and candidates.any():
+        if looked := self.settings.get("reviewed"):
+            n, others = looked["true"] + looked["false"], int(candidates.sum()) - looked["true"]
+            notes.append(
+                f"A person reviewed {n} labels, and {looked['false']} of them were false; of the other {others} about "
+                f"{self.errors_left:.0f} probably are."
+            )
+        elif self.noise is not None and candidates.any():
             least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
             assumed = argument("noise", self.noise.assumed)
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")

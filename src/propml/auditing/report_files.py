@@ -54,6 +54,7 @@ TOLD: Schema = {
     "index": (None, NAMES),
     "incomplete": bool,
     "settings": {
+        "reviewed?": {"true": int, "false": int},
         "noise?": {"assumed": object, "false_least": [(int, float)], "false_most": [(int, float)]},
         str: object,
     },

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_review", "write_review"]
 
-SCRIPTS = ("review_csv.js", "review_top.js", "review_list.js", "review.js")
+SCRIPTS = tuple(f"review_{part}.js" for part in ("csv", "top", "list", "model", "address", "store", "entry"))
 
 
 def write_review(
@@ -41,6 +41,7 @@ def write_review(
     images: Any = None,
     features: Any = None,
     feature_names: Sequence[Any] | None = None,
+    vectors: Any = None,
     title: str = "Review of the audit",
     max_verdicts: int = 200_000,
     max_images: int = 2_000,
@@ -59,6 +60,9 @@ def write_review(
     features : array-like, sparse matrix or DataFrame, optional
         The first few values are shown where there are neither texts nor images.
     feature_names : sequence, optional
+    vectors : array-like or sparse matrix, shape (n_samples, n_features), optional
+        By which the true examples are found that are most like a doubtful one; by default the features, where they are
+        a matrix of numbers.
     title : str
     max_verdicts : int
         The page holds at most so many; the least suspicious are left out.
@@ -71,6 +75,7 @@ def write_review(
         images=images,
         features=features,
         feature_names=feature_names,
+        vectors=vectors,
         title=title,
         max_verdicts=max_verdicts,
         max_images=max_images,
@@ -86,16 +91,23 @@ def render_review(
     images: Any = None,
     features: Any = None,
     feature_names: Sequence[Any] | None = None,
+    vectors: Any = None,
     title: str = "Review of the audit",
     max_verdicts: int = 200_000,
     max_images: int = 2_000,
 ) -> str:
     """The page as text; the arguments are those of :func:`write_review`."""
     page = review_data(report, max_verdicts)
-    page.columns["texts"] = _words(page.rows, texts, images, features, feature_names)
-    page.columns["pictures"] = None if images is None else _pictures(page, images, max_images)
+    shown = _words(page.rows, texts, images, features, feature_names)
+    if vectors is None and not hasattr(features, "columns"):
+        vectors = features
+    near = None if vectors is None else page.nearest(vectors[page.rows])
+    page.columns["texts"] = shown
+    page.columns["words"] = None if texts is None or shown is None else page.telling(shown, report.probabilities)
+    page.columns["near"] = near
+    page.columns["pictures"] = None if images is None else _pictures(page, images, max_images, near or {})
     page.columns["tables"] = reliability_tables(report)
-    css, js = _file("review.css"), "".join(_file(name) for name in SCRIPTS)
+    css, js = _file("review.css"), "".join(_file(name) for name in (*SCRIPTS, "review.js"))
     return Template(_file("review.html")).substitute(
         policy=_policy(css, js),
         version=html.escape(propml.__version__),
@@ -115,8 +127,10 @@ def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequ
     return None if features is None else feature_lines(features, rows, names)
 
 
-def _pictures(page: ReviewData, images: Any, most: int) -> dict[int, str]:
-    made = thumbnails(images, page.suspects[:most].tolist())
+def _pictures(page: ReviewData, images: Any, most: int, near: dict[int, list[int]]) -> dict[int, str]:
+    """The most suspicious items, and the true examples beside them."""
+    examples = page.rows[np.unique([item for items in near.values() for item in items])[:most].astype(np.int64)]
+    made = thumbnails(images, dict.fromkeys([*page.suspects[:most].tolist(), *examples.tolist()]))
     return {item: made[row] for item, row in enumerate(page.rows.tolist()) if row in made}
 
 

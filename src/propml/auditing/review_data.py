@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propml.auditing.evidence import nearest_true, telling_words
 from propml.targets import Candidates
 
 if TYPE_CHECKING:
@@ -39,6 +40,20 @@ class ReviewData:
     suspects: np.ndarray
     columns: dict[str, Any]
 
+    def telling(self, texts: Sequence[str], probabilities: np.ndarray) -> list[list[str]] | None:
+        """The words of each verdict's text that speak for its label."""
+        row, label = (np.asarray(self.columns[name], dtype=np.int64) for name in ("row", "label"))
+        return telling_words(texts, probabilities[self.rows], row, label)
+
+    def nearest(self, vectors: Any) -> dict[int, list[int]]:
+        """For each doubtful or dropped verdict the most similar items that have its label."""
+        row, label, code = (np.asarray(self.columns[name], dtype=np.int64) for name in ("row", "label", "verdict"))
+        judged = np.flatnonzero(code != PAGE_ORDER.index("missing"))
+        kept = code[judged] == PAGE_ORDER.index("keep")
+        suspicion = -np.asarray(self.columns["probability"])[judged]
+        found = nearest_true(vectors, row[judged], label[judged], kept, suspicion)
+        return {int(judged[verdict]): items for verdict, items in found.items()}
+
 
 def review_data(report: AuditReport, max_verdicts: int) -> ReviewData:
     """Take from a report what the page shows; beyond ``max_verdicts`` the least suspicious are left out."""
@@ -60,7 +75,6 @@ def review_data(report: AuditReport, max_verdicts: int) -> ReviewData:
         "row": position.tolist(),
         "label": label[held].tolist(),
         "verdict": code[held].tolist(),
-        "confidence": _whole(verdicts.confidence, held),
         "probability": _whole(verdicts.probability, held),
     }
     identity = [columns[name] for name in ("items", "labels", "row", "label", "verdict")]
@@ -94,8 +108,8 @@ def _suspicion(code: np.ndarray, probability: np.ndarray) -> np.ndarray:
 
 
 def _lead(n_held: int, n_verdicts: int, notes: Sequence[str]) -> str:
-    lead = "Accept or reject what the audit says, with the keys a and r or the buttons. "
-    lead += "Your decisions stay in this browser until you download them."
+    lead = "Every label was judged by models that never saw its item. Keep what the item has, drop what it has not; "
+    lead += "what you leave alone follows the audit. Your decisions stay in this browser until you download them."
     lead = " ".join([lead, *notes])
     if n_held == n_verdicts:
         return lead

@@ -10,6 +10,7 @@ from propml.cli.corrupt import corrupt
 from propml.cli.demo import demo
 from propml.cli.info import info, version
 from propml.cli.models import evaluate, fit, predict
+from propml.cli.review import review
 from propml.cli.stopping import StoppableGroup
 
 __all__ = ["app"]
@@ -43,6 +44,7 @@ def root(
 
 
 app.command()(audit)
+app.command()(review)
 app.command()(fit)
 app.command()(predict)
 app.command()(evaluate)

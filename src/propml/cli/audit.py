@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -17,6 +18,7 @@ from propml.cli.models import print_columns
 from propml.cli.stopping import told_when_stopped
 
 if TYPE_CHECKING:
+    from propml.auditing.decisions import Decision
     from propml.auditing.noise import AssumedNoise
     from propml.auditing.report import AuditReport
 
@@ -40,9 +42,19 @@ def audit(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
     apply: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="DECISIONS", help="After the review: write the labels that your decisions leave, and stop."
+            metavar="DECISIONS",
+            help="After the review: write the labels that your decisions leave, and stop. Of several reviewers, give "
+            "it once for each: the majority counts, and conflicts are listed.",
+        ),
+    ] = None,
+    again: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DECISIONS",
+            help="In the middle of a review: audit the same file as before, with what you decided taken for true. The "
+            "rest is ranked anew, and OUT written anew.",
         ),
     ] = None,
     undecided: Annotated[
@@ -111,7 +123,7 @@ def audit(
     """Find the candidate labels that are wrong, in your own file.
 
     Every label is judged by models that never saw its row: keep, doubtful or drop, with how sure that is.
-    Open OUT/review.html, accept or reject with the keyboard, download your decisions, and give them to --apply.
+    Open OUT/review.html, keep or drop with the keyboard, download your decisions, and give them to --apply.
 
     Examples:
 
@@ -121,14 +133,21 @@ def audit(
 
     [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
 
+    [bold]propml audit --again decisions.csv --out audit[/bold]  (learn from the decisions, and rank the rest anew)
+
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
-    if apply is not None:
+    if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        path, counts, conflicts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        if conflicts is not None:
+            _print_conflicts(conflicts)
         typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
+        return
+    if again:
+        _audit_again(out, again, data, votes, xml)
         return
     if data is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
@@ -138,35 +157,9 @@ def audit(
         raise ValueError(f"--sep {sep} is for the column that --candidates names, and none is named; leave it out")
     if incomplete and candidates is not None and not opt.separator(sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
-    from propml.auditing import audit as run_audit
-    from propml.auditing.crossfit import default_auditor
-    from propml.auditing.destinations import check_folder
-    from propml.auditing.folder import check_sources, write_audit
-    from propml.tables.features import learn_features
-    from propml.tables.files import read_table
-
-    check_folder(out)
-    check_sources(out, data, votes)
-    place = opt.checked_device(device)
+    _noise(noise)  # a slip in it is told before anything is read
+    opt.checked_device(device)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
-    table = read_table(data, **reading)
-    learned = learn_features(table, categorical=categorical or (), show=True)
-    opt.echo_notes(table.notes)
-    model = default_auditor(seed, verbose=True)
-    model.set_params(device=place, **(opt.QUICK if quick else {}))
-    with told_when_stopped("nothing was written"):
-        report = run_audit(
-            learned.X,
-            table.candidates,
-            noise=_noise(noise),
-            incomplete=incomplete,
-            model=model,
-            train_rows="auto" if train_rows is None else train_rows or None,
-            random_state=seed,
-            verbose=True,
-        )
-    if (learned_from := report.settings["train_rows"]) is not None:
-        opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
     settings = {
         "noise": noise,
         "incomplete": incomplete,
@@ -176,9 +169,63 @@ def audit(
         "device": device,
         "categorical": categorical,
     }
+    _run(data, out, reading, settings)
+
+
+def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
+    """The audit in this folder once more, with what was decided since and before."""
+    from propml.auditing.decisions import merge_decisions, read_decisions
+    from propml.auditing.folder import decided_before, read_audit
+
+    agreed, conflicts = merge_decisions(read_decisions(path) for path in again)
+    if conflicts:
+        first = conflicts[0]
+        raise ValueError(
+            f"{len({(each.item, each.label) for each in conflicts})} labels are both kept and dropped in these files, "
+            f"first {first.label!r} of {first.item!r}; settle that first, --apply lists them all"
+        )
+    record = read_audit(out, data=data, votes=votes, xml=xml)
+    # Whoever decides on a label once more has changed their mind.
+    decided = {(each.item, each.label): each for each in (*decided_before(out), *agreed)}
+    _run(Path(record.data), out, record.reading, record.told["settings"], list(decided.values()))
+
+
+def _run(
+    data: Path, out: Path, reading: dict[str, Any], settings: dict[str, Any], decided: Sequence[Decision] = ()
+) -> None:
+    from propml.auditing import audit as run_audit
+    from propml.auditing.crossfit import default_auditor
+    from propml.auditing.destinations import check_folder
+    from propml.auditing.folder import check_sources, write_audit
+    from propml.tables.features import learn_features
+    from propml.tables.files import read_table
+
+    check_folder(out)
+    check_sources(out, data, reading["votes"])
+    table = read_table(data, **reading)
+    learned = learn_features(table, categorical=settings["categorical"] or (), show=True)
+    opt.echo_notes(table.notes)
+    model = default_auditor(settings["seed"], verbose=True)
+    model.set_params(device=opt.checked_device(settings["device"]), **(opt.QUICK if settings["quick"] else {}))
+    with told_when_stopped("nothing was written; run the same command again, or with --quick for a first look"):
+        report = run_audit(
+            learned.X,
+            table.candidates,
+            noise=_noise(settings["noise"]),
+            incomplete=settings["incomplete"],
+            reviewed=decided,
+            model=model,
+            train_rows="auto" if settings["train_rows"] is None else settings["train_rows"] or None,
+            random_state=settings["seed"],
+            verbose=True,
+        )
+    if (learned_from := report.settings["train_rows"]) is not None:
+        opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
     with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown
         warnings.simplefilter("always", UserWarning)
-        files = write_audit(out, report, table, learned.features, reading=reading, settings=settings)
+        files = write_audit(
+            out, report, table, learned.features, reading=reading, settings=settings, X=learned.X, decided=decided
+        )
     opt.echo_notes([str(warning.message) for warning in caught])
     console = Console(soft_wrap=True)
     print_columns(console, learned.features.describe())
@@ -187,6 +234,19 @@ def audit(
         typer.echo(f"wrote {path}")
     command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
     typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
+
+
+def _print_conflicts(path: Path) -> None:
+    """What reviewers disagree on; nobody has decided that."""
+    import csv
+
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    typer.echo(f"{len(rows)} conflicts, which count as undecided:", err=True)
+    for row in rows[:WORST]:
+        typer.echo("  " + " · ".join(opt.printable(row[name]) for name in ("item", "label", "note")), err=True)
+    more = f"all {len(rows)} of them stand in {path}; " if len(rows) > WORST else ""
+    typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
 def _print_verdicts(console: Console, report: AuditReport) -> None:

@@ -17,7 +17,7 @@ def demo(
 ) -> None:
     """Corrupt the embedded digits mosaic, train every method on its candidate labels alone, and write a report.
 
-    Then an audit of the candidate labels: review.html shows which of them are wrong, to accept or reject.
+    Then an audit of the candidate labels: review.html shows which of them are wrong, to keep or drop.
     Needs no data and no network. The first part is [bold]propml benchmark run quick[/bold] and its report.
 
     Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]

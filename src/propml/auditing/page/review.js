@@ -1,29 +1,12 @@
 "use strict";
-// Reviewing verdicts: which are shown, the list of them, and what a person decides.
+// Reviewing: which labels are shown and how, and the hands of the person who decides.
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
-  const N = data.row.length;
-  const VERDICTS = ["drop", "doubtful", "missing", "keep"];
-  const SCALE = 10000; // confidence and probability are whole numbers from 0 to this
-  const verdictOf = (i) => VERDICTS[data.verdict[i]];
-  const labelOf = (i) => data.labels[data.label[i]];
-  const itemOf = (i) => data.items[data.row[i]];
-  const textOf = (i) => data.texts?.[data.row[i]] ?? "";
-
-  const adds = (verdict) => verdict === "keep" || verdict === "missing"; // to accept these is to say: it has the label
-  function outcome(i, accept) {
-    if (verdictOf(i) === "missing") return accept ? "adds it" : "skips it";
-    return accept === adds(verdictOf(i)) ? "keeps it" : "drops it";
-  }
-
-  function voters(i, most = Infinity) {
-    if (!data.voters) return "";
-    const set = data.voter_sets[data.voters[i]];
-    const names = set.slice(0, most).map((a) => data.annotators[a]).join(", ");
-    const told = `${set.length} of ${data.looked[data.row[i]]} votes`;
-    return names ? `${told}: ${names}${set.length > most ? " …" : ""}` : told;
-  }
+  const { cells, first, itemOf, labelOf, indexOf, verdictOf, orderBy, searchTest, prepare, why } = auditModel(data);
+  const { clone, rowElement, showPicture, showText, showNear } = entryParts(data, { indexOf, labelOf, why });
+  const [N, L] = [data.row.length, data.labels.length];
+  const KEEP = VERDICTS.indexOf("keep");
 
   let fading;
   function tell(text) {
@@ -32,306 +15,318 @@
     clearTimeout(fading);
     fading = setTimeout(() => { $("toast").hidden = true; }, 4000);
   }
-
-  // -- decisions: 1 accepted, -1 rejected, 0 open -------------------------------------------------------------------
-
-  const key = `propml-audit-${data.id}`;
-  const decided = new Int8Array(N);
-  const decidedAt = new Float64Array(N);
-  const steps = []; // of steps; a step is a list of [index, decision before, time before]
-  let atRisk = false; // there are decisions that neither the browser nor a file holds
-
-  function store() {
-    const index = [];
-    for (let i = 0; i < N; i += 1) if (decided[i]) index.push(i);
-    try {
-      const kept = { index, decided: index.map((i) => decided[i]), at: index.map((i) => decidedAt[i]) };
-      localStorage.setItem(key, JSON.stringify(kept));
-    } catch {
-      atRisk = true;
-      $("notice").textContent = "This browser keeps no decisions for this page: download them before you close it.";
-      $("notice").hidden = false;
-    }
+  function notKept(why) {
+    $("notice").textContent = why && `${why}: download your decisions before you close it.`;
+    $("notice").hidden = !why;
   }
+  const store = decisionStore(data, { verdictOf, changed, notKept });
+  const belongs = (cell) => store.of(cell)?.belongs ?? 0;
 
-  function restore() {
-    decided.fill(0);
-    try {
-      const kept = JSON.parse(localStorage.getItem(key));
-      kept?.index.forEach((i, n) => { [decided[i], decidedAt[i]] = [kept.decided[n], kept.at[n]]; });
-    } catch { /* nothing is kept here, which the first decision will tell */ }
-  }
+  // -- which labels, in which order ----------------------------------------------------------------------------------
 
-  function change(changes) { // a list of [index, decision]
-    steps.push(changes.map(([i]) => [i, decided[i], decidedAt[i]]));
-    for (const [i, decision] of changes) [decided[i], decidedAt[i]] = [decision, Date.now()];
-    store();
-    refresh();
-  }
-
-  function decide(decision) {
-    const i = shown[current];
-    change([[i, decision]]);
-    tell(`${decision > 0 ? "Accepted" : "Rejected"}: ${outcome(i, decision > 0)} (${labelOf(i)})`);
-    select(Math.min(current + 1, shown.length - 1));
-  }
-
-  function undo() {
-    const step = steps.pop();
-    if (!step) return tell("Nothing to undo");
-    for (const [i, decision, at] of step) [decided[i], decidedAt[i]] = [decision, at];
-    store();
-    refresh();
-    const position = shown.indexOf(step[0][0]);
-    if (position >= 0) select(position);
-    return tell(step.length > 1 ? `Took back ${count(step.length)} decisions` : `Took back: ${labelOf(step[0][0])}`);
-  }
-
-  function download() {
-    const rows = [csv.COLUMNS];
-    for (let i = 0; i < N; i += 1) {
-      if (!decided[i]) continue;
-      const decision = decided[i] > 0 ? "accept" : "reject";
-      rows.push([itemOf(i), labelOf(i), verdictOf(i), decision, new Date(decidedAt[i]).toISOString()]);
-    }
-    const link = make("a");
-    link.href = URL.createObjectURL(new Blob([csv.write(rows)], { type: "text/csv" }));
-    link.download = "decisions.csv";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-    atRisk = false;
-  }
-
-  function load(text) {
-    const rows = csv.decisions(text);
-    if (!rows) return tell("This file lacks one of the columns item, label, verdict and decision");
-    const name = (item, label) => JSON.stringify([item, label]);
-    const indexOf = new Map(Array.from(decided, (_, i) => [name(itemOf(i), labelOf(i)), i]));
-    const known = rows.filter(({ item, label }) => indexOf.has(name(item, label)));
-    const changes = known.map(({ item, label, verdict, decision }) => {
-      const i = indexOf.get(name(item, label));
-      // Decided is whether the item has the label, even where this audit says something else of it.
-      const belongs = (decision === "accept") === adds(verdict);
-      return [i, belongs === adds(verdictOf(i)) ? 1 : -1];
-    });
-    if (changes.length) change(changes);
-    const strangers = rows.length - known.length;
-    const also = strangers ? `; ${count(strangers)} belong to nothing on this page` : "";
-    return tell(`Loaded ${count(changes.length)} decisions${also}`);
-  }
-
-  // -- which verdicts, in which order -------------------------------------------------------------------------------
-
-  const alphabetical = (names) => names.map((_, n) => n).sort((a, b) => words.compare(names[a], names[b]));
-  const rank = new Uint32Array(data.labels.length);
-  alphabetical(data.labels).forEach((label, place) => { rank[label] = place; });
-  const sortKeys = {
-    confidence: (i) => data.confidence[i],
-    probability: (i) => data.probability[i],
-    label: (i) => rank[data.label[i]] * (SCALE + 1) + SCALE - data.confidence[i],
-    item: (i) => data.row[i],
+  const isState = {
+    open: (cell) => !belongs(cell),
+    kept: (cell) => belongs(cell) > 0,
+    dropped: (cell) => belongs(cell) < 0,
+    noted: (cell) => Boolean(store.of(cell)?.note),
   };
-  const orders = {};
-  function orderBy(name) { // low first; numbers that hold key and index sort much faster than with a comparison
-    const keyed = () => Float64Array.from(decided, (_, i) => sortKeys[name](i) * N + i).sort();
-    orders[name] ??= keyed().map((each) => each % N);
-    return orders[name];
-  }
-
-  let lower = null;
-  function searchable() { // one text per item
-    lower ??= data.items.map((id, item) => `${id}\n${data.texts?.[item] ?? ""}`.toLowerCase());
-    return lower;
-  }
-  function searchTest(wanted) {
-    const inItem = Uint8Array.from(searchable(), (text) => text.includes(wanted));
-    const inLabel = Uint8Array.from(data.labels, (name) => name.toLowerCase().includes(wanted));
-    return (i) => inItem[data.row[i]] || inLabel[data.label[i]];
-  }
-
   function filterTest() {
     const pressed = [];
     for (const chip of $("verdicts").children) pressed[chip.dataset.verdict] = chip.ariaPressed === "true";
     const bound = (id, otherwise) => ($(id).value === "" ? otherwise : (Number($(id).value) * SCALE) / 100);
     const [from, to] = [bound("from", 0), bound("to", SCALE)];
-    const tests = [(i) => pressed[data.verdict[i]] && data.confidence[i] >= from && data.confidence[i] <= to];
-    const [label, annotator, decision] = ["label", "annotator", "decision"].map((id) => $(id).value);
+    const tests = [(i) => pressed[data.verdict[i]] && data.probability[i] >= from && data.probability[i] <= to];
+    const [label, annotator, state] = ["label", "annotator", "decision"].map((id) => $(id).value);
     const wanted = $("search").value.trim().toLowerCase();
     if (label) tests.push((i) => data.label[i] === Number(label));
     if (annotator) {
       const votes = Uint8Array.from(data.voter_sets, (set) => set.includes(Number(annotator)));
       tests.push((i) => votes[data.voters[i]]);
     }
-    if (decision) tests.push((i) => decided[i] === Number(decision));
+    if (state) tests.push((i) => isState[state](cells[i]));
     if (wanted) tests.push(searchTest(wanted));
-    return (i) => tests.every((test) => test(i));
+    return (i) => {
+      for (let t = 0; t < tests.length; t += 1) if (!tests[t](i)) return false;
+      return true;
+    };
   }
 
-  let shown = new Uint32Array(0); // indices of verdicts
+  const address = pageAddress(data);
+  let view = "item";
+  let shown = new Float64Array(0); // cells that fit, in order
+  let entryOf = new Uint32Array(0); // the entry that each of them stands in
+  let entries = new Uint32Array(0); // by item: items; by label: positions in shown
   let current = 0; // a position in shown
+
   function filter() {
-    const [fits, order] = [filterTest(), orderBy($("sort").value)];
-    const before = shown[current];
-    const found = new Uint32Array(N);
+    const [fits, order, before] = [filterTest(), orderBy($("sort").value), shown[current]];
+    const fit = new Uint32Array(N);
     let n = 0;
-    for (let k = 0; k < N; k += 1) {
-      const i = order[highFirst ? N - 1 - k : k];
-      if (fits(i)) { found[n] = i; n += 1; }
+    for (let k = 0; k < N; k += 1) if (fits(order[k])) { fit[n] = order[k]; n += 1; }
+    if (view === "item") byItem(fit.subarray(0, n));
+    else {
+      [shown, entryOf, entries] = [new Float64Array(n), null, null];
+      for (let k = 0; k < n; k += 1) shown[k] = cells[fit[k]];
     }
-    shown = found.slice(0, n);
     const reviewing = $("tools").getBoundingClientRect().top <= 0; // the list is scrolled: stay where one was
     current = reviewing ? Math.max(0, shown.indexOf(before)) : 0;
     $("none").hidden = n > 0;
-    list.reset(n);
-    if (reviewing && n) list.reveal(current);
+    layOut();
+    if (reviewing && n) list.reveal(entryAt(current));
+    refresh();
+    address.remember(view);
+  }
+  function byItem(fit) { // an item stands where the first of its labels would
+    const [place, inFilter] = [new Int32Array(data.items.length).fill(-1), new Uint8Array(N)];
+    const found = [];
+    for (let k = 0; k < fit.length; k += 1) {
+      const item = data.row[fit[k]];
+      inFilter[fit[k]] = 1;
+      if (place[item] < 0) place[item] = found.push(item) - 1;
+    }
+    const card = orderBy("card");
+    [shown, entryOf, entries] = [new Float64Array(fit.length), new Uint32Array(fit.length), Uint32Array.from(found)];
+    let n = 0;
+    found.forEach((item, entry) => {
+      for (let k = first[item]; k < first[item + 1]; k += 1) { // card holds each item's verdicts where cells does
+        if (inFilter[card[k]]) { shown[n] = cells[card[k]]; entryOf[n] = entry; n += 1; }
+      }
+    });
+  }
+  const entryAt = (position) => (view === "item" ? entryOf[position] : position);
+
+  function cellsOf(entry) { // all labels of an entry: those of the audit, then those that a person added
+    if (view === "label") return [shown[entry]];
+    const item = entries[entry];
+    const own = Array.from(orderBy("card").subarray(first[item], first[item + 1]), (i) => cells[i]);
+    for (const cell of added.get(item) ?? []) own.push(cell);
+    return own;
+  }
+  const added = new Map(); // item to its cells without a verdict
+  function findAdded() {
+    added.clear();
+    for (const cell of store.said.keys()) {
+      if (indexOf(cell) < 0) added.set(itemOf(cell), [...(added.get(itemOf(cell)) ?? []), cell]);
+    }
+  }
+
+  // -- the list ------------------------------------------------------------------------------------------------------
+
+  const list = virtualList($("list"), { filled: entryElement, roof: () => $("tools").offsetHeight });
+  const isGrid = () => view === "label" && Boolean(data.pictures);
+
+  function layOut() {
+    const box = $("list");
+    box.className = `list ${isGrid() ? "grid" : `by-${view}`}${data.near ? " with-near" : ""}`;
+    const columns = isGrid() ? Math.max(2, Math.floor(box.clientWidth / 152)) : 1;
+    box.style.setProperty("--columns", columns);
+    const heights = []; // all entries with so many labels are of one height
+    const heightWith = (rows) => {
+      const probe = clone("entry");
+      for (let k = 0; k < rows; k += 1) probe.lastElementChild.append(clone("row"));
+      const { height } = box.appendChild(probe).getBoundingClientRect();
+      probe.remove();
+      return height;
+    };
+    const n = view === "item" ? entries.length : shown.length;
+    const tops = new Float64Array(Math.ceil(n / columns) + 1);
+    for (let line = 0; line + 1 < tops.length; line += 1) {
+      const item = entries?.[line];
+      const rows = view === "item" ? first[item + 1] - first[item] + (added.get(item)?.length ?? 0) : 1;
+      tops[line + 1] = tops[line] + (heights[rows] ??= heightWith(rows));
+    }
+    list.reset(n, columns, tops);
+  }
+
+  function entryElement(entry) {
+    const [element, own] = [clone("entry"), cellsOf(entry)];
+    const item = itemOf(own[0]);
+    element.querySelector(".id").textContent = data.items[item];
+    element.ariaPosInSet = entry + 1;
+    element.ariaSetSize = view === "item" ? entries.length : shown.length;
+    element.ariaLabel = `Item ${data.items[item]}`;
+    showPicture(element.querySelector(".picture"), item);
+    element.lastElementChild.append(...own.map(rowElement));
+    mark(element);
+    return element;
+  }
+  function mark(element) { // what changes while one reviews
+    const rows = [...element.lastElementChild.children];
+    const here = rows.find((row) => Number(row.dataset.cell) === shown[current]);
+    for (const row of rows) {
+      const [cell, isHere] = [Number(row.dataset.cell), row === here];
+      const decision = belongs(cell);
+      row.dataset.decision = ["dropped", "open", "kept"][decision + 1];
+      row.querySelector(".keep").ariaPressed = String(decision > 0);
+      row.querySelector(".drop").ariaPressed = String(decision < 0);
+      row.querySelector(".noted").hidden = !store.of(cell)?.note;
+      row.classList.toggle("current", isHere);
+      row.tabIndex = isHere ? 0 : -1;
+    }
+    element.classList.toggle("current", Boolean(here));
+    const i = indexOf(Number((here ?? rows[0]).dataset.cell));
+    if (element.dataset.about === String(i)) return;
+    element.dataset.about = i;
+    showText(element.querySelector(".text"), itemOf(cells[i] ?? Number(rows[0].dataset.cell)), i);
+    showNear(element.querySelector(".near"), i, false);
+  }
+
+  const suspects = data.verdict.reduce((n, verdict) => n + (verdict !== KEEP), 0);
+  function refresh() {
+    for (const element of list.drawn.values()) mark(element);
+    let [done, ofSuspects] = [0, 0];
+    for (const [cell, { belongs: decided }] of store.said) {
+      if (!decided) continue;
+      done += 1;
+      const i = indexOf(cell);
+      ofSuspects += i >= 0 && data.verdict[i] !== KEEP;
+    }
+    const seconds = store.secondsFor(suspects - ofSuspects);
+    const left = seconds === null || ofSuspects === suspects ? "" : `, about ${duration(seconds)} left`;
+    $("progress").textContent = `${count(ofSuspects)} of ${count(suspects)} reviewed${left}`;
+    Object.assign($("bar"), { max: suspects || 1, value: ofSuspects });
+    $("shown").textContent = `${count(shown.length)} shown:`;
+    $("undo").disabled = !store.steps.length;
+    $("download").disabled = !store.said.size;
+    for (const button of $("bulk").querySelectorAll("button")) button.disabled = !shown.length;
+  }
+
+  function changed() {
+    const before = [...added].join();
+    findAdded();
+    if (view === "item" && [...added].join() !== before) layOut();
     refresh();
   }
 
+  // -- deciding ------------------------------------------------------------------------------------------------------
+
+  function select(position) {
+    current = position;
+    const entry = list.reveal(entryAt(position));
+    refresh();
+    entry.querySelector(".current").focus({ preventScroll: true });
+  }
+  const inSight = () => list.inSight(entryAt(current));
+  function move(step) { // or, where one has scrolled away, to the first that is in sight
+    let goal = current + step;
+    if (!inSight()) {
+      const entry = list.firstInSight();
+      goal = view === "item" ? entryOf.indexOf(entry) : entry;
+    }
+    select(Math.min(shown.length - 1, Math.max(0, goal)));
+  }
+  const word = (decision) => (decision > 0 ? "Kept" : "Dropped");
+  function decide(decision) {
+    const cell = shown[current];
+    store.change([[cell, { belongs: decision }]]);
+    tell(`${word(decision)}: ${labelOf(cell)}`);
+    if (current + 1 < shown.length) select(current + 1);
+  }
+  function bulk(what) {
+    const below = (Number($("below").value) * SCALE) / 100;
+    const wanted = what === "below" ? [...shown].filter((cell) => data.probability[indexOf(cell)] < below) : [...shown];
+    const decision = what === "below" ? -1 : Number(what);
+    if (!wanted.length) return tell("None of these is below that");
+    store.change(wanted.map((cell) => [cell, { belongs: decision }]));
+    return tell(`${word(decision)}: ${plural(wanted.length, "label")}`);
+  }
+  function undo() {
+    const undone = store.undo();
+    if (!undone.length) return tell("Nothing to undo");
+    const position = shown.indexOf(undone[0]);
+    if (undone.length === 1 && position >= 0) select(position);
+    return tell(`Took back: ${undone.length > 1 ? plural(undone.length, "label") : labelOf(undone[0])}`);
+  }
+  function load(text) {
+    const told = store.read(text);
+    if (!told) return tell("This file lacks one of the columns item, label, verdict and decision");
+    if (told.changes.length) store.change(told.changes);
+    const also = told.strangers ? `; ${count(told.strangers)} belong to nothing on this page` : "";
+    return tell(`Loaded ${plural(told.changes.length, "decision")}${also}`);
+  }
+
+  let asked; // the cell that the dialog is about
+  function openMore(cell) {
+    asked = cell;
+    const i = indexOf(cell);
+    const told = { name: labelOf(cell), why: why(i), id: data.items[itemOf(cell)] };
+    for (const part of Object.keys(told)) $(`more-${part}`).textContent = told[part];
+    showPicture($("more-picture"), itemOf(cell));
+    showText($("more-text"), itemOf(cell), i);
+    showNear($("more-near"), i);
+    [$("note").value, $("rather").value] = [store.of(cell)?.note ?? "", ""];
+    $("more").showModal();
+  }
+  function reassign(label) { // one step: this label goes, the other comes
+    const other = itemOf(asked) * L + Number(label);
+    if (other === asked) return;
+    store.change([[asked, { belongs: -1 }], [other, { belongs: 1 }]]);
+    tell(`${labelOf(asked)} is rather ${labelOf(other)}`);
+    $("more").close();
+  }
+
+  // -- hands ---------------------------------------------------------------------------------------------------------
+
+  const seen = (act) => () => (inSight() ? act() : move(0)); // nobody decides on what is not in sight
+  const labelKeys = {
+    k: seen(() => decide(1)),
+    d: seen(() => decide(-1)),
+    " ": () => move(1),
+    ArrowDown: () => move(1),
+    ArrowUp: () => move(-1),
+    Enter: seen(() => openMore(shown[current])),
+  };
+  const pageKeys = { u: undo, "/": () => $("search").focus(), "?": () => $("keys").showModal() };
+
+  function press(event) {
+    const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const typing = event.target.closest("input, select");
+    if (typing && pressed === "Escape" && !event.target.closest("dialog")) {
+      event.preventDefault(); // what was searched for stays
+      typing.blur();
+    }
+    const onButton = (pressed === "Enter" || pressed === " ") && event.target.closest("button, summary");
+    if (typing || onButton || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.repeat && "kdu".includes(pressed)) return; // a key held down is not a hundred decisions
+    if ($("more").open && (pressed === "k" || pressed === "d")) $("more").close();
+    const act = pageKeys[pressed] ?? (shown.length ? labelKeys[pressed] : undefined);
+    if (!act || document.querySelector("dialog[open]")) return;
+    event.preventDefault();
+    act();
+  }
+  function tap(event) {
+    const [row, button] = [event.target.closest(".label"), event.target.closest("button")];
+    const entry = event.target.closest(".entry");
+    if (!entry) return;
+    const cell = Number((row ?? entry.querySelector(".label.current") ?? entry.querySelector(".label")).dataset.cell);
+    const position = shown.indexOf(cell);
+    if (position >= 0) current = position;
+    if (button?.matches(".more") || (!row && !button)) openMore(cell);
+    else if (button) {
+      const decision = button.matches(".keep") ? 1 : -1;
+      store.change([[cell, { belongs: belongs(cell) === decision ? 0 : decision }]]);
+    }
+    refresh();
+    // So that the space bar goes on, and does not press the button again.
+    if (event.detail && row?.isConnected && !document.querySelector("dialog[open]")) row.focus({ preventScroll: true });
+  }
+
+  // -- what is shown -------------------------------------------------------------------------------------------------
+
+  function show(name) {
+    view = name;
+    for (const button of $("views").children) button.ariaPressed = String(button.dataset.view === view);
+    filter();
+  }
   function showAll() {
     for (const chip of $("verdicts").children) chip.ariaPressed = "true";
     $("form").reset();
     $("search").value = "";
     filter();
   }
-
   function showOnly(id, name) { // a label or an annotator, from the tables
     $(id).value = data[`${id}s`].indexOf(name);
-    filter();
-    $("tools").scrollIntoView();
-  }
-
-  // -- the list ------------------------------------------------------------------------------------------------------
-
-  const blank = () => $("entry").content.firstElementChild.cloneNode(true);
-  const list = virtualList($("list"), { blank, filled: entry, roof: () => $("tools").offsetHeight });
-
-  function entry(position) {
-    const [element, i] = [blank(), shown[position]];
-    const put = (part, text) => { element.querySelector(part).textContent = text; };
-    element.dataset.position = position;
-    element.dataset.verdict = verdictOf(i);
-    element.ariaPosInSet = position + 1;
-    element.ariaSetSize = shown.length;
-    element.ariaLabel = `${verdictOf(i)}: ${labelOf(i)}, item ${itemOf(i)}`;
-    put(".name", labelOf(i));
-    put(".verdict", verdictOf(i));
-    put(".sure", `${percent(data.confidence[i] / SCALE)} sure`);
-    put(".number", `${percent(data.probability[i] / SCALE)} true`);
-    element.querySelector(".fill").style.width = `${(100 * data.probability[i]) / SCALE}%`;
-    put(".voters", voters(i, 12));
-    put(".id", itemOf(i));
-    put(".text", textOf(i));
-    put(".accept small", outcome(i, true));
-    put(".reject small", outcome(i, false));
-    showPicture(element.querySelector(".picture"), i);
-    mark(element, position);
-    return element;
-  }
-
-  function showPicture(image, i) {
-    const picture = data.pictures?.[data.row[i]];
-    image.hidden = !picture;
-    if (picture) image.src = `data:image/${picture}`;
-    else image.removeAttribute("src");
-  }
-
-  function mark(element, position) { // what changes while one reviews
-    const decision = decided[shown[position]];
-    element.dataset.decision = ["rejected", "open", "accepted"][decision + 1];
-    element.querySelector(".accept").ariaPressed = String(decision > 0);
-    element.querySelector(".reject").ariaPressed = String(decision < 0);
-    element.classList.toggle("current", position === current);
-    element.tabIndex = position === current ? 0 : -1;
-  }
-
-  function refresh() {
-    for (const [position, element] of list.drawn) mark(element, position);
-    const done = decided.reduce((sum, decision) => sum + Math.abs(decision), 0);
-    $("progress").textContent = `${count(shown.length)} shown · ${count(done)} decided`;
-    $("undo").disabled = !steps.length;
-    $("download").disabled = !done;
-  }
-
-  function select(position) {
-    current = position;
-    list.reveal(position).focus({ preventScroll: true });
-    refresh();
-  }
-
-  function move(step) { // or, where one has scrolled away, to the first that is in sight
-    const goal = inSight() ? current + step : list.firstInSight();
-    select(Math.min(shown.length - 1, Math.max(0, goal)));
-  }
-  const inSight = () => list.inSight(current);
-
-  function openWhole(i) {
-    $("whole-id").textContent = itemOf(i);
-    $("whole-text").textContent = textOf(i);
-    showPicture($("whole-picture"), i);
-    const rows = [];
-    data.row.forEach((item, k) => {
-      if (item !== data.row[i]) return;
-      const [sure, chance] = [data.confidence[k] / SCALE, data.probability[k] / SCALE];
-      const row = make("tr");
-      row.append(make("td", "text", labelOf(k)), make("td", "text", verdictOf(k)));
-      row.append(make("td", "", percent(sure)), make("td", "", percent(chance)), make("td", "text", voters(k)));
-      rows.push(row);
-    });
-    $("whole-verdicts").replaceChildren(...rows);
-    $("whole").showModal();
-  }
-
-  // -- hands ---------------------------------------------------------------------------------------------------------
-
-  const entryKeys = {
-    j: () => move(1),
-    k: () => move(-1),
-    ArrowDown: () => move(1),
-    ArrowUp: () => move(-1),
-    a: () => (inSight() ? decide(1) : move(0)), // nobody decides on what is not in sight
-    r: () => (inSight() ? decide(-1) : move(0)),
-    Enter: () => (inSight() ? openWhole(shown[current]) : move(0)),
-  };
-  const pageKeys = { u: undo, "/": () => $("search").focus(), "?": () => $("keys").showModal() };
-
-  function press(event) {
-    const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const deciding = pressed === "a" || pressed === "r";
-    const typing = event.target.closest("input, select");
-    if (typing && pressed === "Escape") {
-      event.preventDefault(); // what was searched for stays
-      typing.blur();
-    }
-    const onButton = pressed === "Enter" && event.target.closest("button, summary");
-    if (typing || onButton || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.repeat && (deciding || pressed === "u")) return; // a key held down is not a hundred decisions
-    if ($("whole").open && deciding) $("whole").close();
-    const act = pageKeys[pressed] ?? (shown.length ? entryKeys[pressed] : undefined);
-    if (!act || document.querySelector("dialog[open]")) return;
-    event.preventDefault();
-    act();
-  }
-
-  function tap(event) {
-    const element = event.target.closest(".entry");
-    const button = event.target.closest("button");
-    if (!element) return;
-    current = Number(element.dataset.position);
-    const [i, decision] = [shown[current], button?.matches(".accept") ? 1 : -1];
-    if (button?.matches(".whole")) openWhole(i);
-    else if (button) change([[i, decided[i] === decision ? 0 : decision]]);
-    refresh();
-  }
-
-  function toggle(chip) {
-    chip.ariaPressed = String(chip.ariaPressed !== "true");
-    filter();
-  }
-
-  let highFirst = true;
-  function turn(high) {
-    highFirst = high;
-    Object.assign($("direction"), { textContent: high ? "↓" : "↑", ariaLabel: high ? "High first" : "Low first" });
+    $("about").close();
     filter();
   }
 
@@ -339,52 +334,67 @@
     pageTop.theme(document.querySelector(".theme"));
     $("lead").textContent = data.lead;
     $("tiles").append(...pageTop.tiles(data));
-    $("reliability").hidden = !data.tables.length;
     for (const table of data.tables) {
       $("tables").append(pageTop.table(table, (name) => showOnly(table.filters, name)));
     }
     VERDICTS.forEach((name, v) => {
       if (!data.verdict.includes(v)) return;
-      const chip = $("verdicts").appendChild(make("button", `chip ${name}`, `${name} ${count(data.counts[name])}`));
-      Object.assign(chip, { type: "button", ariaPressed: String(name !== "keep") });
+      const chip = $("verdicts").appendChild(make("button", `chip ${name}`, `${SAID[name]} ${count(data.counts[name])}`));
+      chip.type = "button";
       chip.dataset.verdict = v;
     });
     for (const id of ["label", "annotator"]) {
       for (const n of alphabetical(data[`${id}s`])) $(id).append(new Option(data[`${id}s`][n], n));
     }
+    for (const n of alphabetical(data.labels)) $("rather").append(new Option(data.labels[n], n));
     $("annotator").hidden = !data.annotators.length;
     $("filters").open = matchMedia("(min-width: 56rem)").matches;
+    if (store.served) $("where").textContent = "Your decisions are saved in the folder of the audit as you make them.";
   }
 
   function listen() {
+    const on = (id, what, act) => $(id).addEventListener(what, act);
     document.addEventListener("keydown", press);
-    $("list").addEventListener("click", tap);
-    $("form").addEventListener("change", filter);
-    $("form").addEventListener("submit", (event) => event.preventDefault());
-    for (const id of ["search", "from", "to"]) $(id).addEventListener("input", filter);
-    $("verdicts").addEventListener("click", ({ target }) => { if (target.matches(".chip")) toggle(target); });
-    $("direction").addEventListener("click", () => turn(!highFirst));
-    $("sort").addEventListener("change", ({ target }) => turn(target.value === "confidence"));
-    for (const id of ["all", "widen"]) $(id).addEventListener("click", showAll);
-    $("undo").addEventListener("click", undo);
-    $("download").addEventListener("click", download);
-    $("load").addEventListener("click", () => $("file").click());
-    $("file").addEventListener("change", async ({ target }) => {
+    addEventListener("hashchange", () => show(address.recall()));
+    on("list", "click", tap);
+    on("form", "change", filter);
+    on("form", "submit", (event) => event.preventDefault());
+    for (const id of ["search", "from", "to"]) on(id, "input", filter);
+    on("verdicts", "click", ({ target }) => {
+      if (!target.matches(".chip")) return;
+      target.ariaPressed = String(target.ariaPressed !== "true");
+      filter();
+    });
+    on("views", "click", ({ target }) => { if (target.dataset.view) show(target.dataset.view); });
+    on("bulk", "click", ({ target }) => { if (target.dataset.bulk) bulk(target.dataset.bulk); });
+    for (const id of ["all", "widen"]) on(id, "click", showAll);
+    on("undo", "click", undo);
+    on("download", "click", store.download);
+    on("load", "click", () => $("file").click());
+    on("file", "change", async ({ target }) => {
       const text = await target.files[0]?.text();
       target.value = "";
       if (text !== undefined) load(text);
     });
-    $("help").addEventListener("click", () => $("keys").showModal());
+    on("rather", "change", ({ target }) => reassign(target.value));
+    on("note", "change", ({ target }) => store.change([[asked, { note: target.value.trim() }]]));
+    on("help", "click", () => $("keys").showModal());
+    on("open-about", "click", () => $("about").showModal());
     for (const dialog of document.querySelectorAll("dialog")) {
       dialog.addEventListener("click", ({ target }) => { if (target === dialog) dialog.close(); });
     }
-    addEventListener("storage", (event) => { if (event.key === key) { restore(); refresh(); } });
-    addEventListener("beforeunload", (event) => { if (atRisk) event.preventDefault(); });
+    let width = $("list").clientWidth; // a phone changes its height all the time, which is no reason to begin anew
+    new ResizeObserver(() => {
+      if ($("list").clientWidth !== width) { width = $("list").clientWidth; layOut(); refresh(); }
+    }).observe($("list"));
   }
 
   build();
-  restore();
   listen();
-  turn(true);
-  setTimeout(searchable, 500); // so that the first letter of a search need not wait for it
+  show(address.recall());
+  store.start().then(() => { // go on where one was
+    const open = shown.findIndex((cell) => !belongs(cell));
+    if (open > 0) { current = open; list.reveal(entryAt(open)); refresh(); }
+  });
+  setTimeout(prepare, 500); // so that the first search, and another order, need not wait for it
 })();

@@ -1,7 +1,7 @@
 "use strict";
 // Decisions as CSV, for spreadsheets and for propml/auditing/decisions.py; cells as in propml/csv_safety.py.
 const csv = (() => {
-  const COLUMNS = ["item", "label", "verdict", "decision", "decided_at"];
+  const COLUMNS = ["item", "label", "verdict", "decision", "decided_at", "note"];
   const LEADS = "=+-@\t\r\n＝＋－＠";
   const NUMBER = /^[+-]?[\p{Nd}.,]+(?:[eE][+-]?\p{Nd}+)?%?$/u;
 
@@ -37,11 +37,18 @@ const csv = (() => {
     return rows;
   }
 
-  function decisions(text) { // without the rows that hold none; null for a file of another kind
+  // What a row says of its label: 1 it belongs, -1 it does not, 0 nothing. Older files accept or reject the verdict.
+  const WORDS = { keep: 1, drop: -1, accept: 1, reject: -1 };
+  function belongs({ verdict, decision }) {
+    const older = decision === "accept" || decision === "reject";
+    return (WORDS[decision] ?? 0) * (older && (verdict === "drop" || verdict === "doubtful") ? -1 : 1);
+  }
+  function decisions(text) { // those that say something, or bear a note; null for a file of another kind
     const [header, ...rows] = read(text);
     if (COLUMNS.slice(0, 4).some((name) => !header.includes(name))) return null;
-    const named = rows.map((row) => Object.fromEntries(header.map((name, column) => [name, row[column]])));
-    return named.filter(({ decision }) => decision === "accept" || decision === "reject");
+    const named = rows.map((row) => Object.fromEntries(header.map((name, column) => [name, row[column] ?? ""])));
+    const told = named.map((row) => ({ ...row, note: row.note ?? "", belongs: belongs(row) }));
+    return told.filter((row) => row.belongs || row.note);
   }
 
   return { COLUMNS, write, decisions };

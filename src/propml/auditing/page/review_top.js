@@ -1,5 +1,5 @@
 "use strict";
-// What stands above the list: numbers, tables that sort, and the switch between light and dark.
+// What the page says of the whole audit: numbers, tables that sort; and the switch between light and dark.
 const words = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 const percent = (share) => {
@@ -8,6 +8,9 @@ const percent = (share) => {
   const digits = share > 0.99 || share < 0.01 ? 1 : 0;
   return `${Number((100 * share).toFixed(digits))}\u202f%`;
 };
+const plural = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+const duration = (seconds) => (seconds < 5400 ? plural(Math.max(1, Math.round(seconds / 60)), "minute")
+  : plural(Math.round(seconds / 3600), "hour"));
 const make = (tag, className = "", text = "") => {
   const made = document.createElement(tag);
   made.className = className;

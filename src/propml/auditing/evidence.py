@@ -1,0 +1,129 @@
+"""Why an audit says what it says, for a person who decides: telling words, and true examples that are most alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["nearest_true", "telling_words"]
+
+# Words that are told of each label, how much more often they stand where it is true, and in how many other texts.
+MOST_WORDS, TELLING, FEWEST_TEXTS = 4, np.log(2), 2
+# Cells of the table of words and labels, texts that it is counted on, and verdicts that are looked up at once.
+MOST_CELLS, MOST_TEXTS, BLOCK = 20_000_000, 50_000, 20_000
+# True examples of each label that are told and looked among, and verdicts that get some.
+N_EXAMPLES, MOST_TRUE, MOST_VERDICTS = 3, 2_000, 20_000
+
+
+def telling_words(
+    texts: Sequence[str], probabilities: np.ndarray, row: np.ndarray, label: np.ndarray
+) -> list[list[str]] | None:
+    """For each verdict the words of its text that speak for its label, the most telling first.
+
+    A word speaks for a label by the log ratio of its shares in texts with and without the label, as in naive Bayes;
+    texts count by P(true), and the text itself does not count.
+
+    Parameters
+    ----------
+    texts : sequence of str, one per item
+    probabilities : ndarray, shape (n_items, n_labels)
+        P(true); NaN where nothing is known.
+    row, label : ndarray of int
+        Item and label of each verdict.
+
+    Returns
+    -------
+    list of list of str, or None
+        None where texts have no words in common.
+
+    Examples
+    --------
+    >>> true = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1]])
+    >>> texts = ["snow falls", "deep snow", "snow today", "sand today", "hot sand", "sand falls"]
+    >>> telling_words(texts, true, np.array([0, 0]), np.array([0, 1]))
+    [['snow'], []]
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    truth = np.nan_to_num(probabilities.astype(np.float32))
+    step = len(texts) // MOST_TEXTS + 1
+    most = max(1, MOST_CELLS // max(truth.shape[1], 1))
+    counter = CountVectorizer(binary=True, min_df=FEWEST_TEXTS + 1, max_features=min(20_000, most), dtype=np.float32)
+    try:
+        counted = sp.csr_array(counter.fit_transform(texts[::step]))
+    except ValueError:  # no word stands in several texts, or there are no words as blanks part them
+        return None
+    held = sp.csr_array(counter.transform(texts)) if step > 1 else counted
+    words = counter.get_feature_names_out()
+    learned = truth[::step]
+    n, with_word, with_label = len(learned), np.asarray(counted.sum(axis=0)).ravel(), learned.sum(axis=0)
+    both = counted.T @ learned
+    told: list[list[str]] = []
+    for start in range(0, len(row), BLOCK):
+        own, its = row[start : start + BLOCK], label[start : start + BLOCK]
+        sizes = np.diff(held.indptr)[own]
+        at = np.repeat(np.arange(len(own)), sizes)
+        word = held.indices[np.repeat(held.indptr[own] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())]
+        itself = np.where(own % step == 0, truth[own, its], 0.0)[at]  # it does not speak for itself
+        seen = (own % step == 0).astype(np.float32)[at]
+        true, yes = with_label[its[at]] - itself, np.maximum(both[word, its[at]] - itself, 0)
+        no = np.maximum(with_word[word] - seen - yes, 0)
+        score = np.log((yes + 0.5) / (true + 1)) - np.log((no + 0.5) / (n - true + 1))
+        good = np.flatnonzero((score > TELLING) & (yes >= 1))
+        found: list[list[str]] = [[] for _ in own]
+        for k in good[np.lexsort((-score[good], at[good]))].tolist():
+            if len(found[at[k]]) < MOST_WORDS:
+                found[at[k]].append(str(words[word[k]]))
+        told += found
+    return told
+
+
+def nearest_true(
+    vectors: Any, row: np.ndarray, label: np.ndarray, kept: np.ndarray, suspicion: np.ndarray
+) -> dict[int, list[int]]:
+    """For each suspicious verdict the items that surely have its label and are most like its own (cosine).
+
+    Parameters
+    ----------
+    vectors : ndarray or sparse matrix, shape (n_items, n_features)
+    row, label : ndarray of int
+        Item and label of each verdict.
+    kept : ndarray of bool
+        Which verdicts are sure that the label is true.
+    suspicion : ndarray
+        Verdicts that are more suspicious come first, where there are more than one looks at.
+
+    Returns
+    -------
+    dict from verdict to items
+
+    Examples
+    --------
+    >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [1.0, 0.2]])
+    >>> kept = np.array([True, False, True, True])
+    >>> nearest_true(vectors, np.arange(4), np.zeros(4, dtype=int), kept, np.array([0, 1, 0, 0]))
+    {1: [0, 3, 2]}
+    """
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import normalize
+
+    if not sp.issparse(vectors):
+        vectors = np.asarray(vectors, dtype=np.float32)
+        vectors = (vectors - vectors.mean(axis=0)) / (vectors.std(axis=0) + 1e-9)
+    alike = normalize(vectors)
+    asked = np.flatnonzero(~kept)
+    asked = asked[np.argsort(-suspicion[asked], kind="stable")[:MOST_VERDICTS]]
+    found: dict[int, list[int]] = {}
+    for own in np.unique(label[asked]).tolist():
+        true = np.flatnonzero(kept & (label == own))
+        true = row[true[np.argsort(suspicion[true], kind="stable")[:MOST_TRUE]]]
+        if not len(true):
+            continue
+        queries = asked[label[asked] == own]
+        search = NearestNeighbors(n_neighbors=min(N_EXAMPLES, len(true)), algorithm="brute").fit(alike[true])
+        near = search.kneighbors(alike[row[queries]], return_distance=False)
+        found |= dict(zip(queries.tolist(), true[near].tolist(), strict=True))
+    return found

@@ -1,0 +1,47 @@
+"""``propml review``: the page on which a person decides, from disk or by way of a server that saves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["review"]
+
+
+def review(
+    folder: Annotated[Path, typer.Argument(help="What `propml audit` wrote.")] = Path("audit"),
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Serve the page, and save decisions in FOLDER/decisions.csv as you make them."),
+    ] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on, with --serve. Others than this machine reach it then."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, with --serve; 0: any.")] = 0,
+) -> None:
+    """Review an audit: keep or drop labels, on a page in your browser.
+
+    The page needs no server: open FOLDER/review.html and download your decisions. With --serve they are saved for you.
+    """
+    from propml.auditing.server import DECISIONS, ReviewServer
+
+    page = folder / "review.html"
+    if not serve:
+        if host != "127.0.0.1" or port:
+            raise ValueError("--host and --port are for --serve, which is not given; leave them out")
+        if not page.is_file():
+            raise FileNotFoundError(f"there is no review.html in {folder}; name the folder that `propml audit` wrote")
+        typer.echo(f"open {page.resolve().as_uri()}")
+        return
+    with ReviewServer(folder, host, port) as server:
+        typer.echo(f"open {server.address}")
+        typer.echo(f"decisions are saved in {folder / DECISIONS}; Ctrl-C stops the server")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo(f"\nstopped; next: propml audit --apply {folder / DECISIONS} --out {folder}", err=True)
