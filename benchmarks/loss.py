@@ -3,12 +3,15 @@
 ``python benchmarks/loss.py`` prints for each shape the time on the GPU, how often the memory floor that is (read the
 logits and one-byte candidates once, write the gradient once, at the copy bandwidth measured in this run), the time that
 passes when nothing else keeps the GPU busy (host work included: it rules small batches), and how much memory came on
-top of the inputs. Without a GPU it prints ratios on the CPU, on smaller batches. ``--tune`` times kernels with
-several tiles each, for the tables in ``propml/losses/kernels/triton_rows.py``; ``--quick`` leaves out most types and
-most of torch.compile; ``--warm`` runs all once without timing, so that the caches hold what is compiled.
+top of the inputs. Without a GPU it prints ratios on the CPU, on smaller batches. ``--floor`` prints ours alone, for
+all types, kinds of candidates and factors, as multiples of what a copy of the same bytes takes: under a minute.
+``--tune`` times kernels with several tiles each, for the tables in ``propml/losses/kernels/triton_rows.py``;
+``--quick`` leaves out most types and most of torch.compile; ``--warm`` runs all once without timing, so that the caches
+hold what is compiled.
 """
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
@@ -192,14 +195,76 @@ def compare(shape: tuple[int, int], dtype: torch.dtype, bandwidth: float | None,
         print(f"  {name:26} {1e3 * times[name]:9.1f} µs {more} {ratio:8.2f} × ours", flush=True)
 
 
+# --- the floor ---------------------------------------------------------------------------------------------------
+
+FLOAT32, BFLOAT16, FLOAT16 = torch.float32, torch.bfloat16, torch.float16
+ALL_TYPES, TWO_TYPES = (FLOAT32, BFLOAT16, FLOAT16), (FLOAT32, BFLOAT16)
+# shape, what is measured, types of logits, the multiple of the floor that it may take
+FLOOR_CASES = [
+    ((65536, 1000), "bytes", ALL_TYPES, 1.35),
+    ((65536, 1000), "bytes, loss times 3", ALL_TYPES, 1.35),
+    ((65536, 1000), "bytes, another factor each step", TWO_TYPES, None),
+    ((65536, 1000), "bits", ALL_TYPES, 1.35),
+    ((65536, 1000), "bits, loss times 3", ALL_TYPES, 1.35),
+    ((65536, 1000), "asl", TWO_TYPES, 1.6),
+    ((16384, 10_000), "bytes", ALL_TYPES, 1.35),
+    ((16384, 10_000), "bits", TWO_TYPES, 1.35),
+    ((8192, 16_384), "bytes", TWO_TYPES, 1.35),
+    ((1024, 100_000), "bytes", ALL_TYPES, 1.5),
+    ((1024, 100_000), "bits", TWO_TYPES, 1.5),
+]
+
+
+def floors() -> None:
+    """Forward + backward, in a full queue, over the time of a copy that moves as many bytes.
+
+    The bytes are those of one pass: logits and candidates as they are given read once, the gradient written once. They
+    are the same for a multiplied loss.
+    """
+    print(f"{'shape':>16} {'logits':9} {'candidates':32} {'µs':>8} {'floor':>8} {'multiple':>8}  at most")
+    bytes_took: dict[tuple, float] = {}
+    for shape, what, dtypes, most in FLOOR_CASES:
+        for dtype in dtypes:
+            logits, candidates = problem_of(shape, dtype)
+            marks: Tensor | CandidateBits = candidates
+            n_bytes = 2 * logits.numel() * logits.element_size() + candidates.numel()
+            if what.startswith("bits"):
+                marks = CandidateBits.from_matrix(candidates)
+                n_bytes += marks.bits.numel() - candidates.numel()
+            loss = ASLLoss() if what == "asl" else ProPMLLoss(LAM)
+            factors = {"bytes, another factor each step": (3.0, 5.0)}.get(what, (3.0,) if "times" in what else (1.0,))
+            count = itertools.count()
+
+            def forward(run=loss, z=logits, s=marks, by=factors, i=count) -> Tensor:
+                value = run(z, s)
+                return value if by == (1.0,) else by[next(i) % len(by)] * value
+
+            for _ in range(3):
+                step(forward, logits)
+            took = gpu_milliseconds(lambda run=forward, z=logits: step(run, z))
+            source = torch.empty(n_bytes // 2, dtype=torch.uint8, device=DEVICE)
+            target = torch.empty_like(source)
+            floor = gpu_milliseconds(lambda to=target, of=source: to.copy_(of))
+            verdict = "" if most is None else f"{most:.2f}{'' if took <= most * floor else '  missed'}"
+            if what == "bytes":
+                bytes_took[shape, dtype] = took
+            if what == "bits" and took > bytes_took[shape, dtype]:
+                verdict += "  slower than bytes"
+            print(
+                f"{shape[0]:>8} × {shape[1]:<6}{str(dtype).removeprefix('torch.'):9} {what:32} {1e3 * took:8.1f} "
+                f"{1e3 * floor:8.1f} {took / floor:8.2f}  {verdict}",
+                flush=True,
+            )
+
+
 # --- tiles -------------------------------------------------------------------------------------------------------
 
 # shape → tiles (rows, labels at a time, warps) to try; a tile of fewer labels than the row walks along it
 FORWARD_TILES = {
     (1024, 80): [(4, 128, 4), (8, 128, 4), (16, 128, 4), (2, 128, 1)],
-    (65536, 1000): [(1, 1024, 1), (1, 1024, 2), (1, 1024, 4), (2, 1024, 4), (2, 1024, 8), (4, 1024, 8), (1, 512, 4)],
-    (16384, 10_000): [(1, 16384, 16), (1, 16384, 32), (1, 2048, 4), (1, 2048, 8), (1, 4096, 8), (1, 4096, 16)],
-    (1024, 100_000): [(1, 4096, 8), (1, 4096, 16), (1, 8192, 16), (1, 16384, 32)],
+    (65536, 1000): [(1, 1024, 1), (1, 1024, 2), (1, 1024, 4), (2, 1024, 2), (2, 1024, 4)],
+    (16384, 10_000): [(1, 1024, 4), (1, 2048, 4), (1, 2048, 8), (1, 2048, 16), (1, 4096, 8), (1, 4096, 16)],
+    (1024, 100_000): [(1, 2048, 4), (1, 2048, 8), (1, 4096, 8), (1, 4096, 16), (1, 8192, 16)],
 }
 BACKWARD_TILES = {
     (65536, 1000): [(1, 1024, 2), (1, 1024, 4), (2, 1024, 4), (4, 1024, 8)],
@@ -212,17 +277,17 @@ def tune(bandwidth: float) -> None:
     from propml.losses.kernels import triton_rows
     from propml.losses.kernels.triton_rows import Tile
 
-    for shape, tiles in FORWARD_TILES.items():
-        logits, candidates = problem_of(shape, torch.float32)
+    for (shape, tiles), dtype in itertools.product(FORWARD_TILES.items(), TWO_TYPES):
+        logits, candidates = problem_of(shape, dtype)
         still = logits.detach()
         rows, bits = (rows_of(problem_with(s), still) for s in (candidates, CandidateBits.from_matrix(candidates)))
-        floor = 1e3 * logits.numel() * 9 / bandwidth
+        floor = 1e3 * logits.numel() * (2 * logits.element_size() + 1) / bandwidth
         for tile in (Tile(*numbers) for numbers in tiles):
             taken = milliseconds(lambda r=rows, t=tile: triton_rows.losses_and_gradient(r, tile=t))
             packed = milliseconds(lambda r=bits, t=tile: triton_rows.losses_and_gradient(r, tile=t))
-            mark = " (in use)" if tile == triton_rows.tile_of(shape[1], packed=False) else ""
+            mark = " (in use)" if tile == triton_rows.tile_of(still) else ""
             print(
-                f"forward {shape} {tuple(tile)!s:16} {1e3 * taken:9.1f} µs {taken / floor:6.2f} × floor, "
+                f"forward {shape} {dtype} {tuple(tile)!s:16} {1e3 * taken:9.1f} µs {taken / floor:6.2f} × floor, "
                 f"bits {1e3 * packed:9.1f} µs{mark}",
                 flush=True,
             )
@@ -268,6 +333,7 @@ def host_costs() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--floor", action="store_true", help="ours alone as multiples of a copy of the same bytes")
     parser.add_argument("--tune", action="store_true", help="time kernels with several tiles instead")
     parser.add_argument("--quick", action="store_true", help="all types and torch.compile for one shape only")
     parser.add_argument("--warm", action="store_true", help="run all once without timing, to fill the caches")
@@ -277,6 +343,9 @@ def main() -> None:
         print(f"{torch.get_num_threads()} threads")
         for shape in CPU_SHAPES:
             compare(shape, torch.float32, None, compiled=False)
+        return
+    if arguments.floor:
+        floors()
         return
     bandwidth = copy_bandwidth()
     print(f"a copy moves {bandwidth / 1e12:.2f} TB/s, read and written")

@@ -16,6 +16,7 @@ from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler
 from propml.neural.forest import fit_forest
 from propml.neural.linear import PENALTY, fit_linear, linear_models
+from propml.neural.members import Member, chosen_weights
 from propml.neural.noise_floor import noise_floor, true_logits
 from propml.neural.path import lambda_path
 from propml.neural.saving import ensemble_from_state, ensemble_state
@@ -302,3 +303,43 @@ def test_an_ensemble_survives_being_taken_apart():
     true = torch.maximum((candidate - torch.as_tensor(rate)) / (1 - torch.as_tensor(rate)), 1e-3 * candidate)
     expected = torch.log(true) - torch.log((1 - candidate) / (1 - torch.as_tensor(rate))) - 0.5
     torch.testing.assert_close(ensemble(features), expected, rtol=1e-4, atol=1e-4)
+
+
+# --- ensemble weights ---------------------------------------------------------------------------------------------
+
+
+def members_with(*held):
+    return [Member(str(number), torch.nn.Identity(), Standard(), opinion) for number, opinion in enumerate(held)]
+
+
+def test_the_member_that_ranks_held_out_candidates_best_gets_all_the_weight():
+    rng = np.random.default_rng(0)
+    states = (rng.random((300, 6)) < 0.4).astype(np.int8)
+    right, random = states + 0.1 * rng.normal(size=(300, 6)), rng.normal(size=(300, 6))
+    members = members_with(random.astype(np.float32), right.astype(np.float32))
+    assert chosen_weights(members, states, average_precision_loss) == [0, 1]
+
+
+def test_two_members_that_know_half_each_share_the_weight():
+    rng = np.random.default_rng(0)
+    states = (rng.random((2000, 6)) < 0.4).astype(np.int8)
+    noise = rng.normal(size=(2, 2000, 6))
+    members = members_with(*(states + noise).astype(np.float32))
+    weights = chosen_weights(members, states, average_precision_loss)
+    assert sum(weights) == pytest.approx(1)
+    assert min(weights) > 0.3
+
+
+def test_rows_of_weight_0_and_rows_nobody_held_out_choose_nothing():
+    rng = np.random.default_rng(0)
+    states = (rng.random((300, 6)) < 0.4).astype(np.int8)
+    misled = np.where(np.arange(300)[:, None] < 200, 1 - states, states).astype(np.float32)
+    modest = (states + rng.normal(size=(300, 6))).astype(np.float32)
+    counted = (np.arange(300) >= 200).astype(float)
+    members = members_with(misled, modest)
+    assert chosen_weights(members, states, average_precision_loss)[0] < 0.5
+    assert chosen_weights(members, states, average_precision_loss, counted) == [1, 0]
+    misled[:200] = np.nan
+    assert chosen_weights(members, states, average_precision_loss) == [1, 0]
+    members = members_with(np.full((300, 6), np.nan, np.float32), modest)
+    assert chosen_weights(members, states, average_precision_loss) == [0.5, 0.5]

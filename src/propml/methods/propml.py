@@ -5,8 +5,8 @@ Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Lea
     L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
 
 ``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks that
-rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge regression: on data
-left out this beats each of its parts (docs/classifier.md).
+rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge regression, with
+ensemble weights chosen on held-out candidates: on data left out this beats each of its parts (docs/classifier.md).
 
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
@@ -18,7 +18,8 @@ Deviations from the paper, whose tabular network is described in one line (two h
   (:mod:`propml.neural.noise_floor`).
 * The threshold is chosen on held-out candidates; it is not p = 0.5.
 
-For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0.0, ema=0.0, cv=None, epochs=500)``.
+For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0.0, ema=0.0, cv=None, epochs=500,
+learning_rate=1e-3)``.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class ProPMLClassifier(CandidateClassifier):
     lam_ : dict
         The λ of each kind of network.
     shares_ : dict
-        The weight of each member of the ensemble.
+        The weight of each member of the ensemble, chosen on held-out candidates; one of weight 0 is left out.
     noise_rates_ : ndarray, shape (n_labels,)
         The noise rate that was taken away from each label's probability.
     threshold_ : float
