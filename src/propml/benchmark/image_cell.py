@@ -24,8 +24,7 @@ from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.plain_values import plain
 from propml.this_machine import cache_dir, choose_device
-from propml.vision.lam_choice import RULE
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import LAM_RULE, Recipe
 from propml.vision.sources import ImageSource, open_source
 
 __all__ = ["ImageCell", "ImageMethod", "compute_images", "open_part"]
@@ -81,7 +80,7 @@ class ImageCell(AnyCell):
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
         if recipe.chooses_lam:
-            settings["lam_rule"] = RULE
+            settings["lam_rule"] = LAM_RULE
         return plain(
             {
                 "protocol": PROTOCOL,
@@ -133,13 +132,14 @@ def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
 def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
     """Probabilities of the test images that can be read."""
     from propml.vision import training
+    from propml.vision.backbone import resolved
     from propml.vision.checkpoint import load_network
     from propml.vision.image_cache import build_cache
     from propml.vision.predict import probabilities
 
-    recipe, cache = cell.recipe(), cache_dir() / "images"
+    recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
     # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.size, cache, show=show) for source in (train, test))
+    _, decoded = (build_cache(source, recipe.side, cache, show=show) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
@@ -165,8 +165,8 @@ def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
     if not recipe.chooses_lam:
         return {}
     choice = json.loads((run / "lam.json").read_text(encoding="utf-8"))
-    kept = ("lam", "worth", "behind", "error")
-    tried = [{name: each[name] for name in kept if name in each} | each["held_out"] for each in choice["tried"]]
+    kept = ("lam", "worth", "weight_decay", "epoch")
+    tried = [{name: each[name] for name in kept if name in each} | each.get("held_out", {}) for each in choice["tried"]]
     return {"lam": choice["lam"], "tried": tried}
 
 

@@ -1,5 +1,6 @@
 """Images: from the folder to the table. Sources, decoding, batches, augmentation, networks, training, prediction.
 
+``features(paths)`` makes a table of image files by a pretrained backbone, for any classifier: the first thing to try.
 ``train(open_source("voc2007"), open_source("voc2007", "test"), Recipe(noise=0.4), "run")`` does what ``propml vision
 train`` does; :mod:`~propml.vision.training` is the loop, to be read from top to bottom.
 """
@@ -8,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import load_network
+    from propml.vision.deep_features import features
     from propml.vision.export import export_onnx
     from propml.vision.picture import image_grid
     from propml.vision.predict import predict_images
-    from propml.vision.recipe import METHODS, Recipe
+    from propml.vision.recipe import METHODS, RECIPES, Recipe
     from propml.vision.sources import open_source
     from propml.vision.training import train
 
 __all__ = [
     "METHODS",
+    "RECIPES",
     "Recipe",
     "export_onnx",
+    "features",
     "image_grid",
     "load_network",
     "open_source",
@@ -29,8 +33,10 @@ __all__ = [
 # Imported when first asked for: whoever decodes images needs no torch.
 _LAZY = {
     "METHODS": "recipe",
+    "RECIPES": "recipe",
     "Recipe": "recipe",
     "export_onnx": "export",
+    "features": "deep_features",
     "image_grid": "picture",
     "load_network": "checkpoint",
     "open_source": "sources",

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from propml.file_errors import reading
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
-from propml.vision.backbone import ImageNetwork, make_network, normalisation
+from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
 from propml.vision.ema import WeightAverage
 from propml.vision.recipe import Recipe, recipe_from
 
@@ -180,8 +180,8 @@ def save_network(
     path: Path, network: nn.Module, recipe: Recipe, label_names: tuple[str, ...], card: Mapping[str, Any]
 ) -> None:
     """Write a trained network with its labels and its card."""
-    mean, std = normalisation(recipe.backbone)
-    told = {"recipe": asdict(recipe), "labels": list(label_names), "mean": list(mean), "std": list(std)}
+    _, mean, std = input_of(recipe.backbone)
+    told = {"recipe": asdict(resolved(recipe)), "labels": list(label_names), "mean": list(mean), "std": list(std)}
     write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **told})
 
 
@@ -194,7 +194,7 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
         check_schema(state, TRAINED, "it")
         if not {len(state["mean"]), len(state["std"])} == {3} or 0 in state["std"]:
             raise ValueError("it does not say how the three colours are normalised")
-        recipe = recipe_from(state["recipe"], path)
+        recipe = resolved(recipe_from(state["recipe"], path))
         network = make_network(recipe, len(state["labels"]), load_weights=False)
         check_schema(state["weights"], _weights_schema(network), "the network")
         _fill(network, state["weights"])

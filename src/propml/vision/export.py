@@ -62,7 +62,7 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
     path = Path(path)
     if path.suffix != ".onnx":
         raise ValueError(f"{path} ends in {path.suffix!r}; choose a name in .onnx")
-    size = trained.recipe.size
+    size = trained.recipe.side
     whole = _FromPixels(trained).cpu().eval()
     with replacing(path) as beside:
         _write(whole, beside, size)

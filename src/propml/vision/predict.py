@@ -61,25 +61,25 @@ class Predictions:
         return found
 
 
-def find_images(paths: Iterable[str | Path]) -> tuple[Path, ...]:
-    """The given files, and the image files below the given folders, sorted within each; no file twice."""
+def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
+    """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
     Image = require("PIL.Image", "vision")
     Image.init()
     known = {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
-    found: dict[Path, None] = {}
+    found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
             if not inside:
                 raise ValueError(f"there is no image in {path} or below it")
-            found.update(dict.fromkeys(inside))
+            found += inside
         elif path.exists():
-            found[path] = None
+            found.append(path)
         else:
             raise FileNotFoundError(f"there is no file or folder {path}")
     if not found:
         raise ValueError("no image was given; name image files or folders")
-    return tuple(found)
+    return tuple(dict.fromkeys(found) if once else found)
 
 
 def probabilities(
@@ -133,7 +133,7 @@ def predict_images(
         for start in range(0, len(files), CHUNK):
             chunk = files[start : start + CHUNK]
             source = ImageSource("images", chunk, None, None, trained.label_names, "new")
-            decoded = decode_images(source, trained.recipe.size, on_error=on_error, workers=workers, show=False)
+            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, show=False)
             skipped += decoded.skipped
             read += [chunk[row] for row in decoded.kept]
             if len(decoded):
@@ -153,14 +153,20 @@ def outputs(
     show: bool,
     *,
     pooled: bool = False,
+    mirror: bool = False,
 ) -> Iterator[torch.Tensor]:
-    """Logits of each batch in float32, or with ``pooled`` the features before the head."""
-    network = trained.network.to(device)
+    """Logits of each batch in float32, or with ``pooled`` the features before the head.
+
+    With ``mirror`` they are means over the images and their mirror images.
+    """
+    network = trained.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Not a "with" around the loop: a generator would leave the mode on while it waits for its caller.
     run = torch.no_grad()(network.features if pooled else network)
     augment = Augment(trained.mean, trained.std)
     batches = Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device)
     with progress_bar("running the network", len(images), show=show) as bar:
         for pixels, _, _ in batches.epoch(0):
-            yield run(augment.plain(pixels)).float()
+            view = augment.plain(pixels)
+            found = run(view).float()
+            yield (found + run(view.flip(3)).float()) / 2 if mirror else found
             bar.advance(len(pixels))
