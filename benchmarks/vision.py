@@ -23,8 +23,7 @@ from propml.vision import training_data
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network
 from propml.vision.batches import Batches
-from propml.vision.distributed import Process
-from propml.vision.precision import choose_precision
+from propml.vision.distributed import Process, choose_precision
 from propml.vision.recipe import Recipe
 from propml.vision.training import fit
 from propml.vision.training_data import TrainingData

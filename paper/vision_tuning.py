@@ -40,9 +40,8 @@ for noise in (0.4, 0.1):
         recipe = Recipe(backbone=BACKBONE, weights=weights, size=SIZE, noise=noise, **changes)
         with tempfile.TemporaryDirectory() as folder:
             result = train(parts["train"], parts["test"], recipe, Path(folder) / "run", show=False)
-        print(
-            f"\nq {noise}, {name}: λ {result.lam:g}, epoch {result.epoch} {result.weights}, {time.time() - began_run:.0f} s"
-        )
+        seconds = time.time() - began_run
+        print(f"\nq {noise}, {name}: λ {result.lam:g}, epoch {result.epoch} {result.weights}, {seconds:.0f} s")
         for entry in result.history:
             columns = ("held-out mAP", "held-out average_precision", "mAP")
             told = [f"{c} {100 * entry[f'{c} raw']:.2f} / {100 * entry[f'{c} ema']:.2f}" for c in columns]

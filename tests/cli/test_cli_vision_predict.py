@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from propml.cli.vision_predict import export, features, picture, predict
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import load_network, save_network
-from propml.vision.noise import draw_candidates
 from propml.vision.predict import predict_images
 from propml.vision.recipe import Recipe
 from propml.vision.sources import open_source
+from propml.vision.training_data import draw_candidates
 
 LABELS = ("cat", "dog", "person")
 
@@ -166,7 +166,7 @@ def test_methods_for_tables_take_the_features(commands, run, tmp_path):
 def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands, run, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
-        "propml.vision.picture.image_grid", lambda *parts, **options: drawn.update(options, parts=parts)
+        "propml.vision.predict.image_grid", lambda *parts, **options: drawn.update(options, parts=parts)
     )
     recipe = Recipe(backbone="small_cnn", size=16)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
@@ -188,7 +188,7 @@ def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, m
         "propml.vision.deep_features._pooled",
         lambda trained, images, *_: seen.append(images) or np.zeros((len(images), 1)),
     )
-    monkeypatch.setattr("propml.vision.picture.image_grid", lambda images, *_, **__: seen.append(images))
+    monkeypatch.setattr("propml.vision.predict.image_grid", lambda images, *_, **__: seen.append(images))
     recipe = Recipe(backbone="small_cnn", size=24)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
     monkeypatch.setattr("propml.vision.deep_features.BLOCK", 3000)

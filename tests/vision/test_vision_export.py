@@ -9,23 +9,22 @@ import onnxruntime
 import pytest
 import torch
 
-from propml.vision import export
-from propml.vision.backbone import make_network, normalisation
-from propml.vision.checkpoint import TrainedNetwork
-from propml.vision.export import export_onnx
+from propml.vision import checkpoint as export
+from propml.vision.backbone import input_of, make_network
+from propml.vision.checkpoint import TrainedNetwork, export_onnx
 from propml.vision.predict import probabilities
 from propml.vision.recipe import Recipe
 
 
 def network(**settings):
     torch.manual_seed(0)
-    recipe = Recipe(size=32, **settings)
+    recipe = Recipe(size=32, weights=None, **settings)
     made = make_network(recipe, 4).eval()
     for module in made.modules():
         if isinstance(module, torch.nn.BatchNorm2d):  # statistics as after training, not 0 and 1
             module.running_mean.normal_(std=0.1)
             module.running_var.uniform_(0.5, 1.5)
-    return TrainedNetwork(made, ("a", "b", "c", "été"), recipe, *normalisation(recipe.backbone), {})
+    return TrainedNetwork(made, ("a", "b", "c", "été"), recipe, *input_of(recipe.backbone)[1:], {})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from propml.vision import predict
-from propml.vision.backbone import make_network, normalisation
+from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.predict import Predictions, find_images, predict_images, probabilities
 from propml.vision.recipe import Recipe
@@ -20,7 +20,7 @@ def trained():
     recipe = Recipe(backbone="small_cnn", size=16)
     network = make_network(recipe, len(LABELS)).eval()
     torch.nn.init.normal_(network.head.weight, std=2.0)  # so that images differ in their labels
-    return TrainedNetwork(network, LABELS, recipe, *normalisation("small_cnn"), {})
+    return TrainedNetwork(network, LABELS, recipe, *input_of("small_cnn")[1:], {})
 
 
 @pytest.fixture

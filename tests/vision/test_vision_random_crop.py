@@ -1,8 +1,7 @@
 import torch
 
 from propml.vision import image_operations as do
-from propml.vision.augment import step_generator
-from propml.vision.random_crop import COLOUR, random_crop
+from propml.vision.augment import COLOUR, random_crop, step_generator
 
 
 def gradient(side: int) -> torch.Tensor:

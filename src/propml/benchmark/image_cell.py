@@ -1,5 +1,7 @@
 """A cell on images, (dataset, noise, method, seed): one network, trained on the training part, tested on the test part.
 
+Or a method for tables in its place, which learns from the features of the recipe's backbone.
+
 True labels of test images enter in the metric alone, and, with ``selection = "oracle"``, in the choice of λ, epoch and
 weights, as in the paper.
 """
@@ -19,10 +21,12 @@ import numpy as np
 from propml.benchmark.cell import PROTOCOL, AnyCell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
+from propml.benchmark.rivals import RIVALS
 from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.plain_values import plain
+from propml.range_scaler import RangeScaler
 from propml.this_machine import cache_dir, choose_device
 from propml.vision.recipe import LAM_RULE, Recipe
 from propml.vision.sources import ImageSource, open_source
@@ -46,6 +50,8 @@ class ImageMethod:
     #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
     selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's
+    table: str | None = None  #: a method for tables, for features of the recipe's backbone
+    params: Mapping[str, Any] = field(default_factory=dict)  #: arguments of its class
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,10 @@ class ImageCell(AnyCell):
         """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
-        if recipe.chooses_lam:
+        if self.method.table is not None:
+            own = {"method": self.method.table, "arguments": self.method.params}
+            settings = {name: settings[name] for name in ("backbone", "weights", "size", "noise")} | own
+        elif recipe.chooses_lam:
             settings["lam_rule"] = LAM_RULE
         return plain(
             {
@@ -122,7 +131,8 @@ def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
     train, test = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
     device = _device(cell.device)
     with watch_machine(device.startswith("cuda")) as machine:
-        fold = _score_images(cell, train, test, device, show)
+        score = _score_images if cell.method.table is None else _score_features
+        fold = score(cell, train, test, device, show)
     assert test.truth is not None
     truth = test.truth[fold.test]
     values = evaluate_metrics(truth, fold.scores, fold.predicted, cell.metrics, cell.method.name)
@@ -157,6 +167,37 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
         seconds_fit=fitted - start,
         seconds_predict=scored - fitted,
         chosen=plain(chosen),
+    )
+
+
+def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
+    """What a method for tables makes of the features of test images; it gets the candidates that a network would get."""
+    from propml.benchmark.cell import CHOSEN, make_model
+    from propml.vision.deep_features import backbone_alone, compute_features
+    from propml.vision.training_data import draw_candidates
+
+    recipe, entry = cell.recipe(), cell.method
+    assert entry.table is not None
+    network = backbone_alone(recipe.backbone, recipe.weights, recipe.size)
+    learned, judged = (compute_features(network, part, device=device, show=show) for part in (train, test))
+    candidates = draw_candidates(train, recipe.noise, recipe.seed)[learned.kept]
+    model = make_model(entry.table, entry.params, cell.seed)
+    if "device" in model.get_params():
+        model.set_params(device=device)
+    scaler = RangeScaler().fit(learned.X) if entry.table != "propml" and entry.table not in RIVALS else None
+    X, new = (each if scaler is None else scaler.transform(each) for each in (learned.X, judged.X))
+    start = time.perf_counter()
+    model.fit(X, candidates)
+    fitted = time.perf_counter()
+    scores = model.decision_function(new).astype(np.float32)
+    return FoldResult(
+        0,
+        judged.kept,
+        scores,
+        model.predict(new).astype(np.uint8),
+        seconds_fit=fitted - start,
+        seconds_predict=time.perf_counter() - fitted,
+        chosen={name.removesuffix("_"): plain(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
     )
 
 

@@ -6,7 +6,7 @@ import shlex
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -83,7 +83,27 @@ def audit(
     image: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=opt.COLUMNS, metavar="COLUMN", help="Paths of pictures, to show; not learned from."
+            rich_help_panel=opt.COLUMNS,
+            metavar="COLUMN",
+            help="Paths of pictures: shown, and learned from where no other column is left, or with --backbone.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL,
+            metavar="NAME",
+            help="Model of timm that sees the pictures.",
+            show_default="that of propml vision features",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL,
+            metavar="FILE",
+            help="Its weights: a file.",
+            show_default="pretrained, downloaded",
         ),
     ] = None,
     allow_outside: opt.AllowOutside = False,
@@ -113,6 +133,10 @@ def audit(
     Examples:
 
     [bold]propml audit photos.csv --candidates tags --id file[/bold]
+
+    [bold]propml audit photos.csv --candidates tags --image path[/bold]  (learned from the pictures)
+
+    [bold]propml audit photos/[/bold]  (a table and pictures, or one folder of pictures for each label)
 
     [bold]propml audit items.csv --id item --votes votes.csv[/bold]  (who proposed what: item, annotator, label)
 
@@ -144,12 +168,23 @@ def audit(
     from propml.tables.files import read_table
 
     check_folder(out)
+    pictures: dict[str, Any] = {}
+    if data.is_dir():
+        from propml.vision.sources import table_in_folder
+
+        data, pictures = table_in_folder(data, out)
     check_sources(out, data, votes)
     require("pandas", "data")  # the tables of reliability are its frames: better said now than after the work
     place = opt.checked_device(device)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
+    reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
     table = read_table(data, **reading)
-    learned = learn_features(table, categorical=categorical or (), show=True)
+    others = not table.images or bool(table.feature_columns)
+    learned = learn_features(table, categorical=categorical or (), show=True) if others else None
+    if learned is None or backbone is not None or weights is not None:
+        from propml.vision.deep_features import learn_pictures
+
+        learned = learn_pictures(table, reading["image"], learned, backbone=backbone, weights=weights, device=place)
     opt.echo_notes(table.notes)
     model = default_auditor(seed, verbose=True)
     model.set_params(device=place, **(opt.QUICK if quick else {}))
@@ -173,6 +208,8 @@ def audit(
         "quick": quick,
         "train_rows": train_rows,
         "device": device,
+        "backbone": backbone,
+        "weights": weights,
         "categorical": categorical,
     }
     with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown

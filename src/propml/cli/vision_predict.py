@@ -167,8 +167,7 @@ def predict(
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
     from propml.auditing.destinations import check_not_read
-    from propml.vision.picture import check_picture
-    from propml.vision.predict import predict_images
+    from propml.vision.predict import check_picture, predict_images
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
@@ -227,8 +226,7 @@ def picture(
     import numpy as np
 
     from propml.vision.image_cache import build_cache
-    from propml.vision.picture import check_picture, image_grid
-    from propml.vision.predict import probabilities
+    from propml.vision.predict import check_picture, image_grid, probabilities
 
     check_picture(out)
     trained = _loaded(model)
@@ -266,7 +264,7 @@ def export(
 
     [bold]propml vision export run --out model.onnx[/bold]
     """
-    from propml.vision.export import export_onnx
+    from propml.vision.checkpoint import export_onnx
 
     written = export_onnx(_loaded(model), out)
     typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
@@ -276,8 +274,8 @@ def _source(
     dataset: str, split: str, noise: float | None, seed: int, trained: TrainedNetwork, **where: Any
 ) -> ImageSource:
     """Images as the network saw them in training, with the candidates that training would draw for them."""
-    from propml.vision.noise import draw_candidates
     from propml.vision.sources import open_source
+    from propml.vision.training_data import draw_candidates
 
     source = open_source(dataset, split, size=trained.recipe.side, **where)
     if noise is None:
@@ -306,7 +304,7 @@ def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float
 
 def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
     from propml.vision.image_cache import decode_images
-    from propml.vision.picture import image_grid
+    from propml.vision.predict import image_grid
     from propml.vision.sources import ImageSource
 
     first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")

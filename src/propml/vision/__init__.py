@@ -8,11 +8,9 @@ train`` does; :mod:`~propml.vision.training` is the loop, to be read from top to
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from propml.vision.checkpoint import load_network
+    from propml.vision.checkpoint import export_onnx, load_network
     from propml.vision.deep_features import features
-    from propml.vision.export import export_onnx
-    from propml.vision.picture import image_grid
-    from propml.vision.predict import predict_images
+    from propml.vision.predict import image_grid, predict_images
     from propml.vision.recipe import METHODS, RECIPES, Recipe
     from propml.vision.sources import open_source
     from propml.vision.training import train
@@ -35,9 +33,9 @@ _LAZY = {
     "METHODS": "recipe",
     "RECIPES": "recipe",
     "Recipe": "recipe",
-    "export_onnx": "export",
+    "export_onnx": "checkpoint",
     "features": "deep_features",
-    "image_grid": "picture",
+    "image_grid": "predict",
     "load_network": "checkpoint",
     "open_source": "sources",
     "predict_images": "predict",

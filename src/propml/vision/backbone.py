@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -124,7 +125,9 @@ def input_of(backbone: str) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
 
 def resolved(recipe: Recipe) -> Recipe:
     """The recipe with what its backbone decides: the size, the weights to start from, and what is learned at once."""
-    weights = recipe.weights
+    weights = None if recipe.weights is None else os.path.expandvars(recipe.weights)
+    if weights is not None and weights.startswith("$"):
+        raise ValueError(f"weights is {weights}, and no such variable is set; set it to a file of weights")
     if weights == "auto":
         weights = None if recipe.backbone == SMALL_CNN else "pretrained"
     simple = recipe.head == "linear" and recipe.curriculum == "none" and recipe.select != "last"

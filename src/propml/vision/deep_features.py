@@ -17,9 +17,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from propml.durable import replacing
@@ -33,7 +34,11 @@ from propml.vision.predict import find_images, outputs
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["ImageFeatures", "backbone_alone", "compute_features", "features", "write_features"]
+if TYPE_CHECKING:
+    from propml.tables.features import Learned
+    from propml.tables.files import UserTable
+
+__all__ = ["ImageFeatures", "backbone_alone", "compute_features", "features", "learn_pictures", "write_features"]
 
 # Raised when features come out otherwise than before, so that older blocks are not taken for these.
 FORMAT = 1
@@ -107,6 +112,51 @@ def features(
     source = ImageSource("images", files, None, None, (), "all")
     options: dict[str, Any] = {"mirror": mirror, "batch_size": batch_size, "device": device, "workers": workers}
     return compute_features(network, source, on_error="error", cache=cache, show=show, **options).X
+
+
+def learn_pictures(
+    table: UserTable,
+    column: str,
+    learned: Learned | None = None,
+    *,
+    backbone: str | None = None,
+    weights: str | None = None,
+    device: str = "auto",
+) -> Learned:
+    """The pictures of a user's table as features, beside those that were learned from its other columns.
+
+    Parameters
+    ----------
+    table : UserTable
+        Read with ``image=column``.
+    column : str
+        That holds the paths, seen from the table's folder.
+    """
+    from propml.tables.features import Features, Learned
+    from propml.tables.treatments import Vector
+
+    if not table.images:
+        raise ValueError(f"{table.path}: no column of pictures is named; say which with --image")
+    beside = table.path.parent
+    for item, path in zip(table.item_ids, table.images, strict=True):
+        if not path:
+            raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
+    X = features(
+        [beside / path for path in table.images],
+        backbone=backbone or Recipe.backbone,
+        weights=weights or "auto",
+        device=device,
+        show=True,
+    )
+    vector = Vector.learn(column, X)
+    seen = vector.apply(X, [])
+    if learned is None:
+        return Learned(Features([vector]), seen)
+    if sp.issparse(learned.X):
+        both: Any = sp.csr_array(sp.hstack([learned.X, sp.csr_array(seen)], format="csr"))
+    else:
+        both = np.hstack([learned.X, seen])
+    return Learned(Features([*learned.features.treatments, vector]), both, learned.notes)
 
 
 def backbone_alone(

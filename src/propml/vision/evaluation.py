@@ -14,8 +14,7 @@ from propml.neural.criteria import average_precision_loss
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainingState
-from propml.vision.distributed import Process
-from propml.vision.precision import Precision
+from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import Recipe
 from propml.vision.training_data import TrainingData
 

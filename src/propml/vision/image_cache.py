@@ -286,9 +286,7 @@ def _name(source: ImageSource, row: int) -> str:
 
 def no_image(name: str, why: str) -> ValueError:
     """What to raise where every image must be readable, and this one is not."""
-    return ValueError(
-        f'the image {name} cannot be read ({why}); repair it, or leave it out (on_error="skip", without --strict)'
-    )
+    return ValueError(f"the image {name} cannot be read ({why}); repair it, or leave it out")
 
 
 @contextmanager

@@ -27,23 +27,21 @@ from propml.progress import progress_bar
 from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import input_of, make_network, resolved
+from propml.vision.batches import augmented
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
-from propml.vision.curves import TensorBoard, write_curves
-from propml.vision.distributed import Process, join_processes
+from propml.vision.distributed import Process, choose_precision, join_processes
 from propml.vision.ema import WeightAverage
 from propml.vision.evaluation import Judge
 from propml.vision.head import FROZEN, learn_head
 from propml.vision.image_cache import OnError
 from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.precision import choose_precision
 from propml.vision.recipe import Recipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import TrainingData, make_augment, prepare_data
-from propml.vision.views import augmented
-from propml.vision.watch import Watch
+from propml.vision.watch import TensorBoard, Watch, write_curves
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
