@@ -173,7 +173,7 @@ MISTAKES = [
     (
         'loss = "power"',
         'curriculum = "cdcr", warmup_epochs = 3',
-        "methods.Own.recipe does not work: CDCR warms up for 3 of 3",
+        "methods.Own.recipe does not work: CDCR warms up",
     ),
     (
         'method = "BCE"',

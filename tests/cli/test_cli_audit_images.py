@@ -9,7 +9,9 @@ import torch
 from command_line import propml, told
 from PIL import Image
 
-timm = pytest.importorskip("timm")
+from propml.vision.torchvision_import import import_vision
+
+timm = import_vision("timm")
 BRIGHT, DARK = "day", "night"
 
 
@@ -54,7 +56,7 @@ def test_a_table_with_paths_is_learned_from_by_its_pictures(here):
     chance = {}
     for row in found:
         bright = int(row["item"][4:-4]) % 2
-        chance.setdefault(row["label"] == (BRIGHT if bright else DARK), []).append(float(row["P(true)"]))
+        chance.setdefault(row["label"] == (BRIGHT if bright else DARK), []).append(float(row["probability"]))
     assert np.mean(chance[True]) > np.mean(chance[False]) + 0.2
     assert (
         "data:image/" in (here / "audit/review.html").read_text() or "webp" in (here / "audit/review.html").read_text()
@@ -71,7 +73,7 @@ def test_one_folder_for_each_label(here):
     assert "40 items, 40 labels judged" in printed.out
     with (here / "audit/cleaned.csv").open(newline="", encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 40
-    swapped = sorted(verdicts(), key=lambda row: float(row["P(true)"]))[:2]
+    swapped = sorted(verdicts(), key=lambda row: float(row["probability"]))[:2]
     assert {row["item"].rpartition("/")[2] for row in swapped} == {"0.png", "1.png"}
 
 
@@ -92,7 +94,7 @@ def test_mistakes_are_told_in_one_sentence(here):
     assert "photos holds neither a CSV file nor folders of images" in told(propml("audit", "photos"))
     (here / "photos.csv").write_text("path,tags\nnone.png,day\nalso.png,night\n")
     words = ("audit", "photos.csv", "--candidates", "tags")
-    assert "none.png cannot be read (there is no such file)" in told(propml(*words, "--image", "path", *MODEL))
-    assert "no column of pictures is named" in told(propml(*words, *MODEL))
+    assert "there is no file or folder none.png" in told(propml(*words, "--image", "path", *MODEL))
+    assert "no column of them is named; add --image" in told(propml(*words, *MODEL))
     (here / "photos.csv").write_text("path,tags\n../none.png,day\nalso.png,night\n")
     assert "item 0 has no picture that may be read" in told(propml(*words, "--image", "path", *MODEL))

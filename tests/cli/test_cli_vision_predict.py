@@ -19,6 +19,7 @@ from propml.vision.checkpoint import load_network, save_network
 from propml.vision.predict import predict_images
 from propml.vision.recipe import Recipe
 from propml.vision.sources import open_source
+from propml.vision.torchvision_import import import_vision
 from propml.vision.training_data import draw_candidates
 
 LABELS = ("cat", "dog", "person")
@@ -233,7 +234,7 @@ def test_export_writes_onnx(commands, run, tmp_path):
 
 
 def test_features_of_a_file_of_weights_go_straight_to_the_classifier(commands, photos, tmp_path):
-    timm = pytest.importorskip("timm")
+    timm = import_vision("timm")
     torch.manual_seed(0)
     torch.save(timm.create_model("test_resnet", num_classes=0).state_dict(), tmp_path / "w.pth")
     rows = "".join(f"photos/{'ab'[i % 2]}.png,{('cat', 'dog')[i % 2]};person\n" for i in range(40))

@@ -171,7 +171,7 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
 
 
 def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
-    """What a method for tables makes of the features of test images; it gets the candidates that a network would get."""
+    """What a method for tables makes of the features of test images; it learns from a network's candidates."""
     from propml.benchmark.cell import CHOSEN, make_model
     from propml.vision.deep_features import backbone_alone, compute_features
     from propml.vision.training_data import draw_candidates

@@ -178,6 +178,10 @@ def audit(
     place = opt.checked_device(device)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
     reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
+    if (backbone or weights) and not reading["image"]:
+        raise ValueError(
+            "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
+        )
     table = read_table(data, **reading)
     others = not table.images or bool(table.feature_columns)
     learned = learn_features(table, categorical=categorical or (), show=True) if others else None

@@ -135,14 +135,12 @@ def learn_pictures(
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector
 
-    if not table.images:
-        raise ValueError(f"{table.path}: no column of pictures is named; say which with --image")
-    beside = table.path.parent
-    for item, path in zip(table.item_ids, table.images, strict=True):
+    beside, paths = table.path.parent, table.images or []
+    for item, path in zip(table.item_ids, paths, strict=True):
         if not path:
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
     X = features(
-        [beside / path for path in table.images],
+        [beside / path for path in paths],
         backbone=backbone or Recipe.backbone,
         weights=weights or "auto",
         device=device,

@@ -244,7 +244,8 @@ def table_in_folder(folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
     rows = ([file.resolve(), label] for label, files in labels.items() for file in files)
     write_csv(out / "images.csv", ["path", "candidates"], rows)
     # Whoever names a folder wants to see what is in it, though the table lies elsewhere.
-    return out / "images.csv", {"image": "path", "candidates": "candidates", "sep": "", "allow_outside": True}
+    columns = {"id_column": "path", "image": "path", "candidates": "candidates"}
+    return out / "images.csv", {**columns, "sep": "", "allow_outside": True}
 
 
 def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
