@@ -266,7 +266,10 @@ def _write_parquet(
 ) -> None:
     arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(X.ravel(), arrow.float32()), X.shape[1])
-    lists = {name: [[label_names[j] for j in np.flatnonzero(row > 0)] for row in each] for name, each in labels.items()}
+    lists = {
+        name: [[label_names[j] for j in np.flatnonzero(row > 0).tolist()] for row in each]
+        for name, each in labels.items()
+    }
     with replacing(path) as beside:
         parquet.write_table(arrow.table({"image": names, "features": vectors, **lists}), beside)
 

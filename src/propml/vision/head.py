@@ -59,7 +59,13 @@ class FittedHead:
 
 
 def learn_head(
-    data: TrainingData, recipe: Recipe, out: Path, here: Process, *, keep: bool = True, show: bool = True
+    data: TrainingData,
+    recipe: Recipe,
+    out: Path,
+    here: Process,
+    *,
+    cache: str | Path | None = "auto",
+    show: bool = True,
 ) -> float:
     """Write the frozen backbone with its best head to the folder of a run, and say which λ that took.
 
@@ -68,8 +74,8 @@ def learn_head(
     data : TrainingData
         With the images held out by whose candidates the head is chosen; ``select="oracle"``: by the truth of the
         validation images.
-    keep : bool
-        Whether features are kept in the user's cache.
+    cache : path, "auto" or None
+        Where features are kept.
     """
     path = out / FROZEN
     if here.is_first and not path.exists():
@@ -80,7 +86,6 @@ def learn_head(
 
         def seen(images: np.ndarray, part: str) -> Tensor:
             source = ImageSource("images", images, None, None, (), part)
-            cache = "auto" if keep else None
             made = compute_features(trained, source, cache=cache, device=str(here.device), show=show)
             return torch.from_numpy(made.X).to(here.device)
 

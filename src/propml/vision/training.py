@@ -9,11 +9,9 @@ and ``skipped.txt`` (images that could not be read).
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from propml.durable import lock_file, write_whole
+from propml.durable import write_whole
 from propml.progress import progress_bar
 from propml.this_machine import cache_dir
 from propml.vision.augment import Augment, step_generator
@@ -38,25 +36,14 @@ from propml.vision.head import FROZEN, learn_head
 from propml.vision.image_cache import OnError
 from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.recipe import Recipe, read_recipe, write_recipe
+from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
-from propml.vision.training_data import TrainingData, make_augment, prepare_data
+from propml.vision.training_data import TrainingData, alone_in, make_augment, open_run, prepare_data
 from propml.vision.watch import TensorBoard, Watch, write_curves
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
 OnEpoch = Callable[[Mapping[str, Any]], bool | None]
-
-# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
-TRACES = (
-    FROZEN,
-    "last.safetensors",
-    "best.safetensors",
-    "curves.csv",
-    "lam.json",
-    "lam/*/last.safetensors",
-    "lam/*/*.csv",
-)
 
 
 @dataclass(frozen=True)
@@ -137,8 +124,8 @@ def train(
     """
     out, recipe = Path(out), resolved(recipe)
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
-    with join_processes(device) as here, _alone_in(out, here):
-        _open_run(out, recipe, resume, here)
+    with join_processes(device) as here, alone_in(out, here):
+        open_run(out, recipe, resume, here)
         data, notes = prepare_data(
             source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
         )
@@ -150,7 +137,7 @@ def train(
         if recipe.tune == "at-once":
             lam = lam_for(data, recipe, out, here, show=show)
         else:
-            lam = learn_head(learned, recipe, out, here, keep=folder is not None, show=show)
+            lam = learn_head(learned, recipe, out, here, cache=cache, show=show)
         result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, show=show, on_epoch=on_epoch)
         return replace(result, notes=notes)
 
@@ -318,48 +305,6 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
-@contextmanager
-def _alone_in(out: Path, here: Process) -> Iterator[None]:
-    """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
-    if not here.is_first or os.name != "posix":
-        yield
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    handle = os.open(out / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
-    try:
-        if not lock_file(handle, wait=False):
-            raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
-        yield
-    finally:
-        os.close(handle)
-
-
-def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
-    """Make the folder of a new run, or check that the one that is there is the one to go on with.
-
-    A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
-    """
-    path = out / "recipe.json"
-    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
-    if started:
-        if not resume:
-            raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
-        before = read_recipe(path)
-        if differing := recipe.differs_from(before):
-            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
-            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
-    here.wait()  # all have looked before the first one writes
-    if here.is_first:
-        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
-            rest.unlink()
-        if not started and path.exists():
-            for name in ("candidates.npz", "skipped.txt"):
-                (out / name).unlink(missing_ok=True)
-            shutil.rmtree(out / "lam", ignore_errors=True)
-        write_recipe(path, recipe)
-    here.wait()
-
-
 def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
     """The recipe's λ; where that is "auto", the best of several in short runs, which ``lam.json`` keeps."""
     if not recipe.chooses_lam:
@@ -370,7 +315,8 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
     epochs = recipe.lam_epochs or max(1, round(recipe.epochs / 3))
     short = replace(recipe, epochs=epochs, eval_every=epochs, curriculum="none")
     short = replace(short, select="candidates") if short.select == "last" else short
-    split, tried = data.hold_out(recipe.hold_out, recipe.seed), []
+    split = data.hold_out(recipe.hold_out, recipe.seed)
+    tried: list[dict[str, Any]] = []
     for lam in lams_to_try(data.candidates, recipe):
         folder = trials / f"{lam:g}"
         if here.is_first:
@@ -379,13 +325,13 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
         found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
         worth = found.metrics["mAP"] if short.select == "oracle" else found.held_out[recipe.criterion]
         tried.append({"lam": lam, "worth": worth, "held_out": found.held_out, "validation": found.metrics})
-    lam = max(tried, key=lambda entry: entry["worth"])["lam"]
+    best = max(tried, key=lambda entry: entry["worth"])["lam"]
     here.wait()
     if here.is_first:
-        kept = {"lam": lam, "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
+        kept = {"lam": best, "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
         write_whole(path, (json.dumps(kept, indent=1) + "\n").encode())
         shutil.rmtree(trials, ignore_errors=True)  # the numbers are in lam.json, and networks are large
-    return lam
+    return best
 
 
 def _save(state: TrainingState, path: Path, here: Process, *, after: float) -> None:

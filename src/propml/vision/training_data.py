@@ -10,6 +10,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +22,25 @@ import torch
 from torch import Tensor
 
 from propml.corruption import independent_flips
-from propml.durable import write_whole
+from propml.durable import lock_file, write_whole
 from propml.targets import Candidates
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import Recipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["TrainingData", "draw_candidates", "keep_candidates", "note_on_truth", "prepare_data", "read_candidates"]
+__all__ = [
+    "TrainingData",
+    "alone_in",
+    "draw_candidates",
+    "keep_candidates",
+    "note_on_truth",
+    "open_run",
+    "prepare_data",
+    "read_candidates",
+]
 
 
 def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
@@ -102,6 +114,16 @@ def read_candidates(path: Path) -> Candidates:
 # Images stay on the GPU where they take less than this share of its free memory.
 RESIDENT_SHARE = 0.25
 HOLD_OUT_STREAM = 1
+# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
+TRACES = (
+    FROZEN,
+    "last.safetensors",
+    "best.safetensors",
+    "curves.csv",
+    "lam.json",
+    "lam/*/last.safetensors",
+    "lam/*/*.csv",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +208,48 @@ def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Aug
         crop_size=recipe.crop_size,
         dtype=dtype,
     )
+
+
+@contextmanager
+def alone_in(out: Path, here: Process) -> Iterator[None]:
+    """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
+    if not here.is_first or os.name != "posix":
+        yield
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    handle = os.open(out / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        if not lock_file(handle, wait=False):
+            raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
+        yield
+    finally:
+        os.close(handle)
+
+
+def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
+    """Make the folder of a new run, or check that the one that is there is the one to go on with.
+
+    A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
+    """
+    path = out / "recipe.json"
+    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
+    if started:
+        if not resume:
+            raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
+        before = read_recipe(path)
+        if differing := recipe.differs_from(before):
+            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
+            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
+    here.wait()  # all have looked before the first one writes
+    if here.is_first:
+        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
+            rest.unlink()
+        if not started and path.exists():
+            for name in ("candidates.npz", "skipped.txt"):
+                (out / name).unlink(missing_ok=True)
+            shutil.rmtree(out / "lam", ignore_errors=True)
+        write_recipe(path, recipe)
+    here.wait()
 
 
 def prepare_data(
