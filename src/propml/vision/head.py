@@ -28,11 +28,10 @@ from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import one_cycle, set_rate
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
-from propml.vision.training_data import TrainingData
+from propml.vision.training_data import FROZEN, TrainingData
 
-__all__ = ["FROZEN", "FittedHead", "fit_head", "learn_head"]
+__all__ = ["FittedHead", "fit_head", "learn_head"]
 
-FROZEN = "frozen.safetensors"  # the file of a run with the backbone as it was, and the best head
 
 # AdamW on standardised features; the decays are tried with every λ. Of 1500 steps, the last leaves little of a weight
 # that nothing speaks for, the first nearly all.

@@ -114,6 +114,7 @@ def read_candidates(path: Path) -> Candidates:
 # Images stay on the GPU where they take less than this share of its free memory.
 RESIDENT_SHARE = 0.25
 HOLD_OUT_STREAM = 1
+FROZEN = "frozen.safetensors"  # the backbone as it was, with the best head
 # What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
 TRACES = (
     FROZEN,
