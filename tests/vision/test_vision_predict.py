@@ -34,12 +34,12 @@ def photos(tmp_path):
 
 
 def by_hand(trained, path):
-    """Decode, normalise and run one image, in plain steps."""
+    """Decode, normalise and run one image and its mirror image, in plain steps."""
     image = Image.open(path).convert("RGB").resize((16, 16), Image.Resampling.BILINEAR)
     values = torch.from_numpy(np.asarray(image) / 255.0).float().permute(2, 0, 1)
     values = (values - torch.tensor(trained.mean).view(3, 1, 1)) / torch.tensor(trained.std).view(3, 1, 1)
     with torch.no_grad():
-        return torch.sigmoid(trained.network(values[None]))[0].numpy()
+        return torch.sigmoid(trained.network(torch.stack([values, values.flip(2)])).mean(dim=0)).numpy()
 
 
 def test_a_folder_and_a_file(trained, photos):

@@ -160,7 +160,7 @@ class _Prefetched:
     def _fill(self) -> None:
         """In the thread: make one batch after the other until all are made or nobody wants them any more."""
         try:
-            send = _to_cuda(self.batches) if self.batches.device.type == "cuda" else _to_host(self.batches)
+            send = _sender(self.batches)
             with ThreadPoolExecutor(self.batches.workers) as pool:
                 for share in self.shares:
                     if not self._put(send(share, pool)):
@@ -205,43 +205,22 @@ def _gather(images: np.ndarray, share: np.ndarray, out: np.ndarray, pool: Thread
         part.result()
 
 
-def _to_host(batches: Batches) -> Any:
-    def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, None]:
-        made = np.empty((len(share), *batches.images.shape[1:]), dtype=np.uint8)
-        _gather(batches.images, share, made, pool, batches.workers)
-        return torch.from_numpy(made).to(batches.device), torch.as_tensor(share).to(batches.device), None
-
-    return send
-
-
-def _to_cuda(batches: Batches) -> Any:
-    """Through pinned buffers, by turns, on a stream of its own: gathering, copying and computing overlap."""
-    if batches.device.index is not None:
-        torch.cuda.set_device(batches.device)  # of this thread: otherwise pinning wakes up the first GPU too
-    stream = torch.cuda.Stream(batches.device)
-    shape = (batches.batch_size, *batches.images.shape[1:])
-    buffers = [
-        (torch.empty(shape, dtype=torch.uint8, pin_memory=True), torch.empty(shape[0], dtype=torch.int64).pin_memory())
-        for _ in range(2)
-    ]
-    events: list[Any] = [None] * len(buffers)
-    turn = 0
+def _sender(batches: Batches) -> Any:
+    """Gathers a share and sends it; to a GPU from pinned memory, on a stream of its own, while it computes."""
+    device, on_gpu = batches.device, batches.device.type == "cuda"
+    if on_gpu and device.index is not None:
+        torch.cuda.set_device(device)  # of this thread: otherwise pinning wakes up the first GPU too
+    stream = torch.cuda.Stream(device) if on_gpu else None
 
     def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, Any]:
-        nonlocal turn
-        pixels, index = buffers[turn]
-        if events[turn] is not None:
-            events[turn].synchronize()  # its last content has left
-        _gather(batches.images, share, pixels.numpy()[: len(share)], pool, batches.workers)
-        index[: len(share)] = torch.from_numpy(share)
-        with torch.cuda.stream(stream):
-            sent_pixels = pixels[: len(share)].to(batches.device, non_blocking=True)
-            sent_index = index[: len(share)].to(batches.device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(stream)
-        events[turn] = event
-        turn = (turn + 1) % len(buffers)
-        return sent_pixels, sent_index, event
+        pixels = torch.empty((len(share), *batches.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
+        _gather(batches.images, share, pixels.numpy(), pool, batches.workers)
+        index = torch.from_numpy(share)
+        if stream is None:
+            return pixels.to(device), index.to(device), None
+        with torch.cuda.stream(stream):  # torch keeps pinned memory until the copy has ended
+            sent = pixels.to(device, non_blocking=True), index.pin_memory().to(device, non_blocking=True)
+            return *sent, stream.record_event()
 
     return send
 

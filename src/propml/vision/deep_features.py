@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from propml.progress import progress_bar
 from propml.this_machine import cache_dir, choose_device
 from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.checkpoint import TrainedNetwork
-from propml.vision.image_cache import OnError, decode_images, may_pass, no_image
+from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image
 from propml.vision.predict import find_images, outputs
 from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
@@ -198,21 +199,31 @@ def compute_features(
     folder = cache_dir() / "features" if cache == "auto" else None if cache is None else Path(cache)
     key, place = _key(trained, mirror), choose_device(device)
     found: list[ImageFeatures] = []
-    with progress_bar(f"features of {source.name} {source.split}", len(source), show=show) as bar:
-        for start in range(0, len(source), BLOCK):
-            block = source.take(slice(start, start + BLOCK))
-            file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
-            made = _kept_block(file)
-            if made is None:
-                decoded = decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, show=False)
-                X = _pooled(trained, decoded.images, mirror, batch_size, place)
-                made = ImageFeatures(X, decoded.kept, decoded.skipped)
+
+    def prepared(start: int) -> tuple[Path | None, ImageFeatures | CachedImages]:
+        """What was kept of a block, or its pixels; made while the network works on the block before."""
+        block = source.take(slice(start, start + BLOCK))
+        file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
+        kept = _kept_block(file)
+        return file, kept or decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+
+    starts = range(0, len(source), BLOCK)
+    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=show)
+    with bar as told, ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(prepared, 0)
+        for start in starts:
+            file, made = coming.result()
+            if start + BLOCK < len(source):
+                coming = ahead.submit(prepared, start + BLOCK)
+            if isinstance(made, CachedImages):
+                X = _pooled(trained, made.images, mirror, batch_size, place)
+                made = ImageFeatures(X, made.kept, made.skipped)
                 if file is not None and not any(may_pass(why) for _, why in made.skipped):
                     _keep_block(file, made)
             if made.skipped and on_error == "error":
                 raise no_image(*made.skipped[0])
             found.append(ImageFeatures(made.X, made.kept + start, made.skipped))
-            bar.advance(len(block))
+            told.advance(min(BLOCK, len(source) - start))
     skipped = tuple(each for part in found for each in part.skipped)
     kept = np.concatenate([part.kept for part in found])
     if not len(kept):

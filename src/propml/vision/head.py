@@ -7,14 +7,15 @@ of the head take back, so that backbone and head together are a network like any
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from propml.durable import write_whole
 from propml.progress import track
@@ -35,7 +36,7 @@ __all__ = ["FittedHead", "fit_head", "learn_head"]
 
 # AdamW on standardised features; the decays are tried with every λ. Of 1500 steps, the last leaves little of a weight
 # that nothing speaks for, the first nearly all.
-LEARNING_RATE, DECAYS = 1e-3, (0.01, 1.0, 5.0)
+LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (0.01, 1.0, 5.0), 1500
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def fit_head(
     *,
     show: bool = False,
 ) -> FittedHead:
-    """Train heads for all λ and decays, look at each after every epoch, and keep the best one.
+    """Train heads for all λ and decays side by side, look at each after every epoch, and keep the best one.
 
     Parameters
     ----------
@@ -147,43 +148,51 @@ def fit_head(
     mean, scale = X.mean(dim=0), X.std(dim=0, correction=0)
     scale = torch.where(scale > 1e-6 * scale.max().clamp(min=1e-12), scale, 1.0)
     Z, seen = (X - mean) / scale, (judged - mean) / scale
-    targets = candidates.to_torch().to(X.device)
-    pairs = [(lam, decay) for lam in lams_to_try(candidates, recipe) for decay in DECAYS]
-    tried, best = [], None
-    for lam, decay in track(pairs, "training heads", len(pairs), show=show):
-        objective = make_objective(recipe, lam, candidates).to(X.device)
-        found, head = _train(Z, targets, objective, decay, recipe, lambda head: worth(head(seen).float().cpu()))
-        tried.append({"lam": lam, "weight_decay": decay, **found})
-        if best is None or found["worth"] > best[0]["worth"]:
-            best = tried[-1], head
-    assert best is not None
-    entry, (weight, bias) = best
-    weight = weight / scale
-    return FittedHead(weight.cpu(), (bias - weight @ mean).cpu(), entry["lam"], tried)
+    targets, lams = candidates.to_torch().to(X.device), lams_to_try(candidates, recipe)
+    tried = [{"lam": lam, "weight_decay": decay, "worth": -math.inf, "epoch": 0} for lam in lams for decay in DECAYS]
+    kept: list[tuple[Tensor, Tensor]] = [(mean, mean)] * len(tried)
+    for epoch, weight, bias in _epochs(Z, targets, candidates, lams, recipe, show):
+        logits = (seen @ weight.flatten(0, 1).T).view(len(seen), *bias.shape).add_(bias).float().cpu()
+        for number, entry in enumerate(tried):
+            value = worth(logits[:, number])
+            if value > entry["worth"]:
+                entry["worth"], entry["epoch"] = value, epoch
+                kept[number] = weight[number].clone(), bias[number].clone()
+    best = max(range(len(tried)), key=lambda number: tried[number]["worth"])
+    weight, bias = kept[best][0] / scale, kept[best][1]
+    return FittedHead(weight.cpu(), (bias - weight @ mean).cpu(), tried[best]["lam"], tried)
 
 
-def _train(
-    Z: Tensor, targets: Tensor, objective: nn.Module, decay: float, recipe: Recipe, worth: Callable[[nn.Module], float]
-) -> tuple[dict[str, Any], tuple[Tensor, Tensor]]:
-    """The best epoch of one head: what it was worth, its weights and its bias."""
-    head = nn.Linear(Z.shape[1], targets.shape[1]).to(Z.device)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    groups = [{"params": [head.weight], "weight_decay": decay}, {"params": [head.bias], "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.95, 0.999))
+def _epochs(
+    Z: Tensor, targets: Tensor, candidates: Candidates, lams: Sequence[float], recipe: Recipe, show: bool
+) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """All heads after each epoch: weights ``(n_heads, n_labels, n_features)`` and biases ``(n_heads, n_labels)``.
+
+    They learn side by side from the same batches, by Adam with decoupled weight decay, as if each were alone.
+    """
+    n_heads, n_labels = len(lams) * len(DECAYS), targets.shape[1]
+    weight = torch.zeros(n_heads, n_labels, Z.shape[1], device=Z.device, requires_grad=True)
+    bias = torch.zeros(n_heads, n_labels, device=Z.device, requires_grad=True)
+    decays = torch.tensor(DECAYS, device=Z.device).repeat(len(lams))[:, None, None]
+    objectives = [make_objective(recipe, lam, candidates).to(Z.device) for lam in lams]
+    optimiser = torch.optim.Adam([weight, bias], lr=LEARNING_RATE, betas=(0.95, 0.999))
     order = torch.Generator().manual_seed(recipe.seed)
     batches = -(-len(Z) // recipe.batch_size)
-    best: tuple[dict[str, Any], tuple[Tensor, Tensor]] | None = None
-    for epoch in range(recipe.head_epochs):
-        for step, rows in enumerate(torch.randperm(len(Z), generator=order).to(Z.device).split(recipe.batch_size)):
-            set_rate(optimiser, one_cycle(epoch * batches + step, recipe.head_epochs * batches, LEARNING_RATE))
-            loss = objective(head(Z[rows]), targets[rows])
+    passes = -(-FEWEST_STEPS // (recipe.head_epochs * batches))  # of an epoch: few images are seen more often
+    for epoch in track(range(recipe.head_epochs), "training heads", recipe.head_epochs, show=show):
+        shuffled = torch.cat([torch.randperm(len(Z), generator=order) for _ in range(passes)]).to(Z.device)
+        parted = shuffled.split(recipe.batch_size)
+        for step, rows in enumerate(parted):
+            rate = one_cycle(epoch * len(parted) + step, recipe.head_epochs * len(parted), LEARNING_RATE)
+            set_rate(optimiser, rate)
+            logits = (Z[rows] @ weight.flatten(0, 1).T).view(len(rows), *bias.shape) + bias
+            marks = targets[rows].repeat_interleave(len(DECAYS), dim=0)
+            parts = logits.view(len(rows), len(lams), len(DECAYS), n_labels).unbind(dim=1)
+            # Each head has the gradient of its own mean, whatever is learned beside it.
+            loss = sum(objective(part.flatten(0, 1), marks) for objective, part in zip(objectives, parts, strict=True))
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            (len(DECAYS) * loss).backward()
+            with torch.no_grad():
+                weight.mul_(1 - rate[0] * decays)
             optimiser.step()
-        with torch.no_grad():
-            value = worth(head)
-        if best is None or value > best[0]["worth"]:
-            best = {"worth": value, "epoch": epoch + 1}, (head.weight.detach().clone(), head.bias.detach().clone())
-    assert best is not None
-    return best
+        yield epoch + 1, weight.detach(), bias.detach()

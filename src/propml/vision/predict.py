@@ -90,6 +90,7 @@ def probabilities(
     *,
     batch_size: int = 128,
     device: str | torch.device = "cpu",
+    mirror: bool = True,
     show: bool = False,
 ) -> np.ndarray:
     """The probability of every label for decoded images.
@@ -97,12 +98,15 @@ def probabilities(
     Parameters
     ----------
     images : ndarray of uint8, shape (n_images, size, size, 3)
+    mirror : bool
+        By the mean logit of each image and its mirror image.
 
     Returns
     -------
     ndarray of float32, shape (n_images, n_labels)
     """
-    return np.concatenate([torch.sigmoid(z).cpu().numpy() for z in outputs(trained, images, batch_size, device, show)])
+    logits = outputs(trained, images, batch_size, device, show, mirror=mirror)
+    return np.concatenate([torch.sigmoid(z).cpu().numpy() for z in logits])
 
 
 def predict_images(

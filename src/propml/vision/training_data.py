@@ -92,7 +92,7 @@ def note_on_truth(source: ImageSource, noise: float | None) -> list[str]:
     ]
 
 
-def keep_candidates(path: Path, candidates: Candidates, noise: float | None, seed: int) -> None:
+def keep_candidates(path: Path, candidates: Candidates, noise: float | None, seed: int, **more: np.ndarray) -> None:
     """Write what was drawn: ``candidates`` (int8), ``label_names``, ``noise`` (NaN: the source's own) and ``seed``."""
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -101,6 +101,7 @@ def keep_candidates(path: Path, candidates: Candidates, noise: float | None, see
         label_names=np.array([str(name) for name in candidates.labels]),
         noise=np.array(np.nan if noise is None else noise),
         seed=np.array(seed),
+        **more,
     )
     write_whole(path, buffer.getvalue())
 
@@ -300,8 +301,7 @@ def prepare_data(
     none = np.array([], dtype=np.int64)
     here.wait()  # all have looked before the first one writes
     if here.is_first and not record.exists():
-        keep_candidates(record, candidates, recipe.noise, recipe.seed)
-        _add_arrays(record, images)
+        keep_candidates(record, candidates, recipe.noise, recipe.seed, **images)
     notes = note_on_truth(train, recipe.noise)
     notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
     skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
@@ -335,14 +335,6 @@ def _check_images(path: Path, images: dict[str, np.ndarray]) -> None:
 def _digest(names: list[str]) -> np.ndarray:
     """Of the names of files without their folders, since data may be moved."""
     return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
-
-
-def _add_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with np.load(path, allow_pickle=False) as stored:
-        together = {**stored, **arrays}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **together)
-    write_whole(path, buffer.getvalue())
 
 
 def _ordered(
