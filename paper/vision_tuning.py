@@ -80,7 +80,8 @@ for noise in (0.4, 0.1, 0.2):
         together = np.log(np.clip(best, 1e-6, 1)) + odds
         tell(
             f"q {noise}, {name}: λ {result.lam:g}, epoch {result.epoch} {result.weights}, "
-            f"frozen {mean_precision(frozen):.2f}, selected {mean_precision(best):.2f}, with the classifier {mean_precision(together):.2f}; "
+            f"frozen {mean_precision(frozen):.2f}, selected {mean_precision(best):.2f}, "
+            f"with the classifier {mean_precision(together):.2f}; "
             f"seconds an epoch {np.diff(looks)[-1]:.1f}, images/s {result.history[-1]['images_per_second']:.0f}"
         )
         for column in ("held-out mAP", "held-out average_precision"):

@@ -101,7 +101,7 @@ def keep_candidates(path: Path, candidates: Candidates, noise: float | None, see
         label_names=np.array([str(name) for name in candidates.labels]),
         noise=np.array(np.nan if noise is None else noise),
         seed=np.array(seed),
-        **more,
+        **more,  # type: ignore[arg-type]
     )
     write_whole(path, buffer.getvalue())
 
