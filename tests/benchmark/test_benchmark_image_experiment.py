@@ -226,7 +226,7 @@ def test_the_key_says_what_is_learned_and_not_where_or_what_is_measured():
         ImageCell("toy", "voc2007", noise, other, 0),
         ImageCell("toy", "digits-mosaic", noise, other, 0, images={"train": 5}),
         ImageCell("toy", "digits-mosaic", noise, other, 0, selection="oracle"),
-        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 1e-4}), 0),
+        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 2e-3}), 0),
     ]
     hashes = {each.key.rpartition("-")[2] for each in [cell, *changed]}
     assert len(hashes) == 1 + len(changed)
