@@ -2,7 +2,7 @@
 
 Every box has one true class and, with probability 0.5 each, further classes that are wrong. Cells without a thing are
 unknown (-1) to the classifier and carry no loss. The same detector learns with binary cross entropy and with ProPML:
-with the seeds 0 and 1 the boxes have a mAP of 50.1 and 52.6 % with the one, and of 56.6 and 65.2 % with the other.
+the mAP of the boxes is 50.1, 52.6 and 40.8 % with the one and 56.6, 65.2 and 47.8 % with the other, for seeds 0, 1, 2.
 """
 
 import torch
