@@ -34,9 +34,9 @@ from propml.vision.training_data import FROZEN, TrainingData
 __all__ = ["FittedHead", "fit_head", "learn_head"]
 
 
-# AdamW on standardised features; the decays are tried with every λ. Of 1500 steps, the last leaves little of a weight
-# that nothing speaks for, the first nearly all.
-LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (0.01, 1.0, 5.0), 1500
+# AdamW on standardised features; the decays are tried with every λ. On VOC2007 held-out candidates prefer the last one
+# for most λ, and none of 50 or 100.
+LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
 @dataclass(frozen=True)

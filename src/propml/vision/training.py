@@ -43,6 +43,7 @@ from propml.vision.watch import TensorBoard, Watch, write_curves
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
+SEARCHED_FROM = 2000  # steps
 OnEpoch = Callable[[Mapping[str, Any]], bool | None]
 
 
@@ -155,9 +156,6 @@ def fit(
 ) -> TrainingResult:
     """The training loop; it starts from the checkpoint in ``out``, or from the frozen network, if there is one."""
     precision = choose_precision(recipe.precision, here.device)
-    if here.device.type == "cuda":
-        torch.backends.cudnn.benchmark = True  # all batches have one shape: the fastest convolution is worth a search
-
     torch.manual_seed(recipe.seed)
     network = make_network(recipe, len(data.label_names))
     if tunes := recipe.tune != "at-once":
@@ -167,6 +165,8 @@ def fit(
     augment = make_augment(recipe, *input_of(recipe.backbone)[1:], precision.dtype)
     batches = data.batches(recipe, here)
     n_learned, full = len(data.learned), batches.batch_size
+    # The fastest convolutions are worth a search of a minute or two in long trainings alone.
+    torch.backends.cudnn.benchmark = recipe.epochs * len(batches) > SEARCHED_FROM
     model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
