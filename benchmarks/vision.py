@@ -23,9 +23,8 @@ from propml.vision import training_data
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network
 from propml.vision.batches import Batches
-from propml.vision.distributed import Process
-from propml.vision.precision import choose_precision
-from propml.vision.recipe import Recipe
+from propml.vision.distributed import Process, choose_precision
+from propml.vision.recipe import PAPER, Recipe
 from propml.vision.training import fit
 from propml.vision.training_data import TrainingData
 
@@ -55,7 +54,7 @@ def eager(recipe: Recipe, device: torch.device, steps: int) -> float:
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-5)
     precision = choose_precision(recipe.precision, device)
-    images = torch.rand(recipe.batch_size, 3, recipe.size, recipe.size, device=device)
+    images = torch.rand(recipe.batch_size, 3, recipe.side, recipe.side, device=device)
     images = images.contiguous(memory_format=torch.channels_last)
     targets = (torch.rand(recipe.batch_size, N_LABELS, device=device) < 0.3).to(torch.int8)
     for step in range(3 + steps):
@@ -113,8 +112,10 @@ def main() -> None:
         options.backbone, options.size, options.batch_size, options.batches, options.modes = "small_cnn", 32, 8, 3, []
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     here = Process(device)
-    recipe = Recipe(
+    recipe = replace(
+        PAPER,
         backbone=options.backbone,
+        weights=None,
         size=options.size,
         batch_size=options.batch_size,
         epochs=2,

@@ -12,6 +12,7 @@ from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.metrics import METRICS, VISION_METRICS
 from propml.noise import Noise
 from propml.paper import load_published
+from propml.vision.recipe import PAPER
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,19 +70,28 @@ def test_the_papers_comparison():
     cells = {(cell.dataset, cell.noise, cell.method.name) for cell in vision.cells()}
     assert {(row.dataset, row.noise, row.method) for row in rows} <= cells
     assert {row.metric for row in rows} <= set(vision.metrics) == set(VISION_METRICS) <= set(METRICS)
-    assert len(vision.cells()) == 3 * 7 * 3
-    assert [cell.seed for cell in vision.cells()] == [seed for seed in (0, 1, 2) for _ in range(21)]
+    assert len(vision.cells()) == 4 * 17 * 3
+    assert [cell.seed for cell in vision.cells()] == [seed for seed in (0, 1, 2) for _ in range(4 * 17)]
     assert "not the paper's" in vision.note
 
 
 def test_no_method_of_the_papers_comparison_sees_test_labels_and_all_share_the_setting():
-    recipes = [cell.recipe() for cell in load_experiment("vision").cells()]
-    assert {recipe.select for recipe in recipes} == {"last"}
-    assert len({(r.size, r.crop_size, r.backbone, r.epochs, r.augment, r.weight_decay) for r in recipes}) == 1
+    cells = load_experiment("vision").cells()
+    recipes = [cell.recipe() for cell in cells if cell.method.table is None]
+    assert {recipe.select for recipe in recipes} == {"candidates"}
+    assert {cell.selection for cell in cells} == {"candidates"}
+    assert len({(r.size, r.weights, r.backbone, r.augment, r.lr, r.weight_decay) for r in recipes}) == 1
+    assert {(c.recipe().backbone, c.recipe().size) for c in cells} == {("tf_efficientnet_lite3", 280)}
     assert {recipe.chooses_lam for recipe in recipes if recipe.loss in ("propml", "power")} == {True}
-    assert {(r.noise, r.flip_rate) for r in recipes if r.loss == "unbiased"} == {(0.1, 0.1), (0.2, 0.2), (0.4, 0.4)}
-    assert {(r.lr, r.head_width, r.gamma_negative) for r in recipes if r.head == "query2label"} == {(5e-4, 512, 2.0)}
-    assert {r.lr for r in recipes if r.head == "linear"} == {2e-3}
+    assert {(r.noise, r.flip_rate) for r in recipes if r.loss == "unbiased"} == {
+        (rate, rate) for rate in (0, 0.1, 0.2, 0.4)
+    }
+    assert {(r.head_width, r.gamma_negative) for r in recipes if r.head == "query2label"} == {(512, 2.0)}
+    quick = load_experiment("vision-quick").cells()
+    assert {cell.recipe().tune for cell in quick} == {"head"}
+    paper = [cell.recipe() for cell in load_experiment("vision-paper").cells()]
+    for name in ("tune", "optimiser", "lr", "weight_decay", "layer_decay", "augment", "ema_decay"):
+        assert {getattr(recipe, name) for recipe in paper} == {getattr(PAPER, name)}
 
 
 def test_a_file_of_ones_own(write):
@@ -160,7 +170,11 @@ MISTAKES = [
     ("lr = 3e-3", "lr = nan", "recipe.lr is nan; a number was expected"),
     ("lr = 1e-3", "lr = -1", 'methods."ProPML, gently".recipe.lr is -1; give a finite number'),
     ('loss = "power"', 'loss = "power", los = 1', "methods.Own.recipe.los is not a known setting of a recipe; did you"),
-    ('loss = "power"', 'curriculum = "cdcr"', "methods.Own.recipe does not work: CDCR warms up for 16 of 3 epochs"),
+    (
+        'loss = "power"',
+        'curriculum = "cdcr", warmup_epochs = 3',
+        "methods.Own.recipe does not work: CDCR warms up",
+    ),
     (
         'method = "BCE"',
         'method = "BSE"',
@@ -168,6 +182,7 @@ MISTAKES = [
     ),
     ('method = "BCE"', "", "methods.BCE names no method and no recipe; say method = \"…\" (did you mean 'BCE'?)"),
     ('method = "BCE"', 'method = "BCE"\nparams = {}', "methods.BCE.params is for experiments on tables, and this one"),
+    ('method = "BCE"', 'method = "ridge"\nparams = { alpa = 1 }', "methods.BCE.params.alpa is not a known argument of"),
     ('method = "BCE"', 'method = "BCE"\nscaling = "none"', "methods.BCE.scaling is for experiments on tables"),
     ('method = "BCE"', 'method = "BCE"\nlams = [1]', "methods.BCE.lams is for experiments on tables"),
     ('method = "BCE"', 'method = "BCE"\ngrid = {}', "methods.BCE.grid is for experiments on tables"),
@@ -211,7 +226,7 @@ def test_the_key_says_what_is_learned_and_not_where_or_what_is_measured():
         ImageCell("toy", "voc2007", noise, other, 0),
         ImageCell("toy", "digits-mosaic", noise, other, 0, images={"train": 5}),
         ImageCell("toy", "digits-mosaic", noise, other, 0, selection="oracle"),
-        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 1e-4}), 0),
+        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 2e-3}), 0),
     ]
     hashes = {each.key.rpartition("-")[2] for each in [cell, *changed]}
     assert len(hashes) == 1 + len(changed)

@@ -1,6 +1,7 @@
 """``propml tune`` as a user calls it."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from command_line import propml, told, write_photos
@@ -191,10 +192,10 @@ def test_images(tmp_path, monkeypatch):
 
 
 def test_the_defaults_for_images_are_those_of_a_recipe(monkeypatch):
-    from propml.vision.recipe import Recipe
+    from propml.vision.recipe import PAPER
 
     def seen(source, recipe, *_, **__):
-        assert recipe == Recipe(lam=1.0)
+        assert recipe == replace(PAPER, lam=1.0, weights=None)
         raise ValueError("seen")
 
     monkeypatch.setattr("propml.tuning.tasks.VisionTask", seen)

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from propml.cli.vision_predict import export, features, picture, predict
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import load_network, save_network
-from propml.vision.noise import draw_candidates
 from propml.vision.predict import predict_images
 from propml.vision.recipe import Recipe
 from propml.vision.sources import open_source
+from propml.vision.torchvision_import import import_vision
+from propml.vision.training_data import draw_candidates
 
 LABELS = ("cat", "dog", "person")
 
@@ -142,7 +143,7 @@ def test_features_of_a_run_and_of_a_backbone(commands, run, photos, tmp_path):
         np.testing.assert_array_equal(content["truth"], source.truth)
     table = tmp_path / "photos.csv"
     table.write_text("path,candidates\nphotos/a.png,cat\nphotos/b.png,dog;cat\nphotos/broken.png,dog\n")
-    words = ("features", table, "--backbone", "small_cnn", "--size", 24, *cache, "--out", tmp_path / "own.npz")
+    words = ("features", table, "--backbone", "small_cnn", "--weights", "none", *cache, "--out", tmp_path / "own.npz")
     done = called(commands, *words)
     assert "2 images, 128 features, 2 labels" in done.stdout
     assert "broken.png" in done.stderr
@@ -154,6 +155,7 @@ def test_methods_for_tables_take_the_features(commands, run, tmp_path):
     """As the paper's rows of PML-NI and others on deep features: written here, fitted and judged by `propml`."""
     for split in ("train", "test"):
         words = ("features", "digits-mosaic", "--model", run, "--split", split, "--out", tmp_path / f"{split}.npz")
+        words = (*words, "--cache", tmp_path / "cache")
         called(commands, *words, *(("--noise", 0.2) if split == "train" else ()))
     done = propml("fit", tmp_path / "train.npz", "--method", "pml-ni", "--out", tmp_path / "model")
     assert done.code == 0, done.err
@@ -165,7 +167,7 @@ def test_methods_for_tables_take_the_features(commands, run, tmp_path):
 def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands, run, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
-        "propml.vision.picture.image_grid", lambda *parts, **options: drawn.update(options, parts=parts)
+        "propml.vision.predict.image_grid", lambda *parts, **options: drawn.update(options, parts=parts)
     )
     recipe = Recipe(backbone="small_cnn", size=16)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
@@ -184,14 +186,17 @@ def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands,
 def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "propml.vision.features.pooled_features",
-        lambda trained, images, **_: seen.append(images) or np.zeros((len(images), 1)),
+        "propml.vision.deep_features._pooled",
+        lambda trained, images, *_: seen.append(images) or np.zeros((len(images), 1)),
     )
-    monkeypatch.setattr("propml.vision.picture.image_grid", lambda images, *_, **__: seen.append(images))
+    monkeypatch.setattr("propml.vision.predict.image_grid", lambda images, *_, **__: seen.append(images))
     recipe = Recipe(backbone="small_cnn", size=24)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
-    called(commands, "features", "digits-mosaic", "--model", tmp_path, "--split", "test", "--out", tmp_path / "f.npz")
-    called(commands, "features", "digits-mosaic", "--backbone", "small_cnn", "--size", 20, "--out", tmp_path / "f.npz")
+    monkeypatch.setattr("propml.vision.deep_features.BLOCK", 3000)
+    more = ("--cache", tmp_path / "cache", "--out", tmp_path / "f.npz")
+    called(commands, "features", "digits-mosaic", "--model", tmp_path, "--split", "test", *more)
+    own = ("--backbone", "small_cnn", "--weights", "none", "--size", 20)
+    called(commands, "features", "digits-mosaic", *own, *more)
     called(commands, "picture", tmp_path, "digits-mosaic", "-n", 3000, "--out", tmp_path / "g.png")
     expected = open_source("digits-mosaic", "test", size=24).items
     np.testing.assert_array_equal(seen[0], expected)
@@ -210,13 +215,15 @@ def test_a_picture_of_ones_own_images(commands, run, photos, tmp_path):
 
 
 def test_features_say_what_is_wrong(commands, run, tmp_path):
-    done = called(commands, "features", "digits-mosaic", code=1)
-    assert "give --model, the folder of a run, or --backbone" in str(done.exception)
-    for option in (("--weights", "pretrained"), ("--size", 224)):
+    for option in (("--weights", "w.pth"), ("--size", 224), ("--mean", "0,0,0"), ("--backbone", "resnet18")):
         done = called(commands, "features", "digits-mosaic", "--model", run, *option, code=1)
-        assert "--weights and --size are for --backbone" in str(done.exception)
+        assert "are not for --model, which has its own" in str(done.exception)
     done = called(commands, "features", "digits-mosaic", "--model", run, "--out", tmp_path / "f.csv", code=1)
-    assert "choose a name in .npz" in str(done.exception)
+    assert "written as .npz or .parquet" in str(done.exception)
+    own = ("features", "digits-mosaic", "--backbone", "small_cnn")
+    assert "no pretrained weights of small_cnn" in str(called(commands, *own, code=1).exception)
+    done = called(commands, *own, "--weights", "none", "--mean", "0.5", code=1)
+    assert "--mean is '0.5'; give three numbers" in str(done.exception)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -224,3 +231,19 @@ def test_export_writes_onnx(commands, run, tmp_path):
     done = called(commands, "export", run, "--out", tmp_path / "model.onnx")
     assert re.search(r"model\.onnx: probabilities differ from the network's by at most \d", done.stdout)
     assert (tmp_path / "model.onnx").stat().st_size > 100_000
+
+
+def test_features_of_a_file_of_weights_go_straight_to_the_classifier(commands, photos, tmp_path):
+    timm = import_vision("timm")
+    torch.manual_seed(0)
+    torch.save(timm.create_model("test_resnet", num_classes=0).state_dict(), tmp_path / "w.pth")
+    rows = "".join(f"photos/{'ab'[i % 2]}.png,{('cat', 'dog')[i % 2]};person\n" for i in range(40))
+    (tmp_path / "photos.csv").write_text(f"path,candidates\n{rows}")
+    where = ("--cache", tmp_path / "cache", "--out", tmp_path / "f.parquet")
+    words = ("features", tmp_path / "photos.csv", "--backbone", "test_resnet", "--weights", tmp_path / "w.pth", *where)
+    assert "40 images" in called(commands, *words).stdout
+    options = ("--candidates", "candidates", "--id", "image", "--quick", "--out", tmp_path / "model")
+    done = propml("fit", tmp_path / "f.parquet", *options)
+    assert "is 'photos/a.png', as in row 0" in done.err or "as in row 0" in done.err  # an image that stands there twice
+    done = propml("fit", tmp_path / "f.parquet", "--candidates", "candidates", "--ignore", "image", *options[4:])
+    assert done.code == 0, done.err

@@ -10,8 +10,9 @@ import pytest
 from command_line import propml, told
 from PIL import Image
 
+from propml.vision.backbone import resolved
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import RECIPES, Recipe
 
 SMALL = ("--backbone", "small_cnn", "--size", 16, "--epochs", 2, "--lr", 0.003, "--augment", "none", "--limit", 60)
 
@@ -178,10 +179,25 @@ def test_help_shows_examples():
     assert {"train", "predict", "picture", "features", "export"} <= set(propml("vision", "--help").out.split())
 
 
-def test_the_defaults_are_those_of_a_recipe(monkeypatch):
-    """Every option that is a setting, so that no number stands in two places."""
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ((), {}),
+        (("--recipe", "paper", "--lr", 0.1), {**RECIPES["paper"], "lr": 0.1}),
+        (
+            ("--weights", "none", "--no-ema-warmup", "--ema", 0.9),
+            {**RECIPES["scratch"], "ema_warmup": False, "ema_decay": 0.9},
+        ),
+        (("--tune", "head", "--lam", 0.3, "--noise", 0.1), {"tune": "head", "lam": 0.3, "noise": 0.1}),
+    ],
+)
+def test_options_are_the_settings_of_a_recipe(options, settings, monkeypatch):
+    """Every one, so that no number stands in two places."""
     seen = []
     monkeypatch.setattr("propml.vision.training.train", lambda learned, judged, recipe, *_, **__: seen.append(recipe))
     monkeypatch.setattr("propml.cli.vision._tell", lambda *_: None)
-    assert propml("vision", "train", "--dataset", "digits-mosaic").code == 0
-    assert seen == [Recipe()]
+    assert propml("vision", "train", "--dataset", "digits-mosaic", *options).code == 0
+    assert seen == [resolved(Recipe(**settings))]
+    assert "--recipe is 'papers'; choose one of default" in told(
+        propml("vision", "train", "--dataset", "digits-mosaic", "--recipe", "papers")
+    )

@@ -11,7 +11,7 @@ from propml.tuning.result import read_best
 from propml.tuning.searching import run_search
 from propml.tuning.tasks import Pruned, VisionTask
 from propml.tuning.trials import DIED, Desk
-from propml.vision.recipe import METHODS, Recipe
+from propml.vision.recipe import METHODS, PAPER, Recipe
 from propml.vision.sources import open_source
 
 
@@ -22,7 +22,8 @@ def source():
 
 @pytest.fixture
 def recipe():
-    return Recipe(size=16, backbone="small_cnn", noise=0.2, epochs=3, batch_size=16, augment="none", lam=1.0)
+    small = {"size": 16, "backbone": "small_cnn", "batch_size": 16, "augment": "none"}
+    return replace(PAPER, noise=0.2, epochs=3, lam=1.0, **small)
 
 
 def task(source, recipe, **arguments):

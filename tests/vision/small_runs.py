@@ -7,11 +7,14 @@ import torch
 
 from propml.persistence import read_state
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import RECIPES, Recipe
 from propml.vision.sources import open_source
+from propml.vision.torchvision_import import import_vision
 from propml.vision.training import train
 
 SMALL = {
+    **RECIPES["paper"],
+    "weights": None,
     "size": 16,
     "backbone": "small_cnn",
     "epochs": 2,
@@ -57,3 +60,13 @@ def tiny_network():
     """With a batch norm, whose state has integers in it."""
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+
+
+def tiny_backbone(path):
+    """A model of timm of 0.5 million random weights, which are written to a file; returns it and its state."""
+    timm = import_vision("timm")
+    torch.manual_seed(0)
+    model = timm.create_model("test_resnet", pretrained=False, num_classes=7)
+    state = model.state_dict()
+    torch.save(state, path)
+    return model, state

@@ -51,18 +51,46 @@ def test_cutout_covers_a_square_of_half_the_side_with_one_colour():
 
 
 def test_the_order_is_the_papers(monkeypatch):
-    seen = {}
-
-    def look(images, generator):
-        seen["images"] = images
-        return 255 - images
-
-    monkeypatch.setattr(module, "rand_augment", look)
+    seen = []
+    monkeypatch.setattr(Augment, "_changed", lambda self, images: seen.append(images) or 255 - images)
     images = torch.zeros(50, 3, 16, 16, dtype=torch.uint8)
     found = Augment()(images, step_generator(0, 0, 0))
-    assert seen["images"].dtype == torch.uint8
-    assert seen["images"].flatten(1).any(dim=1).float().mean() > 0.9  # cutout came before RandAugment
-    assert torch.equal(found, Augment().plain(255 - seen["images"]))  # normalisation after it
+    before = torch.cat(seen)
+    assert before.dtype == torch.uint8
+    assert before.flatten(1).any(dim=1).float().mean() > 0.9  # cutout came before RandAugment
+    assert torch.equal(found, Augment().plain(255 - before))  # normalisation after it
+    assert {len(group) for group in seen[:-1]} == {module.GROUP}
+
+
+def test_a_quarter_of_the_groups_is_left_alone_and_operations_differ():
+    """Two operations, each done with probability one half, of which one in fourteen changes nothing."""
+    images = noisy(8 * 400, side=8)
+    found = Augment(cutout=0).strong(images, step_generator(0, 0, 0))
+    plain = Augment().plain(images)
+    alike = [
+        bool(((a == b) | (a == b.flip(3))).flatten(1).all(dim=1).float().mean() > 0.9)
+        for a, b in zip(found.split(8), plain.split(8), strict=True)
+    ]
+    assert 0.25 < np.mean(alike) < 0.4
+
+
+def test_crops_have_the_size_that_was_asked_for_and_show_a_part():
+    line = torch.arange(32, dtype=torch.uint8)
+    images = torch.stack([line.expand(32, 32)] * 3).expand(16, -1, -1, -1).contiguous()
+    augment = Augment(cutout=0, randaugment=False, crop=True, crop_size=12)
+    found = augment.strong(images, step_generator(0, 1, 2))
+    assert found.shape == (16, 3, 12, 12)
+    span = found[:, 0].amax(dim=(1, 2)) - found[:, 0].amin(dim=(1, 2))
+    assert span.unique().numel() >= 2
+    assert torch.equal(found, augment.strong(images, step_generator(0, 1, 2)))
+
+
+def test_the_random_numbers_of_others_are_left_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    Augment()(noisy(16), step_generator(0, 0, 0))
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_one_seed_one_result():

@@ -4,13 +4,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from propml.vision.backbone import load_backbone, make_network, normalisation
+from propml.vision.backbone import input_of, load_backbone, make_network, resolved
 from propml.vision.recipe import Recipe
 from propml.vision.torchvision_import import import_vision
 
 
 def recipe(backbone="resnet10t", **changes):
-    return Recipe(backbone=backbone, **{"size": 32, "head_width": 16, "head_feedforward": 32, **changes})
+    return Recipe(
+        backbone=backbone, **{"size": 32, "weights": None, "head_width": 16, "head_feedforward": 32, **changes}
+    )
 
 
 @pytest.mark.parametrize("head", ["linear", "query2label"])
@@ -89,8 +91,9 @@ def test_an_image_of_the_small_network_does_not_depend_on_its_batch():
 
 
 def test_tresnet_takes_pixels_as_they_are_and_others_as_they_were_trained():
-    assert normalisation("tresnet_l") == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    assert normalisation("resnet18")[0] == (0.485, 0.456, 0.406)
+    assert input_of("tresnet_l") == (224, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    assert input_of("resnet18")[1] == (0.485, 0.456, 0.406)
+    assert input_of("tf_efficientnet_lite3")[0] == 300
 
 
 def test_an_unknown_name_is_told_with_its_neighbours():
@@ -190,3 +193,12 @@ def test_official_tresnet_names_are_translated(tmp_path, monkeypatch):
     load_backbone(network.backbone, tmp_path / "official.safetensors")
     name, value = next(iter(network.backbone.state_dict().items()))
     torch.testing.assert_close(value, state[name.replace("layers", "body")])
+
+
+def test_what_a_recipe_leaves_open_is_decided_by_its_backbone():
+    open_recipe = resolved(Recipe())
+    assert (open_recipe.size, open_recipe.weights, open_recipe.tune) == (300, "pretrained", "all")
+    assert (resolved(Recipe(backbone="small_cnn")).weights, resolved(Recipe(size=20)).size) == (None, 20)
+    for changes in ({"weights": None}, {"head": "query2label"}, {"curriculum": "cdcr"}, {"select": "last"}):
+        assert resolved(Recipe(**changes)).tune == "at-once"
+    assert resolved(Recipe(weights=None, tune="head")).tune == "head"

@@ -175,7 +175,7 @@ def test_so_is_what_goes_wrong_before_the_first_batch(monkeypatch):
     def no_memory(batches):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("propml.vision.batches._to_host", no_memory)
+    monkeypatch.setattr("propml.vision.batches._sender", no_memory)
     with pytest.raises(RuntimeError, match="out of memory"):
         next(batches_of(8).epoch(0))
 

@@ -9,8 +9,7 @@ import propml.vision.training as training
 from propml.vision.augment import Augment
 from propml.vision.backbone import make_network
 from propml.vision.cdcr import select_for_epoch, select_labels
-from propml.vision.distributed import Process
-from propml.vision.precision import choose_precision
+from propml.vision.distributed import Process, choose_precision
 from propml.vision.training_data import prepare_data
 
 HERE = Process(torch.device("cpu"))

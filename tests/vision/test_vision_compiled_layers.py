@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from propml.vision.compiled_layers import AlignedConv2d, AlignedNorm, SlicedBlur, rewrite_for_compile
+from propml.vision.compiled_network import AlignedConv2d, AlignedNorm, SlicedBlur, rewrite_for_compile
 
 timm = pytest.importorskip("timm")
 

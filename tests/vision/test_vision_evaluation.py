@@ -11,9 +11,8 @@ from small_runs import mosaics, small_recipe
 from propml.vision.augment import Augment
 from propml.vision.backbone import make_network
 from propml.vision.batches import Batches
-from propml.vision.distributed import Process
+from propml.vision.distributed import Process, choose_precision
 from propml.vision.evaluation import Judge, judge_by_candidates, judge_by_truth, score_images
-from propml.vision.precision import choose_precision
 from propml.vision.training_data import prepare_data
 
 HERE = Process(torch.device("cpu"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import mosaics
 
-from propml.vision.noise import draw_candidates, keep_candidates, note_on_truth, read_candidates
+from propml.vision.training_data import draw_candidates, keep_candidates, note_on_truth, read_candidates
 
 
 def test_noise_flips_what_is_not_true_and_nothing_else():

@@ -7,7 +7,7 @@ import torch
 from propml.corruption import independent_flips
 from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.targets import Candidates
-from propml.vision.objective import estimate_flip_rate, make_objective
+from propml.vision.objective import estimate_flip_rate, lams_to_try, make_objective
 from propml.vision.recipe import Recipe
 
 LOGITS = torch.tensor([[1.0, -2.0, 0.5], [0.2, 0.1, -1.0], [3.0, 1.0, -2.0]])
@@ -49,3 +49,12 @@ def test_the_flip_rate_is_found_in_candidates_alone(rate):
 def test_unknown_entries_are_no_evidence_of_flips():
     states = np.array([[1, -1], [1, -1], [0, 1], [0, 1]])
     assert estimate_flip_rate(Candidates.from_matrix(states, empty="ignore")) == 0.5
+
+
+def test_lams_lie_around_the_balanced_one():
+    four = Candidates.from_matrix([[1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]])
+    assert lams_to_try(four, Recipe()) == pytest.approx([1 / 24, 1 / 8, 3 / 8, 9 / 8], rel=1e-3)
+    power = lams_to_try(four, Recipe(loss="power", order=0.5))  # four candidates pull twice as hard
+    assert power == pytest.approx([1 / 12, 1 / 4, 3 / 4, 9 / 4], rel=1e-3)
+    assert lams_to_try(four, Recipe(loss="asl")) == [1.0]
+    assert lams_to_try(four, Recipe(lam=0.2)) == [0.2]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from propml.vision.backbone import make_network
-from propml.vision.optimiser import decay_groups, make_optimiser, one_cycle, set_rate
+from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
 from propml.vision.recipe import Recipe
 
 
@@ -28,8 +28,8 @@ def test_a_schedule_of_few_steps_starts_at_its_peak():
 
 
 def test_biases_and_norms_do_not_decay():
-    network = make_network(Recipe(backbone="resnet10t", size=32), n_labels=3)
-    still, decaying = decay_groups(network, 0.1)
+    network = make_network(Recipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
+    still, decaying = make_optimiser(network, "adamw", 1e-3, 0.1).param_groups
     assert still["weight_decay"] == 0.0
     assert decaying["weight_decay"] == 0.1
     names = {id(parameter): name for name, parameter in network.named_parameters()}
@@ -58,3 +58,15 @@ def test_set_rate_reaches_every_group():
     optimiser = make_optimiser(nn.Linear(2, 2), "adam", 1e-3, 0.1)
     set_rate(optimiser, (0.5, 0.9))
     assert [(group["lr"], group["betas"]) for group in optimiser.param_groups] == [(0.5, (0.9, 0.999))] * 2
+
+
+def test_layers_learn_the_slower_the_further_they_are_from_the_head():
+    network = make_network(Recipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
+    optimiser = make_optimiser(network, "adamw", 1e-3, 0.1, layer_decay=0.5)
+    set_rate(optimiser, (0.1, 0.9))
+    rates = {id(each): group["lr"] for group in optimiser.param_groups for each in group["params"]}
+    assert len(rates) == len(list(network.parameters()))
+    assert rates[id(network.head.weight)] == 0.1
+    ordered = [rates[id(next(getattr(network.backbone, f"layer{i}").parameters()))] for i in (1, 2, 3, 4)]
+    assert ordered == sorted(ordered)
+    assert ordered[0] < ordered[3] <= 0.1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from propml.vision.picture import RIGHT, WRONG, check_picture, image_grid
+from propml.vision.predict import RIGHT, WRONG, check_picture, image_grid
 
 NAMES = ("cat", "dog", "person", "a label of $100, $x^ and a very long name indeed")
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from propml.vision.precision import choose_precision
+from propml.vision.distributed import choose_precision
 
 CPU = torch.device("cpu")
 

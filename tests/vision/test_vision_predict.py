@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from propml.vision import predict
-from propml.vision.backbone import make_network, normalisation
+from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.predict import Predictions, find_images, predict_images, probabilities
 from propml.vision.recipe import Recipe
@@ -20,7 +20,7 @@ def trained():
     recipe = Recipe(backbone="small_cnn", size=16)
     network = make_network(recipe, len(LABELS)).eval()
     torch.nn.init.normal_(network.head.weight, std=2.0)  # so that images differ in their labels
-    return TrainedNetwork(network, LABELS, recipe, *normalisation("small_cnn"), {})
+    return TrainedNetwork(network, LABELS, recipe, *input_of("small_cnn")[1:], {})
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def photos(tmp_path):
 
 
 def by_hand(trained, path):
-    """Decode, normalise and run one image, in plain steps."""
+    """Decode, normalise and run one image and its mirror image, in plain steps."""
     image = Image.open(path).convert("RGB").resize((16, 16), Image.Resampling.BILINEAR)
     values = torch.from_numpy(np.asarray(image) / 255.0).float().permute(2, 0, 1)
     values = (values - torch.tensor(trained.mean).view(3, 1, 1)) / torch.tensor(trained.std).view(3, 1, 1)
     with torch.no_grad():
-        return torch.sigmoid(trained.network(values[None]))[0].numpy()
+        return torch.sigmoid(trained.network(torch.stack([values, values.flip(2)])).mean(dim=0)).numpy()
 
 
 def test_a_folder_and_a_file(trained, photos):

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from propml.vision.recipe import METHODS, Recipe, read_recipe, write_recipe
+from propml.vision.recipe import METHODS, PAPER, RECIPES, Recipe, read_recipe, write_recipe
 
 
-def test_defaults_are_the_released_configuration():
-    recipe = Recipe()
+def test_the_papers_recipe_is_the_released_configuration():
+    recipe = PAPER
     assert (recipe.backbone, recipe.size, recipe.batch_size, recipe.epochs) == ("tresnet_l", 224, 64, 50)
     assert (recipe.lr, recipe.weight_decay, recipe.pct_start, recipe.ema_decay) == (7.4134e-5, 6.627e-7, 0.2, 0.9997)
     assert recipe.optimiser == "adam"
@@ -34,7 +34,8 @@ def test_lam_is_chosen_only_where_the_loss_has_one():
 
 def test_every_method_of_the_tables_is_a_recipe():
     for changes in METHODS.values():
-        Recipe(**changes)
+        for recipe in RECIPES.values():
+            Recipe(**{**recipe, **changes})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,11 @@ def test_every_method_of_the_tables_is_a_recipe():
         ({"lam": -1.0}, "lam is -1.0"),
         ({"lam": "best"}, "lam is 'best'; give a number or auto"),
         ({"size": 16.0}, "size is 16.0; give a whole number"),
-        ({"size": None}, "size is None; give a whole number"),
+        ({"size": 0}, "size is 0; give at least 1"),
+        ({"layer_decay": 0.0}, "layer_decay is 0.0; it is a share above 0"),
+        ({"tune": "some"}, "tune is 'some'; choose one of auto"),
+        ({"tune": "all", "head": "query2label"}, 'tune is "all", which needs head = "linear"'),
+        ({"tune": "head", "select": "last"}, 'tune is "head", which chooses on images held out'),
         ({"epochs": True}, "epochs is True; give a whole number"),
         ({"lr": "fast"}, "lr is 'fast'; give a number"),
         ({"lam_epochs": 2.5}, "lam_epochs is 2.5; give a whole number"),
@@ -62,7 +67,7 @@ def test_every_method_of_the_tables_is_a_recipe():
         ({"lr": float("nan")}, "lr is nan"),
         ({"hold_out": 0.0}, "λ is chosen on held-out images"),
         ({"hold_out": 0.0, "lam": 1.0}, "epoch and weights are chosen on held-out images"),
-        ({"curriculum": "cdcr", "epochs": 10}, "warms up for 16 of 10 epochs"),
+        ({"curriculum": "cdcr", "epochs": 2}, "warms up for 2 of 2 epochs"),
     ],
 )
 def test_a_wrong_setting_is_named(changes, told):
@@ -80,6 +85,14 @@ def test_settings_of_a_newer_version_are_named(tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps({"epochs": 3, "mixup": 0.2}))
     with pytest.raises(ValueError, match="does not know: mixup"):
         read_recipe(tmp_path / "recipe.json")
+
+
+def test_a_run_of_a_version_that_trained_everything_at_once_goes_on_so(tmp_path):
+    (tmp_path / "recipe.json").write_text(json.dumps({"epochs": 3, "weights": "pretrained", "size": 224}))
+    assert (read_recipe(tmp_path / "recipe.json").tune, read_recipe(tmp_path / "recipe.json").layer_decay) == (
+        "at-once",
+        1,
+    )
 
 
 def test_what_is_only_watched_may_change_within_a_run():

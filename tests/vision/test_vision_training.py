@@ -179,9 +179,8 @@ def test_a_network_without_its_checkpoint_is_not_trained_over(tmp_path):
 
 
 def test_a_folder_in_which_nothing_was_learned_is_that_of_a_new_run(tmp_path):
-    mistyped = small_recipe(backbone="smal_cnn", lam="auto", noise=0.2)
-    with pytest.raises(ValueError, match="no image model 'smal_cnn'"):
-        run(tmp_path / "run", mistyped)
+    with pytest.raises(ValueError, match="cannot take images of 4 × 4 pixels"):
+        run(tmp_path / "run", small_recipe(size=4, lam="auto", noise=0.2))
     assert (tmp_path / "run" / "recipe.json").exists()
     run(tmp_path / "run", small_recipe(epochs=1, noise=0.3))
     run(tmp_path / "clean", small_recipe(epochs=1, noise=0.3))
@@ -243,14 +242,11 @@ def test_propml_is_above_bce_where_two_fifths_of_all_false_labels_are_candidates
     assert np.mean(found["bce"]) > 0.5  # a ranking by chance has 0.36, so that both have learned
 
 
-def test_lam_is_as_good_as_the_best_on_held_out_candidates(tmp_path):
+def test_lam_is_the_best_on_held_out_candidates(tmp_path):
     found = run(tmp_path / "run", small_recipe(noise=0.2, lam="auto", lam_epochs=6, epochs=6), n_train=600)
     tried = json.loads((tmp_path / "run" / "lam.json").read_text())["tried"]
     assert len(tried) == 4
-    best = max(tried, key=lambda entry: entry["worth"])
-    chosen = next(entry for entry in tried if entry["lam"] == found.lam)
-    assert best["worth"] - chosen["worth"] == pytest.approx(chosen["behind"])
-    assert chosen["behind"] <= chosen["error"]
+    assert found.lam == max(tried, key=lambda entry: entry["worth"])["lam"]
     for entry in tried:
         assert entry["worth"] == pytest.approx(entry["held_out"]["mAP"])  # of the weights that the short run selected
     assert not (tmp_path / "run" / "lam").exists()  # the short runs are gone, their numbers stay

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from propml.vision.views import augmented
+from propml.vision.batches import augmented
 
 DEVICES = [
     "cpu",

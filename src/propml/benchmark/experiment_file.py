@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -240,14 +240,17 @@ def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
 def _image_method(
     table: TomlTable, name: str, shared: TomlTable, noise: tuple[Noise, ...], selection: str
 ) -> ImageMethod:
-    table.refuse(NOT_FOR_IMAGES)
-    table.only(("method", "recipe", "selection"))
+    for_tables = table.values.get("method") in (*METHODS, *RIVALS)  # on the features of the recipe's backbone
+    table.refuse({key: why for key, why in NOT_FOR_IMAGES.items() if not (for_tables and key == "params")})
+    table.only(("method", "recipe", "selection", *(("params",) if for_tables else ())))
     own = _recipe(table)
     if not own.values and "method" not in table.values:
         raise table.error("", f'names no method and no recipe; say method = "…" ({did_you_mean(name, IMAGE_METHODS)})')
-    preset = table.choice("method", IMAGE_METHODS, None)
-    settings = {**shared.values, **IMAGE_METHODS.get(preset, {}), **own.values}
+    preset = table.choice("method", (*METHODS, *RIVALS) if for_tables else IMAGE_METHODS, None)
+    settings = {**shared.values, **({} if for_tables else IMAGE_METHODS.get(preset, {})), **own.values}
     entry = ImageMethod(name, settings, table.choice("selection", SELECTIONS, None))
+    if for_tables:
+        entry = replace(entry, table=preset, params=_arguments(table.table("params"), preset))
     for level in noise:
         try:
             ImageCell("", "", level, entry, 0, selection=entry.selection or selection).recipe()

@@ -1,5 +1,7 @@
 """A cell on images, (dataset, noise, method, seed): one network, trained on the training part, tested on the test part.
 
+Or a method for tables in its place, which learns from the features of the recipe's backbone.
+
 True labels of test images enter in the metric alone, and, with ``selection = "oracle"``, in the choice of λ, epoch and
 weights, as in the paper.
 """
@@ -19,13 +21,14 @@ import numpy as np
 from propml.benchmark.cell import PROTOCOL, Cell
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
+from propml.benchmark.rivals import RIVALS
 from propml.devices import cache_dir, choose_device
 from propml.jsonable import jsonable
 from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
-from propml.vision.lam_choice import RULE
-from propml.vision.recipe import Recipe
+from propml.range_scaler import RangeScaler
+from propml.vision.recipe import LAM_RULE, Recipe
 from propml.vision.sources import ImageSource, open_source
 
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
@@ -45,6 +48,8 @@ class ImageMethod:
     #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
     selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's
+    table: str | None = None  #: a method for tables, for features of the recipe's backbone
+    params: Mapping[str, Any] = field(default_factory=dict)  #: arguments of its class
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,11 @@ class ImageCell(Cell):
         """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
-        if recipe.chooses_lam:
-            settings["lam_rule"] = RULE
+        if self.method.table is not None:
+            own = {"method": self.method.table, "arguments": self.method.params}
+            settings = {name: settings[name] for name in ("backbone", "weights", "size", "noise")} | own
+        elif recipe.chooses_lam:
+            settings["lam_rule"] = LAM_RULE
         return jsonable(
             {
                 "protocol": PROTOCOL,
@@ -121,7 +129,8 @@ def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
     train, test = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
     device = _device(cell.device)
     with watch_machine(device.startswith("cuda")) as machine:
-        fold = _score_images(cell, train, test, device, show)
+        score = _score_images if cell.method.table is None else _score_features
+        fold = score(cell, train, test, device, show)
     assert test.truth is not None
     truth = test.truth[fold.test]
     values = evaluate_metrics(truth, fold.scores, fold.predicted, cell.metrics, cell.method.name)
@@ -131,13 +140,14 @@ def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
 def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
     """Probabilities of the test images that can be read."""
     from propml.vision import training
+    from propml.vision.backbone import resolved
     from propml.vision.checkpoint import load_network
     from propml.vision.image_cache import build_cache
     from propml.vision.predict import probabilities
 
-    recipe, cache = cell.recipe(), cache_dir() / "images"
+    recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
     # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.size, cache, show=show) for source in (train, test))
+    _, decoded = (build_cache(source, recipe.side, cache, show=show) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
@@ -158,13 +168,44 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
     )
 
 
+def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
+    """What a method for tables makes of the features of test images; it learns from a network's candidates."""
+    from propml.benchmark.cell import CHOSEN, make_model
+    from propml.vision.deep_features import backbone_alone, compute_features
+    from propml.vision.training_data import draw_candidates
+
+    recipe, entry = cell.recipe(), cell.method
+    assert entry.table is not None
+    network = backbone_alone(recipe.backbone, recipe.weights, recipe.size)
+    learned, judged = (compute_features(network, part, device=device, show=show) for part in (train, test))
+    candidates = draw_candidates(train, recipe.noise, recipe.seed)[learned.kept]
+    model = make_model(entry.table, entry.params, cell.seed)
+    if "device" in model.get_params():
+        model.set_params(device=device)
+    scaler = RangeScaler().fit(learned.X) if entry.table != "propml" and entry.table not in RIVALS else None
+    X, new = (each if scaler is None else scaler.transform(each) for each in (learned.X, judged.X))
+    start = time.perf_counter()
+    model.fit(X, candidates)
+    fitted = time.perf_counter()
+    scores = model.decision_function(new).astype(np.float32)
+    return FoldResult(
+        0,
+        judged.kept,
+        scores,
+        model.predict(new).astype(np.uint8),
+        seconds_fit=fitted - start,
+        seconds_predict=time.perf_counter() - fitted,
+        chosen={name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
+    )
+
+
 def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
     """λ and what the others that were tried were worth; nothing where λ was given."""
     if not recipe.chooses_lam:
         return {}
     choice = json.loads((run / "lam.json").read_text(encoding="utf-8"))
-    kept = ("lam", "worth", "behind", "error")
-    tried = [{name: each[name] for name in kept if name in each} | each["held_out"] for each in choice["tried"]]
+    kept = ("lam", "worth", "weight_decay", "epoch")
+    tried = [{name: each[name] for name in kept if name in each} | each.get("held_out", {}) for each in choice["tried"]]
     return {"lam": choice["lam"], "tried": tried}
 
 

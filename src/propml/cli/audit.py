@@ -97,7 +97,27 @@ def audit(
     image: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=opt.COLUMNS, metavar="COLUMN", help="Paths of pictures, to show; not learned from."
+            rich_help_panel=opt.COLUMNS,
+            metavar="COLUMN",
+            help="Paths of pictures: shown, and learned from where no other column is left, or with --backbone.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL,
+            metavar="NAME",
+            help="Model of timm that sees the pictures.",
+            show_default="that of propml vision features",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.MODEL,
+            metavar="FILE",
+            help="Its weights: a file.",
+            show_default="pretrained, downloaded",
         ),
     ] = None,
     allow_outside: opt.AllowOutside = False,
@@ -129,6 +149,10 @@ def audit(
 
     [bold]propml audit photos.csv --candidates tags --id file[/bold]
 
+    [bold]propml audit photos.csv --candidates tags --image path[/bold]  (learned from the pictures)
+
+    [bold]propml audit photos/[/bold]  (a table and pictures, or one folder of pictures for each label)
+
     [bold]propml audit items.csv --id item --votes votes.csv[/bold]  (who proposed what: item, annotator, label)
 
     [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
@@ -159,7 +183,17 @@ def audit(
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
     _noise(noise)  # a slip in it is told before anything is read
     opt.checked_device(device)
+    pictures: dict[str, Any] = {}
+    if data.is_dir():
+        from propml.vision.sources import table_in_folder
+
+        data, pictures = table_in_folder(data, out)
     reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
+    reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
+    if (backbone or weights) and not reading["image"]:
+        raise ValueError(
+            "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
+        )
     settings = {
         "noise": noise,
         "incomplete": incomplete,
@@ -167,6 +201,8 @@ def audit(
         "quick": quick,
         "train_rows": train_rows,
         "device": device,
+        "backbone": backbone,
+        "weights": weights,
         "categorical": categorical,
     }
     _run(data, out, reading, settings)
@@ -203,10 +239,17 @@ def _run(
     check_folder(out)
     check_sources(out, data, reading["votes"])
     table = read_table(data, **reading)
-    learned = learn_features(table, categorical=settings["categorical"] or (), show=True)
+    device = opt.checked_device(settings["device"])
+    others = not table.images or bool(table.feature_columns)
+    learned = learn_features(table, categorical=settings["categorical"] or (), show=True) if others else None
+    backbone, weights = settings.get("backbone"), settings.get("weights")
+    if learned is None or backbone is not None or weights is not None:
+        from propml.vision.deep_features import learn_pictures
+
+        learned = learn_pictures(table, reading["image"], learned, backbone=backbone, weights=weights, device=device)
     opt.echo_notes(table.notes)
     model = default_auditor(settings["seed"], verbose=True)
-    model.set_params(device=opt.checked_device(settings["device"]), **(opt.QUICK if settings["quick"] else {}))
+    model.set_params(device=device, **(opt.QUICK if settings["quick"] else {}))
     with told_when_stopped("nothing was written; run the same command again, or with --quick for a first look"):
         report = run_audit(
             learned.X,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
-from propml.vision.recipe import DEFAULT
+from propml.vision.recipe import PAPER as DEFAULT
 
 if TYPE_CHECKING:
     from propml.tuning.result import SearchResult
@@ -190,7 +191,7 @@ def vision(
     noise: Annotated[
         float | None, typer.Option(rich_help_panel="Images", help="Flip each label that is not true with this chance.")
     ] = DEFAULT.noise,
-    size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = DEFAULT.size,
+    size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = DEFAULT.side,
     limit: Annotated[int | None, typer.Option(rich_help_panel="Images", min=1, help="Only the first so many.")] = None,
     allow_outside: opt.AllowOutside = False,
     loss: Annotated[
@@ -224,10 +225,10 @@ def vision(
     none[/bold]
     """
     from propml.tuning.tasks import VisionTask
-    from propml.vision.recipe import Recipe
     from propml.vision.sources import open_source
 
-    recipe = Recipe(
+    recipe = replace(
+        DEFAULT,
         size=size,
         noise=noise,
         backbone=backbone,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from propml.cli.file_options import checked_device, echo_notes
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.recipe import DEFAULT, Recipe, recipe_from
+from propml.vision.recipe import IMAGES, MACHINE, RECIPES, Recipe, recipe_from
 
 if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
@@ -28,7 +32,34 @@ app = typer.Typer(
     "--size 16 --epochs 8 --lr 0.003 --augment none[/bold]",
 )
 
-IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
+
+def _options() -> dict[str, Any]:
+    """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
+    hints, made = get_type_hints(Recipe), {}
+    for each in fields(Recipe):
+        about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
+        kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
+        default = each.default if each.default is not None else "none" if kind is str and not about["unset"] else None
+        flag = about["flag"] or "--" + each.name.replace("_", "-")
+        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
+        shown = about["unset"] if default is None else True
+        option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
+        made[each.name] = (Annotated[kind | None if default is None else kind, option], default)
+    return made
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a recipe in the place of its ``**settings``."""
+    own = [
+        each for each in inspect.signature(command, eval_str=True).parameters.values() if each.kind != each.VAR_KEYWORD
+    ]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _options().items()
+    ]
+    command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
+    return command
 
 
 def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
@@ -36,6 +67,7 @@ def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
 
 
 @app.command()
+@_with_settings
 def train(
     context: typer.Context,
     dataset: Annotated[
@@ -43,6 +75,15 @@ def train(
         _option(IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; a new one for each.")] = Path("run"),
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
+            "random weights); every option below changes it.",
+            show_default="default; scratch with --weights none",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in OUT that was stopped, from its last checkpoint.")
     ] = False,
@@ -52,20 +93,11 @@ def train(
             metavar="FILE", help="The best.toml of propml tune vision: its settings, where you give no option yourself."
         ),
     ] = None,
-    noise: Annotated[
-        float | None,
-        _option(
-            IMAGES,
-            "Make candidates: flip each label that is not true with this probability (paper: 0.1, 0.2, 0.4).",
-            show_default="the images' own candidates, or else their true labels",
-        ),
-    ] = DEFAULT.noise,
     split: Annotated[str, _option(IMAGES, "Part to learn from.")] = "train",
     validation: Annotated[
         str | None,
         _option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
     ] = None,
-    size: Annotated[int, _option(IMAGES, "Side in pixels.", min=1)] = DEFAULT.size,
     data: Annotated[Path | None, _option(IMAGES, "Where known datasets are looked for first.")] = None,
     cache: Annotated[Path | None, _option(IMAGES, "For decoded images.", show_default="the user's cache")] = None,
     strict: Annotated[bool, _option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
@@ -73,80 +105,15 @@ def train(
         bool, _option(IMAGES, "Read images outside the folder of the table, too.", "--allow-outside")
     ] = False,
     limit: Annotated[int | None, _option(IMAGES, "Only the first N images of each part: a quick try.", min=1)] = None,
-    backbone: Annotated[
-        str, _option(NETWORK, "Any image model of timm by name, such as resnet18; small_cnn for thumbnails.")
-    ] = DEFAULT.backbone,
-    weights: Annotated[
-        str, _option(NETWORK, "To start from: none (random), pretrained (downloaded), or a file.")
-    ] = "none",
-    head: Annotated[str, _option(NETWORK, "linear or query2label.")] = DEFAULT.head,
-    head_width: Annotated[
-        int, _option(NETWORK, "Of query2label; its inner layers are 4 times as wide.", min=4)
-    ] = DEFAULT.head_width,
-    loss: Annotated[str, _option(LOSS, "propml, bce, asl, propall, power or unbiased.")] = DEFAULT.loss,
-    lam: Annotated[
-        str, _option(LOSS, "λ, the weight of excluded labels; auto: the best of four on held-out candidates.")
-    ] = str(DEFAULT.lam),
-    order: Annotated[float, _option(LOSS, "Of power: 0 is bce, 1 is propml.")] = DEFAULT.order,
-    flip_rate: Annotated[
-        float | None, _option(LOSS, "Of unbiased: the noise, if you know it.", show_default="estimated")
-    ] = DEFAULT.flip_rate,
-    gamma_negative: Annotated[float, _option(LOSS, "Of asl; Query2Label has 2.")] = DEFAULT.gamma_negative,
-    clip: Annotated[float, _option(LOSS, "Of asl; Query2Label has 0.")] = DEFAULT.clip,
-    curriculum: Annotated[
-        str, _option(LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce.")
-    ] = DEFAULT.curriculum,
-    warmup_epochs: Annotated[
-        int, _option(LOSS, "Of cdcr: epochs on all candidates, first.", min=1)
-    ] = DEFAULT.warmup_epochs,
-    lam_epochs: Annotated[
-        int | None, _option(LOSS, "How long auto tries each λ.", min=1, show_default="a third of the epochs")
-    ] = DEFAULT.lam_epochs,
-    epochs: Annotated[int, _option(TRAINING, "Passes over the images.", min=1)] = DEFAULT.epochs,
-    batch_size: Annotated[int, _option(TRAINING, "Images per step, over all GPUs.", min=1)] = DEFAULT.batch_size,
-    lr: Annotated[float, _option(TRAINING, "Highest learning rate of the one-cycle schedule.")] = DEFAULT.lr,
-    weight_decay: Annotated[float, _option(TRAINING, "Not on biases and norms.")] = DEFAULT.weight_decay,
-    schedule_epochs: Annotated[
-        int | None,
-        _option(
-            TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", min=1, show_default="epochs"
-        ),
-    ] = DEFAULT.schedule_epochs,
-    optimiser: Annotated[str, _option(TRAINING, "adam (the paper's) or adamw.")] = DEFAULT.optimiser,
-    augment: Annotated[
-        str,
-        _option(
-            TRAINING,
-            "paper (flip, cutout, RandAugment), randaugment (no cutout), crop (from scratch), light (flip), none.",
-        ),
-    ] = DEFAULT.augment,
-    crop_size: Annotated[
-        int | None, _option(TRAINING, "Of crop: side of the crops in pixels.", min=1, show_default="size")
-    ] = DEFAULT.crop_size,
-    ema: Annotated[float, _option(TRAINING, "Decay of the averaged weights; 0: none.")] = DEFAULT.ema_decay,
-    ema_warmup: Annotated[
-        bool, _option(TRAINING, "Forget the first weights sooner; the paper does not, and averages them in.")
-    ] = DEFAULT.ema_warmup,
-    select: Annotated[
-        str,
-        _option(CHOICE, "Epoch and weights by: candidates (held out), last (none), oracle (test labels: the paper)."),
-    ] = DEFAULT.select,
-    hold_out: Annotated[float, _option(CHOICE, "Share of training images held out to choose by.")] = DEFAULT.hold_out,
-    seed: Annotated[
-        int, _option(CHOICE, "The same seed gives the same noise, order and network.", min=0)
-    ] = DEFAULT.seed,
     device: Annotated[str, _option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
-    precision: Annotated[str, _option(MACHINE, "auto, bfloat16, float16 or float32.")] = DEFAULT.precision,
-    compile: Annotated[
-        str | None, _option(MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
-    ] = DEFAULT.compile,
-    eval_every: Annotated[int, _option(MACHINE, "Epochs between two evaluations.", min=1)] = DEFAULT.eval_every,
     tensorboard: Annotated[bool, _option(MACHINE, "Write curves for TensorBoard too.", "--tensorboard")] = False,
+    **settings: Any,
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
 
-    The defaults are the paper's recipe: TResNet-L, 224 pixels, one-cycle Adam, averaged weights.
-    What the paper chose on test labels (λ, epoch) is chosen here on candidates of images held out.
+    By default a head is learned on the frozen features of a pretrained backbone, then the whole network from there; it
+    is kept only where held-out candidates say beyond doubt that it is better. λ, epoch and weights are chosen on
+    candidates of images held out, too: no true label is looked at.
 
     OUT then holds [bold]best.safetensors[/bold] (for [bold]propml vision predict OUT[/bold]), curves.csv (every metric,
     of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint: after a crash
@@ -154,13 +121,12 @@ def train(
 
     Examples:
 
-    [bold]propml vision train --dataset voc2007 --loss propml --noise 0.4 --weights pretrained --out voc[/bold]
+    [bold]propml vision train --dataset voc2007 --loss propml --noise 0.4 --out voc[/bold]
 
-    [bold]propml vision train --dataset photos.csv --backbone resnet18 --lr 0.002 --epochs 30[/bold]
+    [bold]propml vision train --dataset photos.csv --tune head[/bold]
     (columns: path; candidates, as in beach;sunset; where known, split and truth)
 
-    [bold]propml vision train --dataset voc2007 --noise 0.4 --loss bce --curriculum cdcr --epochs 57 --schedule-epochs
-    80[/bold]
+    [bold]propml vision train --dataset voc2007 --noise 0.4 --recipe paper --weights pretrained[/bold]
 
     [bold]propml vision train --dataset voc2007 --noise 0.4 --loss asl --gamma-negative 2 --clip 0 --head
     query2label[/bold]
@@ -170,49 +136,16 @@ def train(
     """
     from propml.vision.training import train as run_training
 
-    settings: dict[str, Any] = {
-        "size": size,
-        "noise": noise,
-        "hold_out": hold_out,
-        "backbone": backbone,
-        "weights": None if weights == "none" else weights,
-        "head": head,
-        "head_width": head_width,
-        "head_feedforward": 4 * head_width,
-        "loss": loss,
-        "lam": _lam(lam),
-        "lam_epochs": lam_epochs,
-        "order": order,
-        "flip_rate": flip_rate,
-        "gamma_negative": gamma_negative,
-        "clip": clip,
-        "curriculum": curriculum,
-        "warmup_epochs": warmup_epochs,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "optimiser": optimiser,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "schedule_epochs": schedule_epochs,
-        "augment": augment,
-        "crop_size": crop_size,
-        "ema_decay": ema,
-        "ema_warmup": ema_warmup,
-        "select": select,
-        "seed": seed,
-        "precision": precision,
-        "compile": compile,
-        "eval_every": eval_every,
-    }
-    recipe = recipe_from(settings | _tuned(tuned, context), tuned)
+    given = {name: _value(name, value) for name, value in settings.items() if _is_given(context, name)}
+    chosen = _recipe(recipe, {**_tuned(tuned), **given})
     train_on, report_on = _sources(
-        dataset, split, validation, recipe, limit, data_dir=data, allow_outside=allow_outside
+        dataset, split, validation, chosen, limit, data_dir=data, allow_outside=allow_outside
     )
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
             train_on,
             report_on,
-            recipe,
+            chosen,
             out,
             resume=resume,
             device=checked_device(device),
@@ -222,15 +155,45 @@ def train(
             tell=_note,
         )
     if os.environ.get("RANK", "0") == "0":
-        _tell(result, recipe)
+        _tell(result, chosen)
 
 
 for command in (predict, picture, features, export):
     app.command()(command)
 
 
-def _tuned(path: Path | None, context: typer.Context) -> dict[str, Any]:
-    """What a search found, but for what was given on the command line."""
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    # By name: typer brings a copy of click whose values are not those of click itself.
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _value(name: str, value: Any) -> Any:
+    """What an option means to a recipe."""
+    if name in ("weights", "compile") and value == "none":
+        return None
+    if name == "lam" and value != "auto":
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError(f"--lam is {value!r}; give a number, or auto") from None
+    return value
+
+
+def _recipe(name: str | None, settings: dict[str, Any]) -> Recipe:
+    from propml.vision.backbone import resolved
+
+    if name is None:
+        from_nothing = settings.get("weights", "auto") is None or settings.get("backbone") == "small_cnn"
+        name = "scratch" if from_nothing else "default"
+    if name not in RECIPES:
+        raise ValueError(f"--recipe is {name!r}; choose one of {', '.join(RECIPES)}")
+    return resolved(Recipe(**{**RECIPES[name], **settings}))
+
+
+def _tuned(path: Path | None) -> dict[str, Any]:
+    """What a search found."""
     if path is None:
         return {}
     from propml.tuning.result import read_best
@@ -238,20 +201,8 @@ def _tuned(path: Path | None, context: typer.Context) -> dict[str, Any]:
     method, found = read_best(path)
     if method != "vision":
         raise ValueError(f"{path} holds arguments of {method} for tables; give it to propml fit --tuned")
-    options = {"ema_decay": "ema"}
-    sources = {name: context.get_parameter_source(options.get(name, name)) for name in found}
-    # By name: typer brings a copy of click whose values are not those of click itself.
-    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-    return {name: value for name, value in found.items() if name not in given}
-
-
-def _lam(text: str) -> Any:
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"--lam is {text!r}; give a number, or auto") from None
+    recipe_from(found, path)  # names settings that are not known
+    return {**RECIPES["paper"], **found}
 
 
 def _sources(
@@ -298,7 +249,11 @@ def _tell(result: TrainingResult, recipe: Recipe) -> None:
         "last": "the last one",
     }[recipe.select]
     averaged = "averaged weights" if result.weights == "ema" else "weights"
-    typer.echo(f"λ {result.lam:.4g}; {averaged} of epoch {result.epoch} of {recipe.epochs}, {how}")
+    which = f"{averaged} of epoch {result.epoch} of {recipe.epochs}, {how}"
+    if result.epoch == 0:
+        which = "the head on frozen features"
+        which += "; no tuned network was better beyond doubt" if recipe.tune == "all" else ""
+    typer.echo(f"λ {result.lam:.4g}; {which}")
     if result.metrics:
         typer.echo("on the validation images: " + ", ".join(f"{k} {100 * v:.2f}" for k, v in result.metrics.items()))
     typer.echo(f"network: {result.folder / 'best.safetensors'}; curves: {result.folder / 'curves.csv'}")

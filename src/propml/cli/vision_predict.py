@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propml.cli.file_options import AllowOutside, printable
+from propml.cli.stopping import told_when_stopped
 from propml.devices import choose_device
+from propml.vision.recipe import Recipe
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
@@ -39,70 +41,103 @@ Strict = Annotated[
 
 def features(
     dataset: DatasetName,
-    model: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Of a run of `propml vision train`; or else --backbone.")
-    ] = None,
-    backbone: Annotated[str | None, typer.Option(metavar="NAME", help="A model of timm, such as tresnet_l.")] = None,
-    weights: Annotated[
+    backbone: Annotated[
         str | None,
+        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=Recipe.backbone),
+    ] = None,
+    weights: Annotated[
+        str,
         typer.Option(
             metavar="FILE",
-            help="For --backbone: a file, or pretrained to download them.",
-            show_default="random, the same every time",
+            help="Of the backbone: a file (safetensors, or of torch.save), pretrained (downloaded), or none (random, "
+            "the same every time).",
         ),
+    ] = "pretrained",
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Of a run of `propml vision train`, in the place of --backbone."),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=1, help="For --backbone: side of the images in pixels.", show_default="224")
+        int | None, typer.Option(min=1, help="Side of the images in pixels.", show_default="as the weights want it")
     ] = None,
+    mean: Annotated[
+        str | None,
+        typer.Option(metavar="R,G,B", help="Taken off pixels in [0, 1].", show_default="as the weights want it"),
+    ] = None,
+    std: Annotated[
+        str | None,
+        typer.Option(metavar="R,G,B", help="What they are divided by.", show_default="as the weights want it"),
+    ] = None,
+    mirror: Annotated[bool, typer.Option(help="Average over each image and its mirror image.")] = True,
     split: Split = "train",
     noise: Noise = None,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Where to write, .npz.")] = Path("features.npz"),
+    out: Annotated[Path, typer.Option(help="Where to write, .npz or .parquet.")] = Path("features.npz"),
     data: Data = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where decoded images are kept.", show_default="the user's cache")
+        Path | None, typer.Option(help="Where features are kept.", show_default="the user's cache")
     ] = None,
     strict: Strict = False,
     allow_outside: AllowOutside = False,
-    batch_size: BatchSize = 128,
+    batch_size: BatchSize = 64,
     workers: Workers = None,
     device: Device = "auto",
 ) -> None:
-    """Write the pooled features of images, for the methods that learn from tables.
+    """Write what a pretrained backbone sees in images as a table: the first thing to try.
 
-    The file holds features, candidate and true labels: [bold]propml fit features.npz --method pml-ni[/bold] takes it.
+    The file holds features, candidate and true labels, and every command takes it:
+    [bold]propml fit features.npz[/bold], [bold]propml audit features.npz[/bold].
+    What was computed is kept, block by block: after a stop the same command goes on.
 
     Examples:
 
-    [bold]propml vision features voc2007 --model run --noise 0.4 --out train.npz[/bold]
+    [bold]propml vision features photos.csv --out photos.npz[/bold]
 
-    [bold]propml vision features photos.csv --backbone tresnet_l --weights pretrained[/bold]
+    [bold]propml vision features photos.csv --backbone resnet50 --weights resnet50.safetensors[/bold]
+
+    [bold]propml vision features voc2007 --noise 0.4 --out train.npz[/bold]
+
+    [bold]propml vision features voc2007 --model run --split test --out test.parquet[/bold]
     """
-    from propml.devices import cache_dir
-    from propml.vision.features import backbone_alone, pooled_features, write_features
-    from propml.vision.image_cache import build_cache
+    from propml.vision.deep_features import backbone_alone, check_destination, compute_features, write_features
 
-    if out.suffix != ".npz":
-        raise ValueError(f"features are written as .npz, and {out} ends in {out.suffix!r}; choose a name in .npz")
-    if (model is None) == (backbone is None):
-        raise ValueError("give --model, the folder of a run, or --backbone, the name of a network, and not both")
-    if model is not None and (weights is not None or size is not None):
-        raise ValueError(
-            "--weights and --size are for --backbone; the network in --model has its own, so leave them out"
-        )
-    trained = _loaded(model) if model is not None else backbone_alone(str(backbone), weights, size or 224)
+    check_destination(out)
+    if model is None:
+        own = None if weights == "none" else weights
+        name = Recipe.backbone if backbone is None else backbone
+        trained = backbone_alone(name, own, size, mean=_triple(mean, "--mean"), std=_triple(std, "--std"))
+    elif backbone or size or mean or std or weights != "pretrained":
+        raise ValueError("--backbone, --weights, --size, --mean and --std are not for --model, which has its own")
+    else:
+        trained = _loaded(model)
     source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
-    cached = build_cache(
-        source,
-        trained.recipe.size,
-        cache or cache_dir() / "images",
-        on_error="error" if strict else "skip",
-        workers=workers,
-    )
-    found = pooled_features(trained, cached.images, batch_size=batch_size, device=str(choose_device(device)), show=True)
-    write_features(out, found, source, cached)
-    _tell_skipped(cached.skipped)
-    typer.echo(f"{len(found)} images, {found.shape[1]} features, {len(source.label_names)} labels; written: {out}")
+    with told_when_stopped("what was computed is kept, and the same command goes on"):
+        found = compute_features(
+            trained,
+            source,
+            mirror=mirror,
+            on_error="error" if strict else "skip",
+            batch_size=batch_size,
+            device=str(choose_device(device)),
+            cache="auto" if cache is None else cache,
+            workers=workers,
+            show=True,
+        )
+    write_features(out, found, source)
+    _tell_skipped(found.skipped)
+    n, d = found.X.shape
+    typer.echo(f"{n} images, {d} features, {len(source.label_names)} labels; written: {out}")
+
+
+def _triple(text: str | None, option: str) -> list[float] | None:
+    """Three numbers separated by commas."""
+    if text is None:
+        return None
+    try:
+        red, green, blue = map(float, text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}; give three numbers, such as 0.485,0.456,0.406") from None
+    return [red, green, blue]
 
 
 def predict(
@@ -132,8 +167,7 @@ def predict(
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
     from propml.auditing.destinations import check_not_read
-    from propml.vision.picture import check_picture
-    from propml.vision.predict import predict_images
+    from propml.vision.predict import check_picture, predict_images
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
@@ -160,7 +194,7 @@ def predict(
     else:
         _write_csv(out, found, labels)
     if picture is not None:
-        _draw(picture, found, trained.recipe.size, top, threshold)
+        _draw(picture, found, trained.recipe.side, top, threshold)
     _tell_skipped(found.skipped)
     if out is not None:
         typer.echo(f"{len(found.paths)} images; predictions: {out}")
@@ -192,8 +226,7 @@ def picture(
     import numpy as np
 
     from propml.vision.image_cache import build_cache
-    from propml.vision.picture import check_picture, image_grid
-    from propml.vision.predict import probabilities
+    from propml.vision.predict import check_picture, image_grid, probabilities
 
     check_picture(out)
     trained = _loaded(model)
@@ -202,7 +235,7 @@ def picture(
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     chosen = np.random.default_rng(seed).permutation(len(source))[:images]
     source = source.take(np.sort(chosen))
-    read = build_cache(source, trained.recipe.size, None, on_error="error" if strict else "skip", show=False)
+    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", show=False)
     shown = source.take(read.kept)
     image_grid(
         read.images,
@@ -231,7 +264,7 @@ def export(
 
     [bold]propml vision export run --out model.onnx[/bold]
     """
-    from propml.vision.export import export_onnx
+    from propml.vision.checkpoint import export_onnx
 
     written = export_onnx(_loaded(model), out)
     typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
@@ -241,10 +274,10 @@ def _source(
     dataset: str, split: str, noise: float | None, seed: int, trained: TrainedNetwork, **where: Any
 ) -> ImageSource:
     """Images as the network saw them in training, with the candidates that training would draw for them."""
-    from propml.vision.noise import draw_candidates
     from propml.vision.sources import open_source
+    from propml.vision.training_data import draw_candidates
 
-    source = open_source(dataset, split, size=trained.recipe.size, **where)
+    source = open_source(dataset, split, size=trained.recipe.side, **where)
     if noise is None:
         return source
     if source.truth is None:
@@ -271,7 +304,7 @@ def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float
 
 def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
     from propml.vision.image_cache import decode_images
-    from propml.vision.picture import image_grid
+    from propml.vision.predict import image_grid
     from propml.vision.sources import ImageSource
 
     first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")

@@ -139,10 +139,11 @@ def chosen_weights(
     opinions = torch.from_numpy(np.stack([opinion[seen] for opinion in held]))
     candidates = torch.from_numpy(states[seen]).expand(len(members), -1, -1)
     counted = torch.ones(len(seen)) if weight is None else torch.as_tensor(weight[seen], dtype=torch.float32)
+    alone = (criterion(opinions, candidates) * counted).sum(dim=1)
     added, total = np.zeros(len(members)), torch.zeros_like(opinions[0])
     for count in range(1, ROUNDS + 1):
         values = (criterion((total + opinions) / count, candidates) * counted).sum(dim=1)
-        best = int(values.argmin())
+        best = int((values + 1e-6 * alone).argmin())  # of equals the one that is better alone
         added[best] += 1
         total = total + opinions[best]
     return (added / ROUNDS).tolist()

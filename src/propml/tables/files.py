@@ -199,7 +199,7 @@ def read_table(
         if given.annotations is not None and len(given.annotations.names) < 2:
             given = replace(given, annotations=None)  # one annotator cannot be compared with anybody
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
-    columns = feature_columns(source, features, taken, text)
+    columns = feature_columns(source, features, taken, text, needed=image is None)
     merged = _merged(given, merge_labels, notes, min_votes)
     given, rows, merged = _labelled(given, rows, merged, source, notes)
     return UserTable(
@@ -310,9 +310,14 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
 
 
 def feature_columns(
-    table: Table, features: str | Sequence[str] | None, taken: Collection[str | None], text: str | None = None
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: Collection[str | None],
+    text: str | None = None,
+    *,
+    needed: bool = True,
 ) -> list[str]:
-    """The columns that somebody asked for, or all that are not taken."""
+    """The columns that somebody asked for, or all that are not taken; none only where ``needed`` is false."""
     if features is None:
         columns = [name for name in table.names if name not in taken]
     else:
@@ -321,7 +326,7 @@ def feature_columns(
             columns.append(found(table, text))
         if clash := [name for name in columns if name in taken]:
             raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
-    if not columns:
+    if not columns and needed:
         raise ValueError(f"{table.path}: no column is left for the features")
     return columns
 

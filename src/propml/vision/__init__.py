@@ -1,5 +1,6 @@
 """Images: from the folder to the table. Sources, decoding, batches, augmentation, networks, training, prediction.
 
+``features(paths)`` makes a table of image files by a pretrained backbone, for any classifier: the first thing to try.
 ``train(open_source("voc2007"), open_source("voc2007", "test"), Recipe(noise=0.4), "run")`` does what ``propml vision
 train`` does; :mod:`~propml.vision.training` is the loop, to be read from top to bottom.
 """
@@ -7,18 +8,19 @@ train`` does; :mod:`~propml.vision.training` is the loop, to be read from top to
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from propml.vision.checkpoint import load_network
-    from propml.vision.export import export_onnx
-    from propml.vision.picture import image_grid
-    from propml.vision.predict import predict_images
-    from propml.vision.recipe import METHODS, Recipe
+    from propml.vision.checkpoint import export_onnx, load_network
+    from propml.vision.deep_features import features
+    from propml.vision.predict import image_grid, predict_images
+    from propml.vision.recipe import METHODS, RECIPES, Recipe
     from propml.vision.sources import open_source
     from propml.vision.training import train
 
 __all__ = [
     "METHODS",
+    "RECIPES",
     "Recipe",
     "export_onnx",
+    "features",
     "image_grid",
     "load_network",
     "open_source",
@@ -29,9 +31,11 @@ __all__ = [
 # Imported when first asked for: whoever decodes images needs no torch.
 _LAZY = {
     "METHODS": "recipe",
+    "RECIPES": "recipe",
     "Recipe": "recipe",
-    "export_onnx": "export",
-    "image_grid": "picture",
+    "export_onnx": "checkpoint",
+    "features": "deep_features",
+    "image_grid": "predict",
     "load_network": "checkpoint",
     "open_source": "sources",
     "predict_images": "predict",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from propml.vision.query2label import Query2Label
 from propml.vision.recipe import Recipe
 from propml.vision.torchvision_import import import_vision
 
-__all__ = ["ImageNetwork", "make_network", "normalisation"]
+__all__ = ["ImageNetwork", "input_of", "make_network", "resolved"]
 
 SMALL_CNN = "small_cnn"
 
@@ -92,33 +94,45 @@ def make_network(recipe: Recipe, n_labels: int, *, load_weights: bool = True) ->
         False where the weights of the whole network are loaded afterwards, from a checkpoint. Otherwise two black
         images are tried, of every size that the recipe shows it, and an error names a size that it does not take.
     """
-    backbone = _backbone(recipe.backbone, recipe.size, recipe.weights if load_weights else None)
+    recipe = resolved(recipe)
+    backbone = _backbone(recipe.backbone, recipe.side, recipe.weights if load_weights else None)
     head: nn.Module
     if recipe.head == "query2label":
-        head = Query2Label(
-            backbone.num_features, n_labels, width=recipe.head_width, feedforward=recipe.head_feedforward
-        )
+        inner = recipe.head_feedforward or 4 * recipe.head_width
+        head = Query2Label(backbone.num_features, n_labels, width=recipe.head_width, feedforward=inner)
     else:
         head = nn.Linear(getattr(backbone, "head_hidden_size", backbone.num_features), n_labels)
         nn.init.normal_(head.weight, std=0.01)
         nn.init.zeros_(head.bias)
     network = ImageNetwork(backbone, head)
     if load_weights:
-        for side in sorted({recipe.size, recipe.crop_size or recipe.size}):
+        for side in sorted({recipe.side, recipe.crop_size or recipe.side}):
             _try_images(network, recipe, side)
     return network
 
 
-def normalisation(backbone: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of pixels in [0, 1] by which a backbone's input is scaled; TResNet takes it as it is.
+def input_of(backbone: str) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+    """What the weights of a backbone want: side in pixels, and mean and standard deviation of pixels in [0, 1].
 
-    >>> normalisation("small_cnn")
-    ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    >>> input_of("small_cnn")
+    (16, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     """
     if backbone == SMALL_CNN:
-        return (0.5,) * 3, (0.25,) * 3
+        return 16, (0.5,) * 3, (0.25,) * 3
     config = _config(backbone)
-    return tuple(config.mean), tuple(config.std)
+    return config.input_size[-1], tuple(config.mean), tuple(config.std)
+
+
+def resolved(recipe: Recipe) -> Recipe:
+    """The recipe with what its backbone decides: the size, the weights to start from, and what is learned at once."""
+    weights = None if recipe.weights is None else os.path.expandvars(recipe.weights)
+    if weights is not None and weights.startswith("$"):
+        raise ValueError(f"weights is {weights}, and no such variable is set; set it to a file of weights")
+    if weights == "auto":
+        weights = None if recipe.backbone == SMALL_CNN else "pretrained"
+    simple = recipe.head == "linear" and recipe.curriculum == "none" and recipe.select != "last"
+    tune = recipe.tune if recipe.tune != "auto" else "all" if weights is not None and simple else "at-once"
+    return replace(recipe, weights=weights, tune=tune, size=recipe.size or input_of(recipe.backbone)[0])
 
 
 @torch.no_grad()
@@ -143,6 +157,10 @@ def _misfit(backbone: str, side: int, error: Exception) -> ValueError:
 
 def _backbone(name: str, size: int, weights: str | None) -> Any:
     if name == SMALL_CNN:
+        if weights == "pretrained":
+            raise ValueError(
+                f"there are no pretrained weights of {SMALL_CNN}; give weights none, or a backbone of timm"
+            )
         made: Any = SmallCNN()
     else:
         timm = import_vision("timm")

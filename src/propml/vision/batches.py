@@ -1,22 +1,25 @@
 """Batches out of decoded images: seeded, shared out among processes, and at the device before they are asked for.
 
 Which images a step sees depends on ``(seed, epoch, step, rank)`` alone, so a run that was stopped in mid-epoch goes on
-with exactly the batches it would have had.
+with exactly the batches it would have had. :func:`augmented` makes views of them, on a GPU each while the one before is
+learned from.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "augmented"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
 
@@ -157,7 +160,7 @@ class _Prefetched:
     def _fill(self) -> None:
         """In the thread: make one batch after the other until all are made or nobody wants them any more."""
         try:
-            send = _to_cuda(self.batches) if self.batches.device.type == "cuda" else _to_host(self.batches)
+            send = _sender(self.batches)
             with ThreadPoolExecutor(self.batches.workers) as pool:
                 for share in self.shares:
                     if not self._put(send(share, pool)):
@@ -202,42 +205,85 @@ def _gather(images: np.ndarray, share: np.ndarray, out: np.ndarray, pool: Thread
         part.result()
 
 
-def _to_host(batches: Batches) -> Any:
-    def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, None]:
-        made = np.empty((len(share), *batches.images.shape[1:]), dtype=np.uint8)
-        _gather(batches.images, share, made, pool, batches.workers)
-        return torch.from_numpy(made).to(batches.device), torch.as_tensor(share).to(batches.device), None
-
-    return send
-
-
-def _to_cuda(batches: Batches) -> Any:
-    """Through pinned buffers, by turns, on a stream of its own: gathering, copying and computing overlap."""
-    if batches.device.index is not None:
-        torch.cuda.set_device(batches.device)  # of this thread: otherwise pinning wakes up the first GPU too
-    stream = torch.cuda.Stream(batches.device)
-    shape = (batches.batch_size, *batches.images.shape[1:])
-    buffers = [
-        (torch.empty(shape, dtype=torch.uint8, pin_memory=True), torch.empty(shape[0], dtype=torch.int64).pin_memory())
-        for _ in range(2)
-    ]
-    events: list[Any] = [None] * len(buffers)
-    turn = 0
+def _sender(batches: Batches) -> Any:
+    """Gathers a share and sends it; to a GPU from pinned memory, on a stream of its own, while it computes."""
+    device, on_gpu = batches.device, batches.device.type == "cuda"
+    if on_gpu and device.index is not None:
+        torch.cuda.set_device(device)  # of this thread: otherwise pinning wakes up the first GPU too
+    stream = torch.cuda.Stream(device) if on_gpu else None
 
     def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, Any]:
-        nonlocal turn
-        pixels, index = buffers[turn]
-        if events[turn] is not None:
-            events[turn].synchronize()  # its last content has left
-        _gather(batches.images, share, pixels.numpy()[: len(share)], pool, batches.workers)
-        index[: len(share)] = torch.from_numpy(share)
-        with torch.cuda.stream(stream):
-            sent_pixels = pixels[: len(share)].to(batches.device, non_blocking=True)
-            sent_index = index[: len(share)].to(batches.device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(stream)
-        events[turn] = event
-        turn = (turn + 1) % len(buffers)
-        return sent_pixels, sent_index, event
+        pixels = torch.empty((len(share), *batches.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
+        _gather(batches.images, share, pixels.numpy(), pool, batches.workers)
+        index = torch.from_numpy(share)
+        if stream is None:
+            return pixels.to(device), index.to(device), None
+        with torch.cuda.stream(stream):  # torch keeps pinned memory until the copy has ended
+            sent = pixels.to(device, non_blocking=True), index.pin_memory().to(device, non_blocking=True)
+            return *sent, stream.record_event()
 
     return send
+
+
+AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
+
+
+def augmented(
+    batches: Iterable[Batch], view_of: Callable[[Tensor, int], Tensor], device: torch.device, first_step: int = 0
+) -> Iterator[Batch]:
+    """The batches with a view in the place of the images, channels last in memory.
+
+    Parameters
+    ----------
+    batches : iterable of (images, targets, index)
+    view_of : callable
+        ``view_of(images, step)`` of one step, counted from ``first_step``; it depends on nothing else.
+    device : torch.device
+
+    Examples
+    --------
+    >>> batches = [(torch.ones(1, 3, 2, 2), torch.zeros(1), torch.zeros(1))] * 2
+    >>> views = augmented(batches, lambda images, step: step * images, torch.device("cpu"))
+    >>> [view.max().item() for view, _, _ in views]
+    [0.0, 1.0]
+    """
+
+    def viewed(step: int, images: Tensor) -> Tensor:
+        return view_of(images, step).contiguous(memory_format=torch.channels_last)
+
+    if device.type == "cuda":
+        yield from _beside(batches, viewed, device, first_step)
+    else:
+        for step, (images, targets, index) in enumerate(batches, first_step):
+            yield viewed(step, images), targets, index
+
+
+def _beside(
+    batches: Iterable[Batch], viewed: Callable[[int, Tensor], Tensor], device: torch.device, first_step: int
+) -> Iterator[Batch]:
+    """Views made on a stream of their own: their many small kernels fill the gaps between those of the network."""
+    side, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    side.wait_stream(current)  # what batches are taken from may just have been made there
+    rest, learned = iter(batches), deque[torch.cuda.Event]()
+
+    def made() -> Iterator[tuple[Batch, torch.cuda.Event]]:
+        for step in count(first_step):
+            with torch.cuda.stream(side):
+                if (batch := next(rest, None)) is None:
+                    return
+                images, targets, index = batch
+                view = viewed(step, images)
+            yield (view, targets, index), side.record_event()
+
+    views = made()
+    ahead = next(views, None)
+    while ahead is not None:
+        batch, ready = ahead
+        ahead = next(views, None)
+        current.wait_event(ready)
+        for tensor in batch:
+            tensor.record_stream(current)  # which needs their memory longer than the stream they were made on
+        yield batch
+        learned.append(current.record_event())
+        if len(learned) > AHEAD:
+            learned.popleft().synchronize()

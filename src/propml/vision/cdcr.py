@@ -27,9 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from propml.vision.augment import Augment, step_generator
-from propml.vision.distributed import Process
+from propml.vision.distributed import Precision, Process
 from propml.vision.evaluation import score_images
-from propml.vision.precision import Precision
 from propml.vision.recipe import Recipe
 from propml.vision.training_data import TrainingData
 

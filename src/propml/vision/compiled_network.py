@@ -1,4 +1,12 @@
-"""A network as it is trained under ``torch.compile``, with its weights turned to 16 bits all at once.
+"""A network as it is trained under ``torch.compile``: layers rewritten for it, weights turned to 16 bits all at once.
+
+The rewritten layers have the same weights under the same names and give the same results in less time. TResNet-L is 76
+channels wide where images are largest. A GPU multiplies matrices in units of 8 channels: with 80 a convolution there
+takes half the time. So four channels of zeros are carried along, from the first convolution to where the width is a
+multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. In other
+networks the zeros are cut off behind each convolution, since nobody knows what comes next. TResNet's blurs are
+convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
+Without compilation all of this would cost more than it saves.
 
 Autocast turns each weight where it is used, and each of its gradients back: in TResNet-L 400 kernels a step, most of
 which take the GPU less time than their start. Here one kernel turns them all, and one all gradients; the numbers are
@@ -12,17 +20,135 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.functional import batch_norm, conv2d, pad
 
-from propml.vision.compiled_layers import AlignedConv2d, rewrite_for_compile
+from propml.vision.torchvision_import import import_vision
 
-__all__ = ["CompiledNetwork"]
+__all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rewrite_for_compile"]
+
+UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
+
+
+class AlignedConv2d(nn.Module):
+    """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
+
+    Images may come with such zeros already.
+
+    Parameters
+    ----------
+    convolution : nn.Conv2d
+    keeps : bool
+        Whether the zeros are kept; otherwise they are cut off.
+
+    Examples
+    --------
+    >>> import torch
+    >>> convolution = nn.Conv2d(5, 6, 3, padding=1)
+    >>> images = torch.randn(2, 5, 4, 4)
+    >>> torch.allclose(AlignedConv2d(convolution)(images), convolution(images), atol=1e-6)
+    True
+    >>> AlignedConv2d(convolution, keeps=True)(images).shape
+    torch.Size([2, 8, 4, 4])
+    """
+
+    def __init__(self, convolution: nn.Conv2d, keeps: bool = False) -> None:
+        super().__init__()
+        self.weight, self.bias, self.keeps = convolution.weight, convolution.bias, keeps
+        self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
+
+    def forward(self, images: Tensor) -> Tensor:
+        n_out, n_in = self.weight.shape[:2]
+        more_in, more_out = -n_in % UNIT, -n_out % UNIT
+        if images.shape[1] == n_in and more_in:
+            images = pad(images, (0, 0, 0, 0, 0, more_in))
+        weight = pad(self.weight, (0, 0, 0, 0, 0, more_in, 0, more_out))
+        bias = None if self.bias is None else pad(self.bias, (0, more_out))
+        found = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
+        if self.keeps or not more_out:
+            return found
+        # Not a slice: its gradient would come with channels first, and be copied before the convolution's own.
+        return pad(found, (0, 0, 0, 0, 0, -more_out))
+
+
+class AlignedNorm(nn.Module):
+    """timm's batch norm with activation, on images with channels of zeros behind its own: they stay zero."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self.weight, self.bias = norm.weight, norm.bias
+        for name, value in norm.named_buffers():
+            self.register_buffer(name, value)
+        self.eps, self.momentum = norm.eps, norm.momentum
+        self.drop, self.act = norm.drop, norm.act
+
+    def forward(self, images: Tensor) -> Tensor:
+        n = len(self.weight)
+        more = (0, images.shape[1] - n)
+        mean, var = pad(self.running_mean, more), pad(self.running_var, more, value=1.0)
+        weight, bias = pad(self.weight, more), pad(self.bias, more)
+        found = batch_norm(images, mean, var, weight, bias, self.training, self.momentum, self.eps)
+        if self.training:
+            self.num_batches_tracked.add_(1)
+            self.running_mean.copy_(mean[:n])
+            self.running_var.copy_(var[:n])
+        return self.act(self.drop(found))
+
+
+class SlicedBlur(nn.Module):
+    """Blur by (1, 2, 1) / 4 along both axes and keep every second place: timm's ``BlurPool2d`` of size 3."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        images = pad(images, (1, 1, 1, 1), mode="reflect")
+        rows = (images[:, :, 0:-2:2] + images[:, :, 2::2]) * 0.25 + images[:, :, 1:-1:2] * 0.5
+        return (rows[..., 0:-2:2] + rows[..., 2::2]) * 0.25 + rows[..., 1:-1:2] * 0.5
+
+
+def rewrite_for_compile(network: nn.Module) -> None:
+    """Put the layers above where a network has their slow forms; its state keeps its names and shapes."""
+    timm = import_vision("timm")
+    carrying = {
+        id(layer)
+        for part in network.modules()
+        if isinstance(part, timm.models.tresnet.TResNet)
+        for layer in part.modules()
+    }
+    for parent in list(network.modules()):
+        for name, layer in list(parent.named_children()):
+            if (new := _rewritten(layer, id(layer) in carrying, timm.layers)) is not None:
+                setattr(parent, name, new.train(layer.training))
+
+
+def _rewritten(layer: Any, carries: bool, known: Any) -> nn.Module | None:
+    """What stands in the place of a layer, in a part of the network that carries zeros or not; ``None``: nothing."""
+    if type(layer) is nn.Conv2d and (_is_unaligned(layer) if carries else _is_worth_cutting(layer)):
+        return AlignedConv2d(layer, keeps=carries)
+    if carries and type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
+        return AlignedNorm(layer)
+    if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
+        return SlicedBlur()
+    return None
+
+
+def _is_unaligned(layer: nn.Conv2d) -> bool:
+    return bool(layer.in_channels % UNIT or layer.out_channels % UNIT)
+
+
+def _is_worth_cutting(layer: nn.Conv2d) -> bool:
+    """Whether filling up pays: images of 3 channels would more than double, and groups cannot be filled."""
+    wide = min(layer.in_channels, layer.out_channels) >= 4 * UNIT
+    return _is_unaligned(layer) and wide and layer.groups == 1 and layer.padding_mode == "zeros"
+
 
 # The layers whose weights autocast turns.
 CAST_LAYERS = (nn.Conv2d, nn.Linear, AlignedConv2d)
 
 
 class CompiledNetwork(nn.Module):
-    """Calls a network, compiled; its layers are rewritten (:mod:`propml.vision.compiled_layers`).
+    """Calls a network, compiled; its layers are rewritten (:mod:`propml.vision.compiled_network`).
 
     Parameters
     ----------

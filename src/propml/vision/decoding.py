@@ -11,13 +11,20 @@ from propml.extras import require
 from propml.file_errors import FileError
 from propml.unpacking import VARIABLE, limit_in_environment
 
-__all__ = ["FORMATS", "decode_image", "open_image", "pixels_of"]
+__all__ = ["FORMATS", "decode_image", "image_suffixes", "open_image", "pixels_of"]
 
 # Formats that Pillow decodes by itself. EPS is not among them: Pillow hands it to Ghostscript, which runs programs.
 FORMATS = (
     "AVIF", "BMP", "DDS", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "QOI", "SGI", "TGA",
     "TIFF", "WEBP", "XBM", "XPM",
 )  # fmt: skip
+
+
+def image_suffixes() -> set[str]:
+    """The endings of files in :data:`FORMATS`, in small letters."""
+    Image: Any = require("PIL.Image", "vision")
+    Image.init()
+    return {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
 
 
 def pixels_of(item: Any, size: int) -> np.ndarray:

@@ -14,12 +14,11 @@ from propml.neural.criteria import average_precision_loss
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainingState
-from propml.vision.distributed import Process
-from propml.vision.precision import Precision
+from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import Recipe
 from propml.vision.training_data import TrainingData
 
-__all__ = ["Judge", "candidate_precisions", "judge_by_candidates", "judge_by_truth", "score_images"]
+__all__ = ["Judge", "candidate_precisions", "check_held_out", "judge_by_candidates", "judge_by_truth", "score_images"]
 
 View = Callable[[Tensor, int], Tensor]
 
@@ -109,6 +108,18 @@ def _rankable(candidates: Tensor) -> Tensor:
     return (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
 
 
+def check_held_out(data: TrainingData, recipe: Recipe) -> None:
+    """Refuse held-out images by which nothing can be judged."""
+    by_class, candidates = recipe.criterion == "mAP", data.targets()[data.held_out]
+    if not _rankable(candidates.T if by_class else candidates).any():
+        n, ranked = len(candidates), "class" if by_class else "image"
+        why = f", and no {ranked} can be ranked there, as none has both a candidate and an excluded entry"
+        raise ValueError(
+            f"{n} of {len(data.images)} images {'is' if n == 1 else 'are'} held out{why if n else ''}; raise "
+            f"--hold-out, or use --select last with a --lam"
+        )
+
+
 class Judge:
     """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
 
@@ -132,17 +143,9 @@ class Judge:
                 f"give others, or leave them out (--validation none)"
             )
         if recipe.select == "candidates":
-            self._check_held_out(len(data.images))
-
-    def _check_held_out(self, n_images: int) -> None:
-        by_class, n = self.recipe.criterion == "mAP", len(self.candidates)
-        if not _rankable(self.candidates.T if by_class else self.candidates).any():
-            are, ranked = "is" if n == 1 else "are", "class" if by_class else "image"
-            why = f", and no {ranked} can be ranked there, as none has both a candidate and an excluded entry"
-            raise ValueError(
-                f"{n} of {n_images} images {are} held out{why if n else ''}; raise --hold-out, or use --select last "
-                f"with a --lam"
-            )
+            check_held_out(data, recipe)
+        self.precisions: dict[str, Tensor] = {}  # of each held-out image, at the last look
+        self.to_beat: Tensor | None = None  # those of the frozen network
 
     def look(self, state: TrainingState) -> dict[str, float]:
         """Columns such as ``"mAP raw"`` (true labels of validation images) and ``"held-out mAP ema"``."""
@@ -153,12 +156,23 @@ class Judge:
         for weights, network in networks.items():
             if self.held_out is not None:
                 logits = score_images(network, self.held_out, self.plain, self.precision, self.here)
+                self.precisions[weights] = candidate_precisions(self.candidates, logits, "average_precision")
                 by_candidates = judge_by_candidates(self.candidates, logits)
                 found |= {f"held-out {name} {weights}": value for name, value in by_candidates.items()}
             if self.validation is not None:
                 logits = score_images(network, self.validation, self.plain, self.precision, self.here)
                 found |= {f"{name} {weights}": value for name, value in judge_by_truth(self.truth, logits).items()}
         return found
+
+    def is_beyond_doubt(self, weights: str) -> bool:
+        """Whether the weights of the last look rank the candidates of held-out images better than the frozen network.
+
+        By the paired difference of each image's average precision: its mean is above two of its standard errors.
+        """
+        if self.to_beat is None or self.recipe.select != "candidates":
+            return True
+        gain = (self.precisions[weights] - self.to_beat).double()
+        return len(gain) > 1 and float(gain.mean()) > 2 * float(gain.std()) / len(gain) ** 0.5
 
     def better_weights(self, entry: dict[str, Any]) -> tuple[str, float]:
         """Raw or averaged, and what they are worth."""

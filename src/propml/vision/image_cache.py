@@ -26,7 +26,7 @@ from propml.progress import progress_bar
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
-__all__ = ["CachedImages", "build_cache", "decode_images"]
+__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
@@ -152,7 +152,7 @@ def _decode(
                 failed = dict(found for found in pool.map(one, rows) if found is not None)
             if failed and on_error == "error":
                 row, why = next(iter(failed.items()))
-                raise _unreadable(_name(source, row), why)
+                raise no_image(_name(source, row), why)
             bar.advance(len(rows))
             yield rows.start, failed
 
@@ -185,7 +185,7 @@ def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, work
     with journal.open("a" if done else "w", encoding="utf-8") as log:
         for start, failed in _decode(source, images, missing, on_error, workers, show):
             images.flush()  # the pixels are on the disk before the journal says so
-            if not any(map(_may_pass, failed.values())):
+            if not any(map(may_pass, failed.values())):
                 log.write(json.dumps({"start": start, "failed": failed}) + "\n")
                 log.flush()
             done[start] = failed
@@ -232,7 +232,7 @@ def _some(found: CachedImages, source: ImageSource) -> CachedImages:
     return found
 
 
-def _may_pass(why: str) -> bool:
+def may_pass(why: str) -> bool:
     """Whether the system failed and not the file: Python puts the number of such an error in front of its text."""
     return why.startswith("[Errno ")
 
@@ -241,7 +241,7 @@ def _can_be_read_now(place: Path, source: ImageSource, size: int) -> bool:
     """Whether an image is missing from a cache only because the system failed when it was made."""
     index = _index(place)
     skipped = np.setdiff1d(np.arange(len(source)), index["kept"])
-    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if _may_pass(why)]
+    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if may_pass(why)]
     return any(len(decode_images(source.take([row]), size, workers=1, show=False)) for row in again)
 
 
@@ -253,7 +253,7 @@ def _opened(place: Path, source: ImageSource, size: int, on_error: OnError) -> C
     index = _index(place)
     skipped = tuple((str(path), str(why)) for path, why in index["skipped"])
     if skipped and on_error == "error":
-        raise _unreadable(*skipped[0])
+        raise no_image(*skipped[0])
     try:
         images = np.load(place / "images.npy", mmap_mode="r")
     except (OSError, ValueError) as error:
@@ -285,7 +285,6 @@ def _name(source: ImageSource, row: int) -> str:
     return f"image {row}" if isinstance(source.items, np.ndarray) else str(source.items[row])
 
 
-def _unreadable(name: str, why: str) -> ValueError:
-    return ValueError(
-        f'the image {name} cannot be read ({why}); repair it, or leave it out (on_error="skip", without --strict)'
-    )
+def no_image(name: str, why: str) -> ValueError:
+    """What to raise where every image must be readable, and this one is not."""
+    return ValueError(f"the image {name} cannot be read ({why}); repair it, or leave it out")

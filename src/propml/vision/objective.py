@@ -1,14 +1,22 @@
-"""The loss that a recipe asks for, as a module: logits and candidates in, one number out."""
+"""The loss that a recipe asks for, as a module: logits and candidates in, one number out; and its λ.
+
+Where λ is "auto", several are tried, and the one that is best on held-out candidates is taken. They lie around the
+balanced λ, at which an average image's excluded labels are pushed as hard as its candidates are pulled
+(:func:`propml.neural.balance.balanced_lam`), by powers of three to both sides.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from propml.losses import CandidateLoss, UnbiasedLoss, asl_loss, bce_loss, power_loss, propall_loss, propml_loss
+from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
 from propml.vision.recipe import Recipe
 
-__all__ = ["estimate_flip_rate", "make_objective"]
+__all__ = ["estimate_flip_rate", "lams_to_try", "make_objective"]
+
+FACTORS = (1 / 3, 1.0, 3.0, 9.0)  # of the balanced λ
 
 
 def make_objective(recipe: Recipe, lam: float, candidates: Candidates) -> CandidateLoss:
@@ -37,6 +45,19 @@ def make_objective(recipe: Recipe, lam: float, candidates: Candidates) -> Candid
         return CandidateLoss(power_loss, lam=lam, order=recipe.order)
     function = {"propml": propml_loss, "bce": bce_loss, "propall": propall_loss}[recipe.loss]
     return CandidateLoss(function, lam=lam)
+
+
+def lams_to_try(candidates: Candidates, recipe: Recipe) -> list[float]:
+    """The λ to choose from; one where the recipe or the loss leaves no choice.
+
+    >>> c = Candidates.from_matrix([[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])
+    >>> [round(lam, 3) for lam in lams_to_try(c, Recipe())], lams_to_try(c, Recipe(loss="bce"))
+    ([0.033, 0.1, 0.3, 0.9], [1.0])
+    """
+    if not recipe.chooses_lam:
+        return [1.0 if recipe.lam == "auto" else float(recipe.lam)]
+    balanced = balanced_lam(candidates, recipe.order if recipe.loss == "power" else 1.0)
+    return [float(f"{factor * balanced:.4g}") for factor in FACTORS]
 
 
 def estimate_flip_rate(candidates: Candidates) -> float:

@@ -1,4 +1,4 @@
-"""Adam without decay on biases and norms, and the one-cycle schedule as a function of the step.
+"""Adam with the groups of parameters that timm makes, and the one-cycle schedule as a function of the step.
 
 The schedule has no state: a run that goes on after a kill asks for the rate of its step, and gets the same one.
 """
@@ -9,41 +9,37 @@ import math
 from typing import Any
 
 import torch
-from torch import nn
 
-__all__ = ["decay_groups", "make_optimiser", "one_cycle", "set_rate"]
+from propml.vision.torchvision_import import import_vision
+
+__all__ = ["make_optimiser", "one_cycle", "set_rate"]
 
 # The defaults of torch.optim.lr_scheduler.OneCycleLR, which the paper leaves as they are.
 START_DIVISOR, END_DIVISOR = 25.0, 1e4
 MOMENTA = (0.85, 0.95)  # Adam's beta1 falls while the rate rises, and rises while it falls
 
 
-def decay_groups(network: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups of parameters: those of one dimension and biases, which do not decay, and all others.
-
-    >>> [len(group["params"]) for group in decay_groups(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), 0.1)]
-    [3, 1]
-    """
-    groups: dict[bool, list[nn.Parameter]] = {False: [], True: []}
-    for name, parameter in network.named_parameters():
-        if parameter.requires_grad:
-            groups[parameter.ndim > 1 and not name.endswith("bias")].append(parameter)
-    return [
-        {"params": groups[False], "weight_decay": 0.0},
-        {"params": groups[True], "weight_decay": weight_decay},
-    ]
-
-
-def make_optimiser(network: nn.Module, kind: str, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+def make_optimiser(
+    network: Any, kind: str, lr: float, weight_decay: float, layer_decay: float = 1.0
+) -> torch.optim.Optimizer:
     """Adam (weight decay added to the gradient, as in the paper) or AdamW; one fused kernel on a GPU.
 
     Parameters
     ----------
     kind : {"adam", "adamw"}
+    layer_decay : float
+        Below 1 each layer of ``network.backbone`` learns at this share of the next one's rate, the head at the whole.
     """
+    timm = import_vision("timm.optim")
+    if layer_decay == 1:
+        groups = timm.param_groups_weight_decay(network, weight_decay)
+    else:
+        groups = timm.param_groups_layer_decay(network.backbone, weight_decay, layer_decay=layer_decay)
+        groups += timm.param_groups_weight_decay(network.head, weight_decay)
+    groups = [group for group in groups if group["params"]]
     on_gpu = next(network.parameters()).device.type == "cuda"
     make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-    return make(decay_groups(network, weight_decay), lr=lr, betas=(MOMENTA[1], 0.999), fused=True if on_gpu else None)
+    return make(groups, lr=lr, betas=(MOMENTA[1], 0.999), fused=True if on_gpu else None)
 
 
 def one_cycle(step: int, total_steps: int, max_lr: float, pct_start: float = 0.2) -> tuple[float, float]:
@@ -77,7 +73,7 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: tuple[float, float]) -> Non
     """Give the optimiser the learning rate and beta1 of a step."""
     lr, beta1 = rate
     for group in optimiser.param_groups:
-        group["lr"], group["betas"] = lr, (beta1, group["betas"][1])
+        group["lr"], group["betas"] = lr * group.get("lr_scale", 1.0), (beta1, group["betas"][1])
 
 
 def _cosine(start: float, end: float, share: float) -> float:

@@ -1,6 +1,8 @@
-"""How a network is trained on images: one dataclass, whose defaults are the paper's values.
+"""How a network is trained on images: one dataclass, of which the command line's options and the TOML's keys are made.
 
-What differs from the released configuration, each with the reason:
+Three recipes: ``Recipe()`` starts from pretrained weights, learns a head on frozen features, and then tunes the whole
+network from there as far as held-out candidates speak for it. ``RECIPES["paper"]`` is the released configuration;
+``RECIPES["scratch"]`` is for random weights. What differs from the released configuration even there:
 
 - λ is chosen on held-out candidates, epoch and weights too; the paper chose all three on test labels.
 - The average of the weights warms up. At a constant 0.9997 the random first weights still weigh 31 % after the paper's
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
@@ -20,11 +22,14 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from propml.atomic_files import write_whole
 
-__all__ = ["DEFAULT", "METHODS", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
+__all__ = ["DEFAULT", "METHODS", "PAPER", "RECIPES", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
 
 COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
+# How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
+LAM_RULE = 3
+IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
 
 
 class Stage(NamedTuple):
@@ -46,80 +51,14 @@ class Stage(NamedTuple):
     selects: bool
 
 
+def _setting(default: Any, panel: str, text: str, *, flag: str | None = None, unset: str | None = None) -> Any:
+    """A setting with what it means, where the command line's help shows it, its flag, and what None stands for."""
+    return field(default=default, metadata={"panel": panel, "help": text, "flag": flag, "unset": unset})
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of one training run.
-
-    Attributes
-    ----------
-    size : int
-        Images are resized to ``size × size`` pixels.
-    noise : float or None
-        Flip every label that is not true to "candidate" with this probability, once, before training; ``None``: learn
-        from the candidates that the images come with (or from their true labels where they have no others).
-    hold_out : float
-        The share of training images whose candidates choose λ, epoch and weights.
-    backbone : str
-        Any image model of timm by its name, or ``"small_cnn"``, for tests and thumbnails.
-    weights : str or None
-        What the backbone starts from: ``None`` (random), ``"pretrained"`` (downloaded by timm) or a file.
-    head : {"linear", "query2label"}
-    head_width, head_feedforward : int
-        Width of the Query2Label transformer, and of the layers inside it.
-    loss : {"propml", "bce", "asl", "propall", "power", "unbiased"}
-    lam : float or "auto"
-        Weight of the excluded labels. ``"auto"``: chosen on held-out candidates for ``propml`` and ``power``, 1 for the
-        others, which were published without it.
-    lam_epochs : int or None
-        How long each λ is tried; ``None``: a third of ``epochs``.
-    order : float
-        Of the power mean in ``power``.
-    flip_rate : float or None
-        P(candidate | not true) for ``unbiased``; ``None``: estimated from the candidates.
-    gamma_positive, gamma_negative, clip : float
-        Of ``asl``, as in its authors' COCO script.
-    curriculum : {"none", "cdcr", "cdcr-difficulty"}
-        CDCR selects the candidates to learn from; ``cdcr-difficulty`` does so class by class.
-    warmup_epochs : int
-        CDCR's first stage, on all candidates; part of ``epochs``.
-    confidence : float
-        What a candidate must reach to be selected by CDCR.
-    epochs, batch_size : int
-        A batch is what all processes see together in one step.
-    optimiser : {"adam", "adamw"}
-        The paper's Adam couples weight decay with the gradient; AdamW does not.
-    lr, weight_decay : float
-        The highest learning rate of the one-cycle schedule; biases and norms do not decay.
-    pct_start : float
-        The share of the schedule in which the learning rate rises.
-    schedule_epochs : int or None
-        The horizon of the schedule; ``None``: it ends with its stage. CDCR and ASL use 80 and stop before.
-    ema_decay : float
-        Of the running average of weights; 0: no average.
-    ema_warmup : bool
-        Let the decay grow with the steps, min(decay, (1 + t) / (10 + t)), so that the first weights are forgotten.
-    augment : {"paper", "randaugment", "crop", "light", "none"}
-        ``"paper"``: flip, cutout 0.5, RandAugment; ``"randaugment"``: without cutout; ``"crop"``: flip, a random crop,
-        other colours, for networks that start from random weights; ``"light"``: flip only.
-    crop_size : int or None
-        Side of the crops of ``augment="crop"`` in pixels; ``None``: ``size``. Crops make things larger: at 0.8 of
-        ``size`` they look as large as in whole images, and a step takes two thirds of the time.
-    precision : {"auto", "float32", "bfloat16", "float16"}
-        ``"auto"``: bfloat16 on GPUs that have it, float16 with gradient scaling on others, float32 on the CPU.
-    compile : str or None
-        A mode of ``torch.compile``.
-    select : {"candidates", "oracle", "last"}
-        How epoch and weights (raw or average) are chosen: by held-out candidates, by the true labels of the validation
-        images (which is what the paper does, on test images), or not at all: train on all images to the end.
-    criterion : {"mAP", "average_precision"}
-        What is measured on held-out candidates: classes rank images, or images rank labels.
-    seed : int
-    eval_every : int
-        Epochs between two evaluations; the last epoch is always evaluated.
-    look_every : int
-        Steps between two looks at the losses, at which a NaN is noticed and a checkpoint may be written.
-    checkpoint_seconds : float
-        The least time between two checkpoints.
+    """The settings of one training run; the text beside each is its documentation, here and in the command's help.
 
     Examples
     --------
@@ -127,59 +66,128 @@ class Recipe:
     [Stage(first=0, last=20, schedule_epochs=20, selects=False)]
     """
 
-    size: int = 224
-    noise: float | None = None
-    hold_out: float = 0.1
-    backbone: str = "tresnet_l"
-    weights: str | None = None
-    head: Literal["linear", "query2label"] = "linear"
-    head_width: int = 2048
-    head_feedforward: int = 8192
-    loss: Literal["propml", "bce", "asl", "propall", "power", "unbiased"] = "propml"
-    lam: float | Literal["auto"] = "auto"
-    lam_epochs: int | None = None
-    order: float = 0.5
-    flip_rate: float | None = None
-    gamma_positive: float = 0.0
-    gamma_negative: float = 4.0
-    clip: float = 0.05
-    curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = "none"
-    warmup_epochs: int = 16
-    confidence: float = 0.6
-    epochs: int = 50
-    batch_size: int = 64
-    optimiser: Literal["adam", "adamw"] = "adam"
-    lr: float = 7.4134e-5
-    weight_decay: float = 6.627e-7
-    pct_start: float = 0.2
-    schedule_epochs: int | None = None
-    ema_decay: float = 0.9997
-    ema_warmup: bool = True
-    augment: Literal["paper", "randaugment", "crop", "light", "none"] = "paper"
-    crop_size: int | None = None
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    compile: str | None = None
-    select: Literal["candidates", "oracle", "last"] = "candidates"
-    criterion: Literal["mAP", "average_precision"] = "mAP"
-    seed: int = 0
-    eval_every: int = 1
-    look_every: int = 50
-    checkpoint_seconds: float = 120.0
+    size: int | None = _setting(
+        None, IMAGES, "Side in pixels; images are resized to a square.", unset="as the weights want it"
+    )
+    noise: float | None = _setting(
+        None,
+        IMAGES,
+        "Make candidates: flip each label that is not true with this probability (paper: 0.1, 0.2, 0.4).",
+        unset="the images' own candidates, or else their true labels",
+    )
+    backbone: str = _setting(
+        "tf_efficientnet_lite3", NETWORK, "Any image model of timm by name, such as resnet50; small_cnn for thumbnails."
+    )
+    weights: str | None = _setting(
+        "auto",
+        NETWORK,
+        "To start from: pretrained (timm downloads them), a file, or none (random); auto: pretrained where there are.",
+    )
+    tune: Literal["auto", "all", "head", "at-once"] = _setting(
+        "auto",
+        NETWORK,
+        "What is learned. head: a linear head on frozen features; all: that head first, then the whole network from "
+        "it, kept only where held-out candidates say beyond doubt that it is better; at-once: the whole network from "
+        "the start, as the paper does; auto: all, and at-once for random weights, query2label, cdcr and --select last.",
+    )
+    head: Literal["linear", "query2label"] = _setting("linear", NETWORK, "linear or query2label.")
+    head_width: int = _setting(2048, NETWORK, "Width of query2label.")
+    head_feedforward: int | None = _setting(None, NETWORK, "Width of its inner layers.", unset="four times as wide")
+    loss: Literal["propml", "bce", "asl", "propall", "power", "unbiased"] = _setting(
+        "propml", LOSS, "propml, bce, asl, propall, power or unbiased."
+    )
+    lam: float | Literal["auto"] = _setting(
+        "auto",
+        LOSS,
+        "λ, the weight of excluded labels; auto: the best on held-out candidates for propml and power, 1 for the "
+        "others, which were published without it.",
+    )
+    lam_epochs: int | None = _setting(
+        None, LOSS, "With --tune at-once: how long auto tries each λ.", unset="a third of the epochs"
+    )
+    order: float = _setting(0.5, LOSS, "Of power: 0 is bce, 1 is propml.")
+    flip_rate: float | None = _setting(None, LOSS, "Of unbiased: the noise, if you know it.", unset="estimated")
+    gamma_positive: float = _setting(0.0, LOSS, "Of asl.")
+    gamma_negative: float = _setting(4.0, LOSS, "Of asl; Query2Label has 2.")
+    clip: float = _setting(0.05, LOSS, "Of asl; Query2Label has 0.")
+    curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = _setting(
+        "none", LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce."
+    )
+    warmup_epochs: int = _setting(2, LOSS, "Of cdcr: epochs on all candidates, first; part of --epochs.")
+    confidence: float = _setting(0.6, LOSS, "Of cdcr: what a candidate must reach to be learned from.")
+    head_epochs: int = _setting(30, TRAINING, "Passes of the head over frozen features; the best one is kept.")
+    epochs: int = _setting(6, TRAINING, "Passes of the whole network over the images.")
+    batch_size: int = _setting(64, TRAINING, "Images per step, over all GPUs.")
+    optimiser: Literal["adam", "adamw"] = _setting(
+        "adamw", TRAINING, "adam (the paper's, weight decay in the gradient) or adamw."
+    )
+    lr: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
+    layer_decay: float = _setting(
+        0.75, TRAINING, "Each layer learns at this share of the next one's rate; 1: all at the same."
+    )
+    weight_decay: float = _setting(0.05, TRAINING, "Not on biases and norms.")
+    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule in which the rate rises.")
+    schedule_epochs: int | None = _setting(
+        None, TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", unset="epochs"
+    )
+    augment: Literal["paper", "randaugment", "crop", "light", "none"] = _setting(
+        "randaugment",
+        TRAINING,
+        "paper (flip, cutout, RandAugment), randaugment (no cutout), crop (from scratch), light (flip), none.",
+    )
+    crop_size: int | None = _setting(
+        None,
+        TRAINING,
+        "Of crop: side of the crops in pixels. At 0.8 of the size things look as large as in whole images.",
+        unset="size",
+    )
+    ema_decay: float = _setting(0.999, TRAINING, "Decay of the averaged weights; 0: none.", flag="--ema")
+    ema_warmup: bool = _setting(
+        True, TRAINING, "Forget the first weights sooner; the paper does not, and averages them in."
+    )
+    select: Literal["candidates", "oracle", "last"] = _setting(
+        "candidates",
+        CHOICE,
+        "Epoch and weights by: candidates (held out), last (none: learn from all images, to the end), oracle (true "
+        "labels of the validation images; the paper took those of the test set).",
+    )
+    criterion: Literal["mAP", "average_precision"] = _setting(
+        "mAP",
+        CHOICE,
+        "Measured on held-out candidates: mAP (classes rank images) or average_precision (images rank labels).",
+    )
+    hold_out: float = _setting(0.1, CHOICE, "Share of training images held out to choose by.")
+    seed: int = _setting(0, CHOICE, "The same seed gives the same noise, order and network.")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = _setting(
+        "auto", MACHINE, "auto (16 bits on a GPU), bfloat16, float16 or float32."
+    )
+    compile: str | None = _setting(None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
+    eval_every: int = _setting(1, MACHINE, "Epochs between two evaluations; the last is always evaluated.")
+    look_every: int = _setting(50, MACHINE, "Steps between two looks at the losses, at which a NaN is noticed.")
+    checkpoint_seconds: float = _setting(120.0, MACHINE, "Least time between two checkpoints.")
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
             _check_kind(name, getattr(self, name), kind)
         if self.compile not in COMPILE:
             raise ValueError(f"compile is {self.compile!r}; choose one of {', '.join(map(str, COMPILE))}")
-        for name in ("size", "epochs", "batch_size", "eval_every", "look_every", "head_width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give at least 1")
+        for name in ("size", "epochs", "head_epochs", "batch_size", "eval_every", "look_every", "head_width"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}; give at least 1")
         if self.crop_size is not None and (self.augment != "crop" or self.crop_size < 1):
             raise ValueError(f'crop_size is {self.crop_size}; give at least 1, and augment="crop" with it')
         shares = {"noise": self.noise or 0.0, "hold_out": self.hold_out, "flip_rate": self.flip_rate or 0.0}
         for name, share in (shares | {"ema_decay": self.ema_decay, "clip": self.clip}).items():
             if not 0 <= share < 1:
                 raise ValueError(f"{name} is {share}; it is a share of at least 0 and below 1")
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay is {self.layer_decay}; it is a share above 0, 1 at most")
+        if self.tune in ("head", "all"):
+            for name, only in (("head", "linear"), ("curriculum", "none")):
+                if getattr(self, name) != only:
+                    raise ValueError(f'tune is "{self.tune}", which needs {name} = "{only}"; say tune = "at-once"')
+            if self.select == "last":
+                raise ValueError(f'tune is "{self.tune}", which chooses on images held out, and select is "last"')
         amounts = ("lr", "weight_decay", "order", "gamma_positive", "gamma_negative")
         for name in (*amounts, *(() if self.lam == "auto" else ("lam",))):
             if not 0 <= (value := getattr(self, name)) < math.inf:
@@ -198,6 +206,12 @@ class Recipe:
     def chooses_lam(self) -> bool:
         """Whether several λ are tried before training."""
         return self.lam == "auto" and self.loss in ("propml", "power")
+
+    @property
+    def side(self) -> int:
+        """The size, where it is known; :func:`propml.vision.backbone.resolved` asks the backbone for it."""
+        assert self.size is not None
+        return self.size
 
     def stages(self) -> list[Stage]:
         """The stages of training, in order: one, or CDCR's two."""
@@ -238,6 +252,37 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 DEFAULT = Recipe()
 
+# What other recipes change of the default.
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    # The released configuration: everything at once, from ImageNet's weights.
+    "paper": {
+        "size": 224,
+        "backbone": "tresnet_l",
+        "tune": "at-once",
+        "warmup_epochs": 16,
+        "epochs": 50,
+        "optimiser": "adam",
+        "lr": 7.4134e-5,
+        "layer_decay": 1.0,
+        "weight_decay": 6.627e-7,
+        "augment": "paper",
+        "ema_decay": 0.9997,
+    },
+    # For random weights: of what was tried on VOC2007 at 160 pixels the one that learned fastest (paper/vision.toml).
+    "scratch": {
+        "weights": None,
+        "tune": "at-once",
+        "warmup_epochs": 20,
+        "epochs": 60,
+        "lr": 2e-3,
+        "layer_decay": 1.0,
+        "augment": "crop",
+        "ema_decay": 0.997,
+    },
+}
+PAPER = Recipe(**RECIPES["paper"])
+
 # The methods of the paper's vision tables, as what they change of the recipe.
 METHODS: dict[str, dict[str, Any]] = {
     "BCE": {"loss": "bce"},
@@ -263,8 +308,12 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def recipe_from(settings: dict[str, Any], where: Any) -> Recipe:
-    """A recipe from plain values; settings that this version does not know are named."""
+    """A recipe from plain values; settings that this version does not know are named.
+
+    Files of versions that trained everything at once do not say so.
+    """
     known = {field.name for field in fields(Recipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")
-    return replace(DEFAULT, **settings)
+    before = {} if "tune" in settings else {"tune": "at-once", "layer_decay": 1.0}
+    return replace(DEFAULT, **{**before, **settings})

@@ -21,10 +21,11 @@ from propml.messages import argument
 from propml.tables.cell_lists import holds_lists
 from propml.tables.labels import TextLabels
 from propml.tables.table import found, listed
-from propml.tables.text import TextTable
+from propml.tables.text import TextTable, write_csv
 from propml.targets import Candidates
+from propml.vision.decoding import image_suffixes
 
-__all__ = ["ImageSource", "open_source", "read_own_images"]
+__all__ = ["ImageSource", "open_source", "read_own_images", "table_in_folder"]
 
 # "train" and "test" mean the two parts that the paper uses; what the datasets call theirs works too.
 _VOC_SPLITS = {"train": "trainval"}
@@ -218,6 +219,33 @@ def read_own_images(
         label_names=tuple(labels),
         split=split,
     )
+
+
+def table_in_folder(folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
+    """The table of a folder of images, and how :func:`propml.tables.files.read_table` is to read it.
+
+    A folder holds one CSV or TSV file with the columns ``path`` and ``candidates``, or one folder of images for each
+    label; of these the table is written to ``out/images.csv``.
+    """
+    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in (".csv", ".tsv") and path.is_file()]
+    if len(tables) == 1:
+        names = TextTable(tables[0], "\t" if tables[0].suffix.lower() == ".tsv" else ",").names
+        columns = {"image": "path", "candidates": "candidates"}
+        return tables[0], {option: name for option, name in columns.items() if name in names}
+    suffixes = image_suffixes()
+    labels = {
+        inside.name: [file for file in sorted(inside.rglob("*")) if file.suffix.lower() in suffixes and file.is_file()]
+        for inside in sorted(folder.iterdir())
+        if inside.is_dir()
+    }
+    if not any(labels.values()):
+        found = f"{len(tables)} tables" if tables else "neither a CSV file nor folders of images"
+        raise ValueError(f"{folder} holds {found}; give the table to audit, or one folder of images for each label")
+    rows = ([file.resolve(), label] for label, files in labels.items() for file in files)
+    write_csv(out / "images.csv", ["path", "candidates"], rows)
+    # Whoever names a folder wants to see what is in it, though the table lies elsewhere.
+    columns = {"id_column": "path", "image": "path", "candidates": "candidates"}
+    return out / "images.csv", {**columns, "sep": "", "allow_outside": True}
 
 
 def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:

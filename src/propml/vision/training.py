@@ -1,54 +1,50 @@
 """Training on images, top to bottom: :func:`fit` is the loop.
 
 A run lives in one folder: ``recipe.json``, ``candidates.npz`` (what was learned from), ``lam.json`` (which λ were
-tried), ``curves.csv``, ``last.safetensors`` (the checkpoint), ``best.safetensors`` (the network that was selected) and
-``skipped.txt`` (images that could not be read).
+tried), ``frozen.safetensors`` (the pretrained backbone with its head, which tuning starts from), ``curves.csv`` (epoch
+0 is the frozen network), ``last.safetensors`` (the checkpoint), ``best.safetensors`` (the network that was selected)
+and ``skipped.txt`` (images that could not be read).
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from propml.atomic_files import locked
+from propml.atomic_files import write_whole
 from propml.devices import cache_dir
 from propml.progress import progress_bar
 from propml.vision.augment import Augment, step_generator
-from propml.vision.backbone import make_network, normalisation
+from propml.vision.backbone import input_of, make_network, resolved
+from propml.vision.batches import augmented
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
-from propml.vision.curves import TensorBoard, write_curves
-from propml.vision.distributed import Process, join_processes
+from propml.vision.distributed import Process, choose_precision, join_processes
 from propml.vision.ema import WeightAverage
-from propml.vision.evaluation import Judge, candidate_precisions, score_images
+from propml.vision.evaluation import Judge
+from propml.vision.head import learn_head
 from propml.vision.image_cache import OnError
-from propml.vision.lam_choice import choose_lam
-from propml.vision.objective import make_objective
+from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.precision import choose_precision
-from propml.vision.recipe import Recipe, read_recipe, write_recipe
+from propml.vision.recipe import Recipe
 from propml.vision.sources import ImageSource
-from propml.vision.training_data import TrainingData, make_augment, prepare_data
-from propml.vision.views import augmented
-from propml.vision.watch import Watch
+from propml.vision.training_data import FROZEN, TrainingData, alone_in, make_augment, open_run, prepare_data
+from propml.vision.watch import TensorBoard, Watch, write_curves
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
+SEARCHED_FROM = 2000  # steps
 OnEpoch = Callable[[Mapping[str, Any]], bool | None]
-
-# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
-TRACES = ("last.safetensors", "best.safetensors", "curves.csv", "lam.json", "lam/*/last.safetensors", "lam/*/*.csv")
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class TrainingResult:
     folder : Path
     lam : float
     epoch : int
-        The epoch that was selected, from 1.
+        The epoch that was selected, from 1; 0: the head on frozen features.
     weights : {"raw", "ema"}
         Whether its weights or their running average were selected.
     metrics : dict
@@ -127,19 +123,22 @@ def train(
         Called with the record of every evaluated epoch, as in ``curves.csv``; with ``resume`` first with the earlier
         ones. Training ends where it returns True. Of several processes the first one calls it, for all of them.
     """
-    out = Path(out)
+    out, recipe = Path(out), resolved(recipe)
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
-    with join_processes(device) as here, _alone_in(out, here):
-        _open_run(out, recipe, resume, here)
+    with join_processes(device) as here, alone_in(out, here):
+        open_run(out, recipe, resume, here)
         data, notes = prepare_data(
             source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
         )
         if tell is not None and here.is_first:
             for note in notes:
                 tell(note)
-        lam = lam_for(data, recipe, out, here, show=show)
         held_out = recipe.hold_out if recipe.select == "candidates" else 0.0
         learned = data.hold_out(held_out, recipe.seed)
+        if recipe.tune == "at-once":
+            lam = lam_for(data, recipe, out, here, show=show)
+        else:
+            lam = learn_head(learned, recipe, out, here, cache=cache, show=show)
         result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, show=show, on_epoch=on_epoch)
         return replace(result, notes=notes)
 
@@ -155,37 +154,44 @@ def fit(
     show: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
-    """The training loop; it starts from the checkpoint in ``out``, if there is one."""
+    """The training loop; it starts from the checkpoint in ``out``, or from the frozen network, if there is one."""
     precision = choose_precision(recipe.precision, here.device)
-    if here.device.type == "cuda":
-        torch.backends.cudnn.benchmark = True  # all batches have one shape: the fastest convolution is worth a search
-
     torch.manual_seed(recipe.seed)
     network = make_network(recipe, len(data.label_names))
+    if tunes := recipe.tune != "at-once":
+        network.load_state_dict(load_network(out / FROZEN).network.state_dict())
     network.to(device=here.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     objective = make_objective(recipe, lam, data.candidates).to(here.device)
-    augment = make_augment(recipe, *normalisation(recipe.backbone), precision.dtype)
+    augment = make_augment(recipe, *input_of(recipe.backbone)[1:], precision.dtype)
     batches = data.batches(recipe, here)
     n_learned, full = len(data.learned), batches.batch_size
+    # The fastest convolutions are worth a search of a minute or two in long trainings alone.
+    torch.backends.cudnn.benchmark = recipe.epochs * len(batches) > SEARCHED_FROM
     model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay)
+    optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay)
     state = TrainingState(network, average, optimiser, precision.scaler())
+    judge = Judge(data, recipe, augment, precision, here)
+    epochs = 0 if recipe.tune == "head" else recipe.epochs
     checkpoint = out / "last.safetensors"
+    if tunes:
+        frozen = {"epoch": 0, **judge.look(state)}
+        judge.to_beat = judge.precisions.get("raw")
     if checkpoint.exists():
         state.restore(checkpoint)
+    elif tunes:
+        _record(state, frozen, judge, recipe, lam, data.label_names, out, here)
 
     def is_last(entry: Mapping[str, Any]) -> bool:
         return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
 
     stopped = any(is_last(entry) for entry in state.history)
-    judge = Judge(data, recipe, augment, precision, here)
-    steps_left = recipe.epochs * len(batches) - state.epoch * len(batches) - state.step
+    steps_left = epochs * len(batches) - state.epoch * len(batches) - state.step
     board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
     with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
         watch = Watch(state, data.names, here, bar, checkpoint)
-        for epoch in range(state.epoch, recipe.epochs):
+        for epoch in range(state.epoch, epochs):
             if stopped:
                 break
             stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
@@ -194,6 +200,9 @@ def fit(
             if state.step == 0 and stage.selects:
                 state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
             network.train()
+            for layer in network.modules() if tunes else ():
+                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                    layer.eval()  # statistics of batches would change the network that the head was learned for
             watch.start()
             view_of = partial(_view, recipe, augment, epoch, here.rank)
             for view, targets, index in augmented(
@@ -226,9 +235,9 @@ def fit(
 
             watch.look()
             losses, state.epoch, state.step, state.losses = state.losses, epoch + 1, 0, []
-            last = epoch + 1 == recipe.epochs
+            last = epoch + 1 == epochs
             if (epoch + 1) % recipe.eval_every == 0 or last:
-                entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[0]["lr"]}
+                entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[-1]["lr"]}
                 entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
                 board.add(entry)
                 _record(state, entry, judge, recipe, lam, data.label_names, out, here)
@@ -262,6 +271,8 @@ def _record(
     state.history.append(entry)
     weights, worth = judge.better_weights(entry)
     better = state.best is None or worth > state.best["worth"]
+    if better and state.best is not None and state.best["epoch"] == 0:
+        better = judge.is_beyond_doubt(weights)
     if better:
         state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
     if here.is_first:
@@ -277,7 +288,9 @@ def _start_stage(state: TrainingState, recipe: Recipe) -> None:
     """CDCR's second stage: from the averaged weights of the first, with a fresh optimiser."""
     state.network.load_state_dict(state.average.network.state_dict())
     state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    state.optimiser = make_optimiser(state.network, recipe.optimiser, recipe.lr, recipe.weight_decay)
+    state.optimiser = make_optimiser(
+        state.network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay
+    )
 
 
 def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None, float]:
@@ -292,82 +305,33 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
-@contextmanager
-def _alone_in(out: Path, here: Process) -> Iterator[None]:
-    """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
-    if not here.is_first:
-        yield
-        return
-    with locked(out / ".lock", wait=False) as mine:
-        if not mine:
-            raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
-        yield
-
-
-def _open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
-    """Make the folder of a new run, or check that the one that is there is the one to go on with.
-
-    A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
-    """
-    path = out / "recipe.json"
-    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
-    if started:
-        if not resume:
-            raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
-        before = read_recipe(path)
-        if differing := recipe.differs_from(before):
-            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
-            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
-    here.wait()  # all have looked before the first one writes
-    if here.is_first:
-        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
-            rest.unlink()
-        if not started and path.exists():
-            for name in ("candidates.npz", "skipped.txt"):
-                (out / name).unlink(missing_ok=True)
-            shutil.rmtree(out / "lam", ignore_errors=True)
-        write_recipe(path, recipe)
-    here.wait()
-
-
 def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
-    """The recipe's λ; where that is "auto", the one that short runs and held-out candidates speak for."""
+    """The recipe's λ; where that is "auto", the best of several in short runs, which ``lam.json`` keeps."""
     if not recipe.chooses_lam:
-        return 1.0 if recipe.lam == "auto" else float(recipe.lam)
+        return lams_to_try(data.candidates, recipe)[0]
+    path, trials = out / "lam.json", out / "lam"
+    if path.exists():
+        return float(json.loads(path.read_text(encoding="utf-8"))["lam"])
     epochs = recipe.lam_epochs or max(1, round(recipe.epochs / 3))
     short = replace(recipe, epochs=epochs, eval_every=epochs, curriculum="none")
     short = replace(short, select="candidates") if short.select == "last" else short
     split = data.hold_out(recipe.hold_out, recipe.seed)
-    trials = out / "lam"
-
-    def try_lam(lam: float) -> dict[str, Any]:
+    tried: list[dict[str, Any]] = []
+    for lam in lams_to_try(data.candidates, recipe):
         folder = trials / f"{lam:g}"
         if here.is_first:
             folder.mkdir(parents=True, exist_ok=True)
         here.wait()
         found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
-        told = {"held_out": found.held_out, "validation": found.metrics}
-        if short.select == "oracle":
-            return {"worth": found.metrics["mAP"], **told}
-        precisions = _held_out_precisions(folder, split, short, here)
-        return {"worth": float(precisions.mean()), "precisions": precisions, **told}
-
-    lam = choose_lam(data.candidates, recipe, out / "lam.json", try_lam, writes=here.is_first)
+        worth = found.metrics["mAP"] if short.select == "oracle" else found.held_out[recipe.criterion]
+        tried.append({"lam": lam, "worth": worth, "held_out": found.held_out, "validation": found.metrics})
+    best = max(tried, key=lambda entry: entry["worth"])["lam"]
     here.wait()
     if here.is_first:
+        kept = {"lam": best, "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
+        write_whole(path, (json.dumps(kept, indent=1) + "\n").encode())
         shutil.rmtree(trials, ignore_errors=True)  # the numbers are in lam.json, and networks are large
-    return lam
-
-
-def _held_out_precisions(folder: Path, data: TrainingData, recipe: Recipe, here: Process) -> np.ndarray:
-    """What the criterion is the mean of, for the network that was selected in a folder; the same in every process."""
-    batches = data.held_out_batches(recipe, here)
-    assert batches is not None  # a recipe that chooses λ holds images out
-    precision = choose_precision(recipe.precision, here.device)
-    augment = make_augment(recipe, *normalisation(recipe.backbone), precision.dtype)
-    network = load_network(folder, here.device).network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    logits = score_images(network, batches, lambda images, step: augment.plain(images), precision, here)
-    return candidate_precisions(data.targets()[data.held_out], logits, recipe.criterion).numpy()
+    return best
 
 
 def _save(state: TrainingState, path: Path, here: Process, *, after: float) -> None:

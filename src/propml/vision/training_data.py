@@ -1,10 +1,18 @@
-"""What the training loop reads: decoded images with candidates, those held out, and validation images with truth."""
+"""What the training loop reads: decoded images with candidates, those held out, and validation images with truth.
+
+Candidates are drawn once, before training, and kept beside the run: every label that is not true becomes one with
+probability ``noise``, as in the paper (:func:`propml.corruption.independent_flips`). The file ``candidates.npz`` of a
+run holds what was drawn; a run that goes on reads it, and one that would draw something else is stopped.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +21,111 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.atomic_files import write_whole
+from propml.atomic_files import locked, write_whole
+from propml.corruption import independent_flips
 from propml.targets import Candidates
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
-from propml.vision.noise import draw_candidates, keep_candidates, note_on_truth, read_candidates
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import Recipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["TrainingData", "prepare_data"]
+__all__ = [
+    "TrainingData",
+    "alone_in",
+    "draw_candidates",
+    "keep_candidates",
+    "note_on_truth",
+    "open_run",
+    "prepare_data",
+    "read_candidates",
+]
+
+
+def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
+    """The candidates to learn from.
+
+    Parameters
+    ----------
+    source : ImageSource
+    noise : float or None
+        Probability of a flip of each label that is not true; ``None``: the source's own candidates, or its true labels.
+    seed : int
+
+    Examples
+    --------
+    >>> from propml.vision.sources import open_source
+    >>> source = open_source("digits-mosaic", "train", n_samples=50)
+    >>> draw_candidates(source, 1.0, seed=0).sizes().tolist() == [10] * 50
+    True
+    """
+    if noise is None:
+        if source.candidates is not None:
+            return source.candidates
+        if source.truth is None:
+            raise ValueError(f"{source.name} has neither candidates nor true labels; there is nothing to learn from")
+        return Candidates.from_matrix(source.truth, source.label_names, empty="ignore")
+    if source.truth is None:
+        raise ValueError(f"{source.name} has no true labels, so no noise can be added to them; leave out --noise")
+    return independent_flips(source.truth, noise, random_state=seed, labels=source.label_names)
+
+
+def note_on_truth(source: ImageSource, noise: float | None) -> list[str]:
+    """A sentence where :func:`draw_candidates` takes the true labels as they are; otherwise none.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from propml.vision.sources import open_source
+    >>> clean = replace(open_source("digits-mosaic", "train", n_samples=5), candidates=None)
+    >>> note_on_truth(clean, None)
+    ['digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them']
+    >>> note_on_truth(clean, 0.4)
+    []
+    """
+    if noise is not None or source.candidates is not None or source.truth is None:
+        return []
+    return [
+        f"{source.name} ({source.split}) has no candidates: learning from the true labels; "
+        f"--noise makes candidates of them"
+    ]
+
+
+def keep_candidates(path: Path, candidates: Candidates, noise: float | None, seed: int, **more: np.ndarray) -> None:
+    """Write what was drawn: ``candidates`` (int8), ``label_names``, ``noise`` (NaN: the source's own) and ``seed``."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        candidates=candidates.to_matrix(np.int8),
+        label_names=np.array([str(name) for name in candidates.labels]),
+        noise=np.array(np.nan if noise is None else noise),
+        seed=np.array(seed),
+        **more,  # type: ignore[arg-type]
+    )
+    write_whole(path, buffer.getvalue())
+
+
+def read_candidates(path: Path) -> Candidates:
+    """What :func:`keep_candidates` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        return Candidates.from_matrix(stored["candidates"], stored["label_names"].tolist(), empty="ignore")
+
 
 # Images stay on the GPU where they take less than this share of its free memory.
 RESIDENT_SHARE = 0.25
 HOLD_OUT_STREAM = 1
+FROZEN = "frozen.safetensors"  # the backbone as it was, with the best head
+# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
+TRACES = (
+    FROZEN,
+    "last.safetensors",
+    "best.safetensors",
+    "curves.csv",
+    "lam.json",
+    "lam/*/last.safetensors",
+    "lam/*/*.csv",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +212,44 @@ def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Aug
     )
 
 
+@contextmanager
+def alone_in(out: Path, here: Process) -> Iterator[None]:
+    """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
+    if not here.is_first or os.name != "posix":
+        yield
+        return
+    with locked(out / ".lock", wait=False) as mine:
+        if not mine:
+            raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
+        yield
+
+
+def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
+    """Make the folder of a new run, or check that the one that is there is the one to go on with.
+
+    A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
+    """
+    path = out / "recipe.json"
+    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
+    if started:
+        if not resume:
+            raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
+        before = read_recipe(path)
+        if differing := recipe.differs_from(before):
+            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
+            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
+    here.wait()  # all have looked before the first one writes
+    if here.is_first:
+        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
+            rest.unlink()
+        if not started and path.exists():
+            for name in ("candidates.npz", "skipped.txt"):
+                (out / name).unlink(missing_ok=True)
+            shutil.rmtree(out / "lam", ignore_errors=True)
+        write_recipe(path, recipe)
+    here.wait()
+
+
 def prepare_data(
     train: ImageSource,
     validation: ImageSource | None,
@@ -141,7 +277,7 @@ def prepare_data(
     record = out / "candidates.npz"
     candidates = draw_candidates(train, recipe.noise, recipe.seed)
     _check_candidates(record, candidates)
-    decoded = build_cache(train, recipe.size, cache, on_error=on_error, show=show and here.is_first)
+    decoded = build_cache(train, recipe.side, cache, on_error=on_error, show=show and here.is_first)
     items = train.items
     names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
     images = {"kept": decoded.kept, "images": _digest(names)}
@@ -155,14 +291,13 @@ def prepare_data(
             )
         if validation.truth is None:
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
-        seen = build_cache(validation, recipe.size, cache, on_error=on_error, show=show and here.is_first)
+        seen = build_cache(validation, recipe.side, cache, on_error=on_error, show=show and here.is_first)
         checked = (seen.images, validation.truth[seen.kept])
         parts.append((validation, seen))
     none = np.array([], dtype=np.int64)
     here.wait()  # all have looked before the first one writes
     if here.is_first and not record.exists():
-        keep_candidates(record, candidates, recipe.noise, recipe.seed)
-        _add_arrays(record, images)
+        keep_candidates(record, candidates, recipe.noise, recipe.seed, **images)
     notes = note_on_truth(train, recipe.noise)
     notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
     skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
@@ -196,14 +331,6 @@ def _check_images(path: Path, images: dict[str, np.ndarray]) -> None:
 def _digest(names: list[str]) -> np.ndarray:
     """Of the names of files without their folders, since data may be moved."""
     return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
-
-
-def _add_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with np.load(path, allow_pickle=False) as stored:
-        together = {**stored, **arrays}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **together)
-    write_whole(path, buffer.getvalue())
 
 
 def _ordered(

@@ -1,18 +1,25 @@
-"""An eye on the losses: how fast it goes, and a stop where one is not a number."""
+"""An eye on a run: its speed, a stop where a loss is not a number, and its curves as CSV and for TensorBoard."""
 
 from __future__ import annotations
 
+import csv
+import io
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from propml.atomic_files import write_whole
+from propml.extras import require
 from propml.progress import Bar
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Process
 
-__all__ = ["Watch"]
+__all__ = ["TensorBoard", "Watch", "write_curves"]
 
 
 class Watch:
@@ -77,3 +84,44 @@ class Watch:
         rows = index.tolist()
         more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
         return "of " + ", ".join(self.names[row] for row in rows[:4]) + more
+
+
+def write_curves(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
+    """Write one row per evaluated epoch; columns that only some epochs have are empty elsewhere."""
+    columns = list(dict.fromkeys(name for entry in history for name in entry))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for entry in history:
+        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in entry.items()})
+    write_whole(path, text.getvalue().encode())
+
+
+class TensorBoard:
+    """The same curves in TensorBoard's format; does nothing where it was not asked for.
+
+    Parameters
+    ----------
+    folder : Path or None
+        ``None``: nothing is written.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._writer: Any = None
+        if folder is not None:
+            require("tensorboard", "tensorboard")
+            self._writer = require("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder))
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """One epoch."""
+        if self._writer is not None:
+            for name, value in entry.items():
+                if name != "epoch":
+                    self._writer.add_scalar(name.replace(" ", "/"), value, entry["epoch"])

@@ -1,0 +1,336 @@
+"""Features of a backbone: images as a table, for every method that learns from tables.
+
+With a pretrained backbone this is the first thing to try: the features of a few thousand photographs take minutes on a
+laptop, once, and every classifier of this package learns from them in seconds. The paper's rows of PML-NI, fPML,
+PML-LRS and PARTICLE on VOC2007 and COCO2014 are such: shallow methods on deep features (of which network and layer is
+not published; the pooled features before the head are our choice).
+
+Features are kept by blocks of images. A block is found again by what it was made of: the weights, the bytes of its
+images and the settings. So a run that was killed goes on behind its last block, a file that was renamed costs nothing,
+and other weights can never be mistaken for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from propml.atomic_files import replacing
+from propml.devices import cache_dir, choose_device
+from propml.extras import require
+from propml.progress import progress_bar
+from propml.vision.backbone import input_of, make_network, resolved
+from propml.vision.checkpoint import TrainedNetwork
+from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image
+from propml.vision.predict import find_images, outputs
+from propml.vision.recipe import Recipe
+from propml.vision.sources import ImageSource
+
+if TYPE_CHECKING:
+    from propml.tables.features import Learned
+    from propml.tables.files import UserTable
+
+__all__ = ["ImageFeatures", "backbone_alone", "compute_features", "features", "learn_pictures", "write_features"]
+
+# Raised when features come out otherwise than before, so that older blocks are not taken for these.
+FORMAT = 1
+BLOCK = 256  # images that are decoded, computed and kept at a time
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFeatures:
+    """What a backbone sees in images.
+
+    Attributes
+    ----------
+    X : ndarray of float32, shape (n_kept, n_features)
+    kept : ndarray of int64, shape (n_kept,)
+        The row of the source that each is of, ascending.
+    skipped : tuple of (str, str)
+        The images that could not be read, and why.
+    """
+
+    X: np.ndarray
+    kept: np.ndarray
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+def features(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    backbone: str = Recipe.backbone,
+    weights: str | Path | None = "auto",
+    size: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    mirror: bool = True,
+    batch_size: int = 64,
+    device: str = "auto",
+    cache: str | Path | None = "auto",
+    workers: int | None = None,
+    show: bool = False,
+) -> np.ndarray:
+    """Features of image files, one row for each, to give to any classifier or to :func:`propml.audit`.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        Image files, in the order of the rows; or folders, of which all images are taken, sorted.
+    backbone : str
+        Any image model of timm by its name.
+    weights : str, path or None
+        ``"auto"`` and ``"pretrained"``: timm downloads them, once; a file: safetensors, or what ``torch.save`` made of
+        a ``state_dict()``, read without its pickles; ``None``: random ones, the same every time.
+    size : int, optional
+        Side in pixels; by default what the weights were trained with, by timm's configuration of that name.
+    mean, std : sequences of 3 floats, optional
+        By which pixels in [0, 1] are normalised; by default as the weights want it, too.
+    mirror : bool
+        Average the features of each image and of its mirror image.
+    batch_size, device, workers
+        How many images the network sees at once, where it runs, and how many threads decode.
+    cache : path, "auto" or None
+        Where features are kept; ``"auto"``: in the user's cache, ``None``: nowhere.
+    show : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_images, n_features)
+        An image that cannot be read is an error, so that rows and paths stay together.
+    """
+    files = find_images([paths] if isinstance(paths, str | Path) else paths, once=False)
+    network = backbone_alone(backbone, None if weights is None else str(weights), size, mean=mean, std=std)
+    source = ImageSource("images", files, None, None, (), "all")
+    options: dict[str, Any] = {"mirror": mirror, "batch_size": batch_size, "device": device, "workers": workers}
+    return compute_features(network, source, on_error="error", cache=cache, show=show, **options).X
+
+
+def learn_pictures(
+    table: UserTable,
+    column: str,
+    learned: Learned | None = None,
+    *,
+    backbone: str | None = None,
+    weights: str | None = None,
+    device: str = "auto",
+) -> Learned:
+    """The pictures of a user's table as features, beside those that were learned from its other columns.
+
+    Parameters
+    ----------
+    table : UserTable
+        Read with ``image=column``.
+    column : str
+        That holds the paths, seen from the table's folder.
+    """
+    from propml.tables.features import Features, Learned
+    from propml.tables.treatments import Vector
+
+    beside, paths = table.path.parent, table.images or []
+    for item, path in zip(table.item_ids, paths, strict=True):
+        if not path:
+            raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
+    X = features(
+        [beside / path for path in paths],
+        backbone=backbone or Recipe.backbone,
+        weights=weights or "auto",
+        device=device,
+        show=True,
+    )
+    vector = Vector.learn(column, X)
+    seen = vector.apply(X, [])
+    if learned is None:
+        return Learned(Features([vector]), seen)
+    if sp.issparse(learned.X):
+        both: Any = sp.csr_array(sp.hstack([learned.X, sp.csr_array(seen)], format="csr"))
+    else:
+        both = np.hstack([learned.X, seen])
+    return Learned(Features([*learned.features.treatments, vector]), both, learned.notes)
+
+
+def backbone_alone(
+    backbone: str,
+    weights: str | None,
+    size: int | None = None,
+    *,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> TrainedNetwork:
+    """A backbone that was not trained on candidates here, with size and normalisation as its weights want them.
+
+    Random weights are the same in every call, so that features of two parts of a dataset can be compared.
+    """
+    recipe = resolved(Recipe(backbone=backbone, weights=weights, size=size, lam=1.0))
+    _, own_mean, own_std = input_of(backbone)
+    mean, std = tuple(mean or own_mean), tuple(std or own_std)
+    if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+        raise ValueError(f"mean is {mean} and std {std}; give three numbers each, and std above 0")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)  # torch.manual_seed would reach the GPUs' generators too
+        network = make_network(recipe, 1)
+    return TrainedNetwork(network.eval(), ("",), recipe, mean, std, {})
+
+
+def compute_features(
+    trained: TrainedNetwork,
+    source: ImageSource,
+    *,
+    mirror: bool = True,
+    on_error: OnError = "skip",
+    batch_size: int = 64,
+    device: str = "auto",
+    cache: str | Path | None = "auto",
+    workers: int | None = None,
+    show: bool = False,
+) -> ImageFeatures:
+    """What the head of a network sees of the images of a source; for the parameters see :func:`features`."""
+    if not len(source):
+        raise ValueError(f"{source.name} has no images")
+    folder = cache_dir() / "features" if cache == "auto" else None if cache is None else Path(cache)
+    key, place = _key(trained, mirror), choose_device(device)
+    found: list[ImageFeatures] = []
+
+    def prepared(start: int) -> tuple[Path | None, ImageFeatures | CachedImages]:
+        """What was kept of a block, or its pixels; made while the network works on the block before."""
+        block = source.take(slice(start, start + BLOCK))
+        file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
+        kept = _kept_block(file)
+        return file, kept or decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+
+    starts = range(0, len(source), BLOCK)
+    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=show)
+    with bar as told, ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(prepared, 0)
+        for start in starts:
+            file, made = coming.result()
+            if start + BLOCK < len(source):
+                coming = ahead.submit(prepared, start + BLOCK)
+            if isinstance(made, CachedImages):
+                X = _pooled(trained, made.images, mirror, batch_size, place)
+                made = ImageFeatures(X, made.kept, made.skipped)
+                if file is not None and not any(may_pass(why) for _, why in made.skipped):
+                    _keep_block(file, made)
+            if made.skipped and on_error == "error":
+                raise no_image(*made.skipped[0])
+            found.append(ImageFeatures(made.X, made.kept + start, made.skipped))
+            told.advance(min(BLOCK, len(source) - start))
+    skipped = tuple(each for part in found for each in part.skipped)
+    kept = np.concatenate([part.kept for part in found])
+    if not len(kept):
+        raise ValueError(
+            f"none of the {len(source)} images of {source.name} can be read; {skipped[0][0]}: {skipped[0][1]}"
+        )
+    return ImageFeatures(np.concatenate([part.X for part in found if len(part.X)]), kept, skipped)
+
+
+def write_features(path: str | Path, found: ImageFeatures, source: ImageSource) -> None:
+    """Write features with the labels of their images, as a table that every command reads.
+
+    Parameters
+    ----------
+    path : path
+        An ``.npz``: ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
+        where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. Or a ``.parquet`` with
+        the columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
+    found : ImageFeatures
+    source : ImageSource
+        The images and their labels, those that could not be read included.
+    """
+    path = Path(path)
+    check_destination(path)
+    own = source.take(found.kept)
+    names = [f"image {row}" for row in found.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
+    candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
+    labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
+    if path.suffix == ".parquet":
+        _write_parquet(path, found.X, names, labels, source.label_names)
+        return
+    arrays = {
+        "X": found.X.astype(np.float32, copy=False),
+        "label_names": np.array(source.label_names, dtype=str),
+        "feature_names": np.array([f"feature_{j}" for j in range(found.X.shape[1])]),
+        "images": np.array(names),
+        **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
+    }
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def check_destination(path: Path) -> None:
+    """Refuse a name that :func:`write_features` could not write to, before anything is computed."""
+    if path.suffix not in (".npz", ".parquet"):
+        raise ValueError(f"features are written as .npz or .parquet, and {path} ends in {path.suffix!r}; choose one")
+
+
+def _write_parquet(
+    path: Path, X: np.ndarray, names: list[str], labels: dict[str, np.ndarray], label_names: Sequence[str]
+) -> None:
+    arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(X.ravel(), arrow.float32()), X.shape[1])
+    lists = {
+        name: [[label_names[j] for j in np.flatnonzero(row > 0).tolist()] for row in each]
+        for name, each in labels.items()
+    }
+    with replacing(path) as beside:
+        parquet.write_table(arrow.table({"image": names, "features": vectors, **lists}), beside)
+
+
+def _pooled(
+    trained: TrainedNetwork, images: np.ndarray, mirror: bool, batch_size: int, device: torch.device
+) -> np.ndarray:
+    """Features of decoded images, ``(n_images, n_features)``; of none, there is no telling how many features."""
+    if not len(images):
+        return np.empty((0, 0), dtype=np.float32)
+    parts = outputs(trained, images, batch_size, device, False, pooled=True, mirror=mirror)
+    return np.concatenate([part.cpu().numpy() for part in parts])
+
+
+def _key(trained: TrainedNetwork, mirror: bool) -> bytes:
+    """Of everything but the images that features depend on."""
+    settings = (FORMAT, trained.recipe.backbone, trained.recipe.side, trained.mean, trained.std, mirror)
+    digest = hashlib.sha256(repr(settings).encode())
+    for name, value in trained.network.backbone.state_dict().items():
+        digest.update(f"{name} {tuple(value.shape)} ".encode())
+        digest.update(np.ascontiguousarray(value.cpu().numpy()).reshape(-1).view(np.uint8).data)
+    return digest.digest()
+
+
+def _block_key(key: bytes, block: ImageSource) -> str:
+    digest = hashlib.sha256(key)
+    for item in block.items:
+        if isinstance(item, np.ndarray):
+            digest.update(np.ascontiguousarray(item).data)
+        else:
+            try:
+                with open(item, "rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            except OSError:
+                digest.update(f"missing {item}".encode(errors="replace"))
+    return digest.hexdigest()[:32]
+
+
+def _kept_block(file: Path | None) -> ImageFeatures | None:
+    """What an earlier run kept; a file that is damaged is as good as not there."""
+    if file is None or not file.is_file():
+        return None
+    try:
+        with np.load(file, allow_pickle=False) as kept:
+            skipped = tuple((name, why) for name, why in json.loads(str(kept["skipped"])))
+            return ImageFeatures(kept["X"], kept["kept"], skipped)
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+
+
+def _keep_block(file: Path, made: ImageFeatures) -> None:
+    with replacing(file) as beside, beside.open("wb") as out:
+        np.savez(out, X=made.X, kept=made.kept, skipped=np.array(json.dumps(made.skipped)))
