@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
+from propml.benchmark.own_file import OwnFile
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
@@ -109,6 +110,7 @@ class TabularCell(Cell):
     test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
     stratified: bool = False
     selection: str = "candidates"  #: the method chooses by itself; "oracle": the true labels of test rows do
+    file: OwnFile | None = None  #: what the dataset is read from, where it is a user's own
 
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
@@ -121,6 +123,7 @@ class TabularCell(Cell):
             {
                 "protocol": PROTOCOL,
                 "dataset": self.dataset,
+                **({} if self.file is None else {"file": self.file.configuration()}),
                 "candidates": candidates,
                 "rows": self.rows,
                 "folds": self.folds,
@@ -148,8 +151,8 @@ class TabularCell(Cell):
 def compute(cell: TabularCell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
     """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
-        settings = cell.corruption_settings
-        problem = load_problem(cell.dataset, cell.noise, cell.seed, settings=settings, rows=cell.rows, show=show)
+        how: dict[str, Any] = {"settings": cell.corruption_settings, "rows": cell.rows, "file": cell.file}
+        problem = load_problem(cell.dataset, cell.noise, cell.seed, **how, show=show)
     splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
     splits = splits[: cell.test_folds]
     model = make_model(cell.method.method, cell.method.params, cell.seed)

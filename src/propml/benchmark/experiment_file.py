@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
+from propml.benchmark.own_file import OwnFile, own_file
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number, read_table
@@ -29,14 +30,14 @@ from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import Recipe
 
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
-TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
+TABLE_KEYS = (*SHARED_KEYS, "files", "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
 FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
 FOR_TABLES = 'is for experiments on tables, and this one says kind = "images"'
 # Keys of experiments on tables that mean nothing on images.
 NOT_FOR_IMAGES = {
     "rows": f"{FOR_TABLES}; say images = {{ train = 300, test = 200 }}",
-    "corruptions": f"{FOR_TABLES}; leave it out",
+    **dict.fromkeys(("files", "corruptions"), f"{FOR_TABLES}; leave it out"),
     "corruption": f"{FOR_TABLES}; noise is the rate at which labels that are not true become candidates. Leave it out",
     **dict.fromkeys(
         ("folds", "test_folds", "stratified"),
@@ -89,20 +90,27 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     table.only(TABLE_KEYS)
     folds = table.integer("folds", 5, least=2)
     known = [name for name in REGISTRY if lookup(name).suite != "vision"]
-    datasets = table.names("datasets", known, "dataset of tables")
+    own = table.tables("files", "file") if "files" in table.values else {}
+    for name in table.values.get("datasets", ()):
+        if isinstance(name, str) and Path(name).suffix and name not in (*own, *known):
+            raise table.error("files", f'lacks "{name}"; say where its true labels are: [files."{name}"] truth = "…"')
+    datasets = table.names("datasets", (*own, *known), "dataset of tables")
+    table.table("files").only(datasets, "dataset of this experiment")
+    files = {name: own_file(inner, name, table.file.parent) for name, inner in own.items()}
     return {
         "datasets": datasets,
+        "files": files,
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
         "test_folds": table.integer("test_folds", None, least=1),
         "stratified": table.flag("stratified", False),
-        **_noise_settings(table, datasets),
+        **_noise_settings(table, datasets, files),
         "metrics": table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS),
         "methods": tuple(_method(inner, name, selection) for name, inner in table.tables("methods", "method").items()),
     }
 
 
-def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, Any]:
+def _noise_settings(table: TomlTable, datasets: tuple[str, ...], files: Mapping[str, OwnFile]) -> dict[str, Any]:
     """One corruption with its levels, or several under ``[corruptions]``."""
     if "corruptions" in table.values:
         table.refuse(dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two"))
@@ -116,7 +124,7 @@ def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, An
     else:
         name, settings = table.choice("corruption", known, "svm"), {}
     noise = _levels(table, name)
-    needing = [dataset for dataset in datasets if not has_real_candidates(dataset)]
+    needing = [dataset for dataset in datasets if not has_real_candidates(dataset, files)]
     if needing and not noise:
         raise table.error(
             "noise", f"is missing; {needing[0]} has no candidates of its own, so give a list such as [50]"
