@@ -21,10 +21,11 @@ from propml.benchmark.figures.lambdas import (
 )
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
-from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
 from propml.extras import require
 from propml.metrics import METRICS
 from propml.noise import KINDS, Noise
+from propml.page import page_style
 from propml.paper.metric_names import TABULAR_METRICS
 
 
@@ -39,13 +40,18 @@ def render_html(report: Report) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
-    environment.globals |= {"flat": flat_facts, "sort_key": sort_key, "tolerance": TOLERANCE}
+    environment.globals |= {
+        "flat": flat_facts,
+        "sort_key": sort_key,
+        "tolerance": TOLERANCE,
+        "recommended": RECOMMENDED,
+    }
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     Markup = require("markupsafe", "report").Markup
     return environment.get_template("report.html").render(
         report=report,
-        css=Markup(_file("report.css")),
+        css=Markup(page_style(_file("report.css"))),
         js=Markup(_file("report.js")),
         figures=[_drawn(section, f"f{number}") for number, section in enumerate(report.sections, start=1)],
     )
@@ -108,11 +114,12 @@ class Picture:
 
 
 class Pictures(NamedTuple):
-    """Diagrams of mean ranks over all metrics and of one metric each, and curves."""
+    """Diagrams of mean ranks over all metrics and of one metric each, curves against noise, and against λ."""
 
     together: list[Picture]
     single: list[Picture]
     curves: list[Picture]
+    lams: list[Picture]
 
     def shared_warnings(self) -> list[str]:
         """What is to be said of all the diagrams of one metric, once."""
@@ -123,7 +130,7 @@ class Pictures(NamedTuple):
 def draw(section: Section) -> Pictures:
     """Draw everything that there is data for."""
     together, single = (_ranks([each for each in section.ranks if each.single == single]) for single in (False, True))
-    return Pictures(together, single, [*_noise(section), *_lams(section)])
+    return Pictures(together, single, _noise(section), _lams(section))
 
 
 def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
