@@ -157,8 +157,8 @@ def test_every_figure_is_seen_and_nothing_overflows(opened, width, scheme):
         "figure svg",
         "all => all.map(svg => { const box = svg.getBoundingClientRect(); return [box.left, box.right, box.height]; })",
     )
-    # Ranks: the paper's, ours, five metrics; noise: ours, the paper's; λ: choice and curves.
-    assert len(sizes) == 11
+    # Ranks: the paper's, ours, five metrics; noise: ours, the paper's.
+    assert len(sizes) == 9
     assert all(left >= 0 and right <= width and right - left > 200 and height > 60 for left, right, height in sizes)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.body.scrollWidth") <= width

@@ -46,7 +46,6 @@ NOT_FOR_IMAGES = {
     "params": f"{FOR_TABLES}; say recipe = {{ … }}",
     "scaling": f"{FOR_TABLES}; leave it out",
     "lams": f'{FOR_TABLES}; say recipe = {{ lam = 0.3 }}, or lam = "auto", which tries several. Leave it out',
-    "grid": f"{FOR_TABLES}; leave it out, or make each value a method of its own",
 }
 # Arguments that the runner gives to a method, to a corruption, and to a recipe.
 GIVEN = ("random_state", "verbose")
@@ -174,7 +173,7 @@ def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
 
 def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     table.refuse(FOR_IMAGES)
-    table.only(("method", "params", "scaling", "selection", "lams", "grid"))
+    table.only(("method", "params", "scaling", "selection", "lams"))
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
         raise table.error("method", f"is missing; {did_you_mean(name, known)}")
@@ -183,19 +182,14 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" or method in RIVALS else "unit-range")
     params = _arguments(table.table("params"), method)
     oracle = (own or selection) == "oracle"
-    lams, grid = table.numbers("lams", ()), table.table("grid")
-    for key, owner in (("lams", method == "propml"), ("grid", method != "propml")):
-        if key in table.values and not (oracle and owner):
-            of = "propml" if key == "lams" else "other methods than propml"
-            raise table.error(key, f'is for {of} with selection = "oracle"; leave it out')
+    lams = table.numbers("lams", ())
+    if lams and not (oracle and method == "propml"):
+        raise table.error("lams", 'is for propml with selection = "oracle"; leave it out')
     if oracle and method == "propml":
         _check_network(table.table("params"))
-    elif oracle and not grid.values and not hasattr(benchmark_class(method), "fit_to_truth"):
-        raise table.error("grid", 'is missing; selection = "oracle" picks from it, such as grid = { alpha = [1, 10] }')
-    for key in _arguments(grid, method):
-        if not isinstance(grid.values[key], list) or not grid.values[key]:
-            raise grid.error(key, f"is {grid.values[key]!r}; a list of values to try was expected")
-    return MethodEntry(name, method, params, scaling, own, lams or None, frozen(grid.values) or None)
+    elif oracle and not hasattr(benchmark_class(method), "fit_to_truth"):
+        raise table.error("selection", f'is "oracle", and {method} picks nothing by true labels; say "candidates"')
+    return MethodEntry(name, method, params, scaling, own, lams or None)
 
 
 def _arguments(table: TomlTable, method: str) -> dict[str, Any]:

@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 from propml.benchmark import wording
 from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import (
-    lambda_choice,
-    lambda_choice_data,
-    lambda_curves,
-    lambda_metrics,
-    lambda_points,
-    lambda_sentences,
-)
+from propml.benchmark.figures.lambdas import lambda_metrics, lambda_sentences
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
@@ -160,28 +153,12 @@ def _noise(section: Section) -> list[Picture]:
 
 
 def _lams(section: Section) -> list[Picture]:
-    """What choosing without clean labels costs, and how much the score depends on λ."""
-    pictures = []
-    metric = section.tables[0].metric if section.tables else "average_precision"
-    choices = lambda_choice_data([*section.results.means(), *section.published], metric)
-    if choices:
-        title = "λ chosen on candidates, beside λ chosen on test labels"
-        pictures.append(Picture("lambda-choice", title, lambda_choice(choices, metric)[0]))
-    points = lambda_points([cell for cell in section.results.done if cell.method in ("ProPML", "ProPML (oracle)")])
-    if points:
-        chosen = {
-            line.setting: line.middle
-            for line in section.lams
-            if line.method == "ProPML" and line.part in ("", "network")
-        }
-        figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
-        pictures.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
-    if section.given_lams:
-        # By our own conventions; the paper's figure has these five metrics, images have others.
-        measured = {point.metric for point in section.given_lams}
-        metrics = [name for name in METRICS if name in measured]
-        drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
-        figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
-        sentences = tuple(lambda_sentences(section.given_lams))
-        pictures.append(Picture("lambda-metrics", "Metrics against λ", figure, sentences))
-    return pictures
+    """How much the scores depend on λ, where it was given."""
+    if not section.given_lams:
+        return []
+    # By our own conventions; the paper's figure has these five metrics, images have others.
+    measured = {point.metric for point in section.given_lams}
+    metrics = [name for name in METRICS if name in measured]
+    drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+    figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
+    return [Picture("lambda-metrics", "Metrics against λ", figure, tuple(lambda_sentences(section.given_lams)))]
