@@ -305,7 +305,7 @@ def test_several_experiments_in_one_page():
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert {link for link in re.findall(r'href="#([^"]+)"', page) if "-" not in link[:3]} <= set(ids)
-    assert page.count("What is best where") == 2
+    assert page.count(">What is best where<") == 2
 
 
 def test_vision_metrics():

@@ -147,7 +147,7 @@ def _audit_folder(folder: Path, number: int) -> None:
 
 
 def _apply(folder: Path) -> Any:
-    path, counts = apply_review(folder / "audit", folder / "data" / "decisions.csv", data=folder / "data" / "d.csv")
+    path, counts, _ = apply_review(folder / "audit", folder / "data" / "decisions.csv", data=folder / "data" / "d.csv")
     return path.read_bytes(), tuple(counts)
 
 
