@@ -34,8 +34,8 @@ from propml.vision.training_data import FROZEN, TrainingData
 __all__ = ["FittedHead", "fit_head", "learn_head"]
 
 
-# AdamW on standardised features; the decays are tried with every λ. On VOC2007 held-out candidates prefer the last one
-# for most λ, and none of 50 or 100.
+# AdamW on standardised features; the decays are tried with every λ. Settled on VOC2007 after its test labels had been
+# seen: with decays of 50 and 100 held-out candidates chose heads that are three points worse at a flip rate of 0.4.
 LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
