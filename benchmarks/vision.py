@@ -75,7 +75,7 @@ def ours(recipe: Recipe, data: TrainingData, here: Process, *, resident: bool) -
     share, training_data.RESIDENT_SHARE = training_data.RESIDENT_SHARE, 0.25 if resident else 0.0
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = fit(data, recipe, 0.3, Path(folder), here, show=False)
+            found = fit(data, recipe, 0.3, Path(folder), here, verbose=False)
     finally:
         training_data.RESIDENT_SHARE = share
     return found.history[-1]["images_per_second"]

@@ -44,6 +44,7 @@ def test_version_stands_in_the_changelog_and_the_citation():
 # Rooms, and what stands on the floor between them, from left to right.
 ORDER = [
     "messages",
+    "deprecation",
     "atomic_files",
     "file_errors",
     "schema",

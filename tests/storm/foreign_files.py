@@ -250,12 +250,12 @@ def _exported(path: Path) -> None:
 
 
 def _unpacked(path: Path) -> None:
-    extract([path], path.parent / "unpacked", show_progress=False)
+    extract([path], path.parent / "unpacked", verbose=False)
 
 
 def _decoded(path: Path) -> None:
     source = ImageSource("photos", (path,), None, None, (), "train")
-    build_cache(source, 8, None, on_error="error", workers=1, show=False)
+    build_cache(source, 8, None, on_error="error", workers=1, verbose=False)
 
 
 def _shown(path: Path) -> None:

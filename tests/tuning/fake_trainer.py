@@ -13,7 +13,7 @@ def worth(lr, epoch, epochs):
     return 1 - abs(lr - 1e-4) * 2e3 - 0.05 * (epochs - epoch) / epochs
 
 
-def train(source, validation, recipe, out, *, resume, device, cache, show, on_epoch):
+def train(source, validation, recipe, out, *, resume, device, cache, verbose, on_epoch):
     out.mkdir(parents=True, exist_ok=True)
     if recipe.weight_decay > 4e-4:
         raise ValueError(f"weight_decay is {recipe.weight_decay}; that is too much")

@@ -40,7 +40,7 @@ def small_recipe(**changes):
 def run(out, recipe, *, n_train=96, n_test=50, **options):
     """Train on mosaics; all options of :func:`propml.vision.training.train`."""
     learned, judged = mosaics(n_train, n_test)
-    return train(learned, judged if n_test else None, recipe, out, cache=None, show=False, **options)
+    return train(learned, judged if n_test else None, recipe, out, cache=None, verbose=False, **options)
 
 
 def weights_of(folder):

@@ -35,7 +35,7 @@ def recipe(tmp_path):
 
 def run(out, recipe, n=96, **changes):
     learned, judged = mosaics(n)
-    return train(learned, judged, Recipe(**{**recipe, **changes}), out, cache=None, show=False, device="cpu")
+    return train(learned, judged, Recipe(**{**recipe, **changes}), out, cache=None, verbose=False, device="cpu")
 
 
 def rows(n=240, seed=0):
@@ -128,7 +128,7 @@ def test_a_stop_changes_nothing(tmp_path, recipe, monkeypatch):
     monkeypatch.setattr("propml.vision.head.fit_head", lambda *_, **__: pytest.fail("the head is there already"))
     learned, judged = mosaics(96)
     resumed = Recipe(**{**recipe, **changes})
-    train(learned, judged, resumed, tmp_path / "stopped", cache=None, show=False, device="cpu", resume=True)
+    train(learned, judged, resumed, tmp_path / "stopped", cache=None, verbose=False, device="cpu", resume=True)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 

@@ -147,12 +147,12 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
 
     recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
     # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.side, cache, show=show) for source in (train, test))
+    _, decoded = (build_cache(source, recipe.side, cache, verbose=show) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
         seen = test if recipe.select == "oracle" else None  # nobody else is shown a test label
-        network = training.train(train, seen, recipe, run, device=device, cache=cache, show=show)
+        network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=show)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
         scored = time.perf_counter()
@@ -177,7 +177,7 @@ def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, devi
     recipe, entry = cell.recipe(), cell.method
     assert entry.table is not None
     network = backbone_alone(recipe.backbone, recipe.weights, recipe.size)
-    learned, judged = (compute_features(network, part, device=device, show=show) for part in (train, test))
+    learned, judged = (compute_features(network, part, device=device, verbose=show) for part in (train, test))
     candidates = draw_candidates(train, recipe.noise, recipe.seed)[learned.kept]
     model = make_model(entry.table, entry.params, cell.seed)
     if "device" in model.get_params():

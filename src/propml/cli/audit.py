@@ -241,7 +241,7 @@ def _run(
     table = read_table(data, **reading)
     device = opt.checked_device(settings["device"])
     others = not table.images or bool(table.feature_columns)
-    learned = learn_features(table, categorical=settings["categorical"] or (), show=True) if others else None
+    learned = learn_features(table, categorical=settings["categorical"] or (), verbose=True) if others else None
     backbone, weights = settings.get("backbone"), settings.get("weights")
     if learned is None or backbone is not None or weights is not None:
         from propml.vision.deep_features import learn_pictures

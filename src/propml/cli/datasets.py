@@ -63,7 +63,7 @@ def fetch_dataset(
 ) -> None:
     """Download a dataset; goes on where an earlier try stopped, and checks what came."""
     entry = lookup(name)
-    folder = fetch(entry.name, data_dir, force=force, show_progress=sys.stderr.isatty())
+    folder = fetch(entry.name, data_dir, force=force, verbose=sys.stderr.isatty())
     console = Console()
     console.print(f"{entry.title} is in {folder}", markup=False, soft_wrap=True)
     used = at_hand(entry, data_dir)

@@ -91,7 +91,7 @@ def fit(
             model.set_params(**_tuned(tuned, method, quick))
     reading = opt.reading(locals())
     table = read_table(data, **reading)
-    learned = learn_features(table, categorical=categorical or (), show=True)
+    learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
     with told_when_stopped("nothing was written"):
         model.fit(learned.X, table.candidates)
@@ -153,7 +153,7 @@ def predict(
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
     source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
     told = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, told.get("id_column"))
@@ -228,7 +228,7 @@ def evaluate(
         merge_labels=saved.card["settings"].get("reading", {}).get("merge_labels", False),
         ignore_unseen=ignore_unseen,
     )
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")

@@ -284,7 +284,7 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     from propml.tables.truth import true_labels
 
     read = read_table(path, **reading)
-    learned = learn_features(read, categorical=categorical, show=True)
+    learned = learn_features(read, categorical=categorical, verbose=True)
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
@@ -297,7 +297,7 @@ def _run(task: Task, out: Path, storage: str | None, experiment: dict[str, Any] 
     from propml.tuning.searching import run_search
 
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(task, storage=storage or out / "study.db", folder=out, show=True, **options)
+        result = run_search(task, storage=storage or out / "study.db", folder=out, verbose=True, **options)
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 

@@ -121,7 +121,7 @@ def features(
             device=str(choose_device(device)),
             cache="auto" if cache is None else cache,
             workers=workers,
-            show=True,
+            verbose=True,
         )
     write_features(out, found, source)
     _tell_skipped(found.skipped)
@@ -184,7 +184,7 @@ def predict(
         batch_size=batch_size,
         device=str(choose_device(device)),
         workers=workers,
-        show=True,
+        verbose=True,
     )
     labels = found.labels(top=top, threshold=threshold)
     if out is None:
@@ -235,7 +235,7 @@ def picture(
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     chosen = np.random.default_rng(seed).permutation(len(source))[:images]
     source = source.take(np.sort(chosen))
-    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", show=False)
+    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", verbose=False)
     shown = source.take(read.kept)
     image_grid(
         read.images,
@@ -308,7 +308,7 @@ def _draw(picture: Path, found: Predictions, size: int, top: int | None, thresho
     from propml.vision.sources import ImageSource
 
     first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")
-    pixels = decode_images(first, size, on_error="error", show=False).images
+    pixels = decode_images(first, size, on_error="error", verbose=False).images
     image_grid(pixels, found.probabilities[: len(first)], found.label_names, top=top, threshold=threshold, path=picture)
 
 

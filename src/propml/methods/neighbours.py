@@ -24,7 +24,9 @@ DIFFERENCES = 2**18
 NOISY_BITS = 20
 
 
-def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = False, show: bool = False) -> np.ndarray:
+def nearest_rows(
+    queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = False, verbose: bool = False
+) -> np.ndarray:
     """The k nearest rows of each query, nearest first.
 
     Distances that agree to nine digits count as equal; among equals the row that comes first is nearer.
@@ -35,7 +37,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
     k : int
     leave_out_self : bool
         Query i is row i, which is not its own neighbour.
-    show : bool
+    verbose : bool
         Show a progress bar.
 
     Returns
@@ -59,7 +61,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
     if k == 0:
         return found
     rough = _RoughDistances(rows, largest=max(_largest(queries), _largest(rows)))
-    with progress_bar("nearest neighbours", n_queries, show=show) as bar:
+    with progress_bar("nearest neighbours", n_queries, show=verbose) as bar:
         for block in gen_batches(n_queries, max(1, BLOCK // n_rows)):
             some = _in_the_form_of(rows, queries[block])
             distances, lengths = rough.to(some)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.deprecation import renamed_argument
 from propml.messages import argument
 from propml.progress import track
 from propml.schema import check_schema
@@ -108,7 +109,7 @@ class Features:
         decimal: str | None = None,
         missing: Collection[str] = (),
         most_categories: int = MOST_CATEGORIES,
-        show: bool = False,
+        verbose: bool = False,
     ) -> Learned:
         """Look at the columns, decide what becomes of each, and do it.
 
@@ -131,7 +132,7 @@ class Features:
             Words that mean a missing value, beside the usual ones.
         most_categories : int
             Values of a category with a feature of their own.
-        show : bool
+        verbose : bool
             Show a progress bar.
         """
         if isinstance(source, ArrayFile):
@@ -142,7 +143,7 @@ class Features:
         treatments: list[Treatment] = []
         parts = []
         notes: list[str] = []
-        for name in track(names, "reading columns", len(names), show=show):
+        for name in track(names, "reading columns", len(names), show=verbose):
             asked = "text" if name in text else "category" if name in categorical else None
             with _naming_cells(table, name, rows):
                 cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
@@ -168,7 +169,7 @@ class Features:
         rows: np.ndarray | None = None,
         decimal: str | None = None,
         missing: Collection[str] = (),
-        show: bool = False,
+        verbose: bool = False,
     ) -> Any:
         """The features of another table, and notes on what was strange in it; the arguments are those of ``learn``.
 
@@ -196,7 +197,7 @@ class Features:
                     f"it has {listed(table.names)}"
                 )
         parts = []
-        for treatment in track(used, "reading columns", len(used), show=show):
+        for treatment in track(used, "reading columns", len(used), show=verbose):
             with _naming_cells(table, treatment.name, rows):
                 cells = plain_cells(_taken(table.cells(treatment.name), rows), decimal, missing)
                 parts.append(treatment.apply(cells, notes))
@@ -225,7 +226,8 @@ class Features:
         return cls([treatment_from_json(column) for column in stored])
 
 
-def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: bool = False) -> Learned:
+@renamed_argument("show", "verbose")
+def learn_features(table: UserTable, *, categorical: Sequence[str] = (), verbose: bool = False) -> Learned:
     """The features of the rows that a user's file has candidates for."""
     names: Sequence[str] = ()
     if categorical:
@@ -244,7 +246,7 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
         explicit=table.explicit_features,
         decimal=table.decimal,
         missing=table.missing,
-        show=show,
+        verbose=verbose,
     )
     table.notes.extend(learned.notes)
     table.notes.extend(leaks(table, learned.features.treatments, learned.X))

@@ -136,7 +136,7 @@ def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> 
     result = dict(space)
     for name, change in changes.items():
         if name in GIVEN:
-            raise ValueError(f"{name} is given by the search (seed, show); leave it out of the space")
+            raise ValueError(f"{name} is given by the search (seed, verbose); leave it out of the space")
         if name not in known:
             raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
         result[name] = _checked(name, _dimension(change, space.get(name)))

@@ -331,7 +331,7 @@ class VisionTask:
             return pruned
 
         resume = (out / "recipe.json").exists()
-        options = {"device": self.device, "cache": self.cache, "show": False, "on_epoch": on_epoch, "resume": resume}
+        options = {"device": self.device, "cache": self.cache, "verbose": False, "on_epoch": on_epoch, "resume": resume}
         try:
             self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
         finally:

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 import torch
 
 from propml.atomic_files import replacing
+from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
 from propml.progress import progress_bar
@@ -64,6 +65,7 @@ class ImageFeatures:
     skipped: tuple[tuple[str, str], ...] = ()
 
 
+@renamed_argument("show", "verbose")
 def features(
     paths: str | Path | Iterable[str | Path],
     *,
@@ -77,7 +79,7 @@ def features(
     device: str = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> np.ndarray:
     """Features of image files, one row for each, to give to any classifier or to :func:`propml.audit`.
 
@@ -100,7 +102,7 @@ def features(
         How many images the network sees at once, where it runs, and how many threads decode.
     cache : path, "auto" or None
         Where features are kept; ``"auto"``: in the user's cache, ``None``: nowhere.
-    show : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -112,7 +114,7 @@ def features(
     network = backbone_alone(backbone, None if weights is None else str(weights), size, mean=mean, std=std)
     source = ImageSource("images", files, None, None, (), "all")
     options: dict[str, Any] = {"mirror": mirror, "batch_size": batch_size, "device": device, "workers": workers}
-    return compute_features(network, source, on_error="error", cache=cache, show=show, **options).X
+    return compute_features(network, source, on_error="error", cache=cache, verbose=verbose, **options).X
 
 
 def learn_pictures(
@@ -145,7 +147,7 @@ def learn_pictures(
         backbone=backbone or Recipe.backbone,
         weights=weights or "auto",
         device=device,
-        show=True,
+        verbose=True,
     )
     vector = Vector.learn(column, X)
     seen = vector.apply(X, [])
@@ -191,7 +193,7 @@ def compute_features(
     device: str = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> ImageFeatures:
     """What the head of a network sees of the images of a source; for the parameters see :func:`features`."""
     if not len(source):
@@ -205,10 +207,12 @@ def compute_features(
         block = source.take(slice(start, start + BLOCK))
         file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
         kept = _kept_block(file)
-        return file, kept or decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+        return file, kept or decode_images(
+            block, trained.recipe.side, on_error=on_error, workers=workers, verbose=False
+        )
 
     starts = range(0, len(source), BLOCK)
-    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=show)
+    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=verbose)
     with bar as told, ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(prepared, 0)
         for start in starts:

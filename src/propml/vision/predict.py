@@ -91,7 +91,7 @@ def probabilities(
     batch_size: int = 128,
     device: str | torch.device = "cpu",
     mirror: bool = True,
-    show: bool = False,
+    verbose: bool = False,
 ) -> np.ndarray:
     """The probability of every label for decoded images.
 
@@ -105,7 +105,7 @@ def probabilities(
     -------
     ndarray of float32, shape (n_images, n_labels)
     """
-    logits = outputs(trained, images, batch_size, device, show, mirror=mirror)
+    logits = outputs(trained, images, batch_size, device, verbose, mirror=mirror)
     return np.concatenate([torch.sigmoid(z).cpu().numpy() for z in logits])
 
 
@@ -117,7 +117,7 @@ def predict_images(
     batch_size: int = 128,
     device: str | torch.device = "cpu",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> Predictions:
     """Label image files and the images of folders.
 
@@ -135,11 +135,11 @@ def predict_images(
     read: list[Path] = []
     scores = [np.empty((0, len(trained.label_names)), dtype=np.float32)]
     skipped: list[tuple[str, str]] = []
-    with progress_bar("predicting", len(files), show=show) as bar:
+    with progress_bar("predicting", len(files), show=verbose) as bar:
         for start in range(0, len(files), CHUNK):
             chunk = files[start : start + CHUNK]
             source = ImageSource("images", chunk, None, None, trained.label_names, "new")
-            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, verbose=False)
             skipped += decoded.skipped
             read += [chunk[row] for row in decoded.kept]
             if len(decoded):
@@ -156,7 +156,7 @@ def outputs(
     images: np.ndarray,
     batch_size: int,
     device: str | torch.device,
-    show: bool,
+    verbose: bool,
     *,
     pooled: bool = False,
     mirror: bool = False,
@@ -170,7 +170,7 @@ def outputs(
     run = torch.no_grad()(network.features if pooled else network)
     augment = Augment(trained.mean, trained.std)
     batches = Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device)
-    with progress_bar("running the network", len(images), show=show) as bar:
+    with progress_bar("running the network", len(images), show=verbose) as bar:
         for pixels, _, _ in batches.epoch(0):
             view = augment.plain(pixels)
             found = run(view).float()

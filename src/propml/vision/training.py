@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from propml.atomic_files import write_whole
+from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
 from propml.vision.augment import Augment, step_generator
@@ -79,6 +80,7 @@ class TrainingResult:
     notes: list[str]
 
 
+@renamed_argument("show", "verbose")
 def train(
     source_train: ImageSource,
     source_val: ImageSource | None,
@@ -90,7 +92,7 @@ def train(
     cache: str | Path | None = "auto",
     on_error: OnError = "skip",
     tensorboard: bool = False,
-    show: bool = True,
+    verbose: bool = True,
     tell: Callable[[str], object] | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
@@ -115,7 +117,7 @@ def train(
         What to do about an image that cannot be read.
     tensorboard : bool
         Also write curves for TensorBoard.
-    show : bool
+    verbose : bool
         Whether to show a progress bar.
     tell : callable, optional
         Called with each of the result's notes before training begins.
@@ -128,7 +130,7 @@ def train(
     with join_processes(device) as here, alone_in(out, here):
         open_run(out, recipe, resume, here)
         data, notes = prepare_data(
-            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
+            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, verbose=verbose
         )
         if tell is not None and here.is_first:
             for note in notes:
@@ -136,10 +138,10 @@ def train(
         held_out = recipe.hold_out if recipe.select == "candidates" else 0.0
         learned = data.hold_out(held_out, recipe.seed)
         if recipe.tune == "at-once":
-            lam = lam_for(data, recipe, out, here, show=show)
+            lam = lam_for(data, recipe, out, here, verbose=verbose)
         else:
-            lam = learn_head(learned, recipe, out, here, cache=cache, show=show)
-        result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, show=show, on_epoch=on_epoch)
+            lam = learn_head(learned, recipe, out, here, cache=cache, verbose=verbose)
+        result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, verbose=verbose, on_epoch=on_epoch)
         return replace(result, notes=notes)
 
 
@@ -151,7 +153,7 @@ def fit(
     here: Process,
     *,
     tensorboard: bool = False,
-    show: bool = True,
+    verbose: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
     """The training loop; it starts from the checkpoint in ``out``, or from the frozen network, if there is one."""
@@ -189,7 +191,7 @@ def fit(
     stopped = any(is_last(entry) for entry in state.history)
     steps_left = epochs * len(batches) - state.epoch * len(batches) - state.step
     board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
-    with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
+    with progress_bar("training", steps_left, show=verbose and here.is_first) as bar, board:
         watch = Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, epochs):
             if stopped:
@@ -305,7 +307,7 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
-def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
+def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, verbose: bool = True) -> float:
     """The recipe's λ; where that is "auto", the best of several in short runs, which ``lam.json`` keeps."""
     if not recipe.chooses_lam:
         return lams_to_try(data.candidates, recipe)[0]
@@ -322,7 +324,7 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
         if here.is_first:
             folder.mkdir(parents=True, exist_ok=True)
         here.wait()
-        found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
+        found = fit(split, replace(short, lam=lam), lam, folder, here, verbose=verbose)
         worth = found.metrics["mAP"] if short.select == "oracle" else found.held_out[recipe.criterion]
         tried.append({"lam": lam, "worth": worth, "held_out": found.held_out, "validation": found.metrics})
     best = max(tried, key=lambda entry: entry["worth"])["lam"]

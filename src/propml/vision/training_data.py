@@ -259,7 +259,7 @@ def prepare_data(
     *,
     cache: Path | None,
     on_error: OnError = "skip",
-    show: bool = True,
+    verbose: bool = True,
 ) -> tuple[TrainingData, list[str]]:
     """Decode the images and draw the candidates, which must be those that an earlier start of this run had.
 
@@ -277,7 +277,7 @@ def prepare_data(
     record = out / "candidates.npz"
     candidates = draw_candidates(train, recipe.noise, recipe.seed)
     _check_candidates(record, candidates)
-    decoded = build_cache(train, recipe.side, cache, on_error=on_error, show=show and here.is_first)
+    decoded = build_cache(train, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
     items = train.items
     names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
     images = {"kept": decoded.kept, "images": _digest(names)}
@@ -291,7 +291,7 @@ def prepare_data(
             )
         if validation.truth is None:
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
-        seen = build_cache(validation, recipe.side, cache, on_error=on_error, show=show and here.is_first)
+        seen = build_cache(validation, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
         checked = (seen.images, validation.truth[seen.kept])
         parts.append((validation, seen))
     none = np.array([], dtype=np.int64)
