@@ -120,7 +120,7 @@ def main() -> None:
         batch_size=options.batch_size,
         epochs=2,
         eval_every=2,
-        lr=1e-5,
+        learning_rate=1e-5,
         lam=0.3,
         select="last",
         checkpoint_seconds=1e9,

@@ -79,7 +79,7 @@ def test_with_many_labels_lam_reaches_further_down():
 
 
 def test_the_paper_s_ranges_for_images():
-    assert (VISION["lr"].low, VISION["lr"].high) == (2e-5, 2e-4)
+    assert (VISION["learning_rate"].low, VISION["learning_rate"].high) == (2e-5, 2e-4)
     assert (VISION["weight_decay"].low, VISION["weight_decay"].high) == (1e-7, 5e-4)
     assert (VISION["lam"].low, VISION["lam"].high) == (0.02, 1.0)
 

@@ -19,7 +19,7 @@ SMALL = {
     "backbone": "small_cnn",
     "epochs": 2,
     "batch_size": 32,
-    "lr": 3e-3,
+    "learning_rate": 3e-3,
     "augment": "none",
     "lam": 0.3,
     "eval_every": 1,

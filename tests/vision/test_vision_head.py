@@ -82,7 +82,7 @@ def test_head_alone_leaves_the_backbone_as_it_was(tmp_path, recipe):
 
 
 def test_tuning_starts_from_the_frozen_network_and_batch_norms_keep_their_statistics(tmp_path, recipe):
-    result = run(tmp_path / "run", recipe, lr=1e-3)
+    result = run(tmp_path / "run", recipe, learning_rate=1e-3)
     assert [entry["epoch"] for entry in result.history] == [0, 1, 2]
     frozen = load_network(tmp_path / "run" / "frozen.safetensors").network.state_dict()
     _, last = read_state(tmp_path / "run" / "last.safetensors")

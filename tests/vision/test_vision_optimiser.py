@@ -46,7 +46,7 @@ def test_adam_couples_decay_with_the_gradient_and_adamw_does_not():
     for kind in ("adam", "adamw"):
         layer = nn.Linear(1, 1)
         nn.init.ones_(layer.weight)
-        optimiser = make_optimiser(layer, kind, lr=0.1, weight_decay=0.5)
+        optimiser = make_optimiser(layer, kind, learning_rate=0.1, weight_decay=0.5)
         layer.weight.grad, layer.bias.grad = torch.zeros(1, 1), torch.zeros(1)
         optimiser.step()
         moved[kind] = 1 - layer.weight.item()

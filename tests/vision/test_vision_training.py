@@ -148,8 +148,8 @@ def test_two_runs_do_not_mix(tmp_path):
     run(tmp_path / "run", small_recipe(epochs=1))
     with pytest.raises(ValueError, match="holds a run already"):
         run(tmp_path / "run", small_recipe(epochs=1))
-    with pytest.raises(ValueError, match=r"was started with epochs 1, not 2, lr 0\.003, not 0\.1; go on"):
-        run(tmp_path / "run", small_recipe(epochs=2, lr=0.1), resume=True)
+    with pytest.raises(ValueError, match=r"was started with epochs 1, not 2, learning_rate 0\.003, not 0\.1; go on"):
+        run(tmp_path / "run", small_recipe(epochs=2, learning_rate=0.1), resume=True)
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):

@@ -28,7 +28,7 @@ from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.range_scaler import RangeScaler
-from propml.vision.recipe import LAM_RULE, Recipe
+from propml.vision.recipe import LAM_RULE, Recipe, with_former_names
 from propml.vision.sources import ImageSource, open_source
 
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
@@ -83,6 +83,7 @@ class ImageCell(Cell):
         """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
+        settings = with_former_names(settings)
         if self.method.table is not None:
             own = {"method": self.method.table, "arguments": self.method.params}
             settings = {name: settings[name] for name in ("backbone", "weights", "size", "noise")} | own

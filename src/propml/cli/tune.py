@@ -219,10 +219,10 @@ def vision(
 
     [bold]propml tune vision voc2007 --noise 0.4 --weights pretrained --trials 30 --out tuned[/bold]
 
-    [bold]propml tune vision photos.csv --backbone resnet18 --param lr=1e-4..1e-2 --epochs 27[/bold]
+    [bold]propml tune vision photos.csv --backbone resnet18 --param learning_rate=1e-4..1e-2 --epochs 27[/bold]
 
-    [bold]propml tune vision digits-mosaic --backbone small_cnn --size 16 --epochs 9 --param lr=1e-4..1e-2 --augment
-    none[/bold]
+    [bold]propml tune vision digits-mosaic --backbone small_cnn --size 16 --epochs 9 --param
+    learning_rate=1e-4..1e-2 --augment none[/bold]
     """
     from propml.tuning.tasks import VisionTask
     from propml.vision.sources import open_source

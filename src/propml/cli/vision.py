@@ -15,7 +15,7 @@ import typer
 from propml.cli.file_options import checked_device, echo_notes
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.recipe import IMAGES, MACHINE, RECIPES, Recipe, recipe_from
+from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, Recipe, recipe_from, with_new_names
 
 if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
     "Try it in a minute, without data: [bold]propml vision train --dataset digits-mosaic --backbone small_cnn "
-    "--size 16 --epochs 8 --lr 0.003 --augment none[/bold]",
+    "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]",
 )
 
 
@@ -41,7 +41,8 @@ def _options() -> dict[str, Any]:
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
         default = each.default if each.default is not None else "none" if kind is str and not about["unset"] else None
         flag = about["flag"] or "--" + each.name.replace("_", "-")
-        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
+        others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
+        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
         option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
         made[each.name] = (Annotated[kind | None if default is None else kind, option], default)
@@ -198,11 +199,11 @@ def _tuned(path: Path | None) -> dict[str, Any]:
         return {}
     from propml.tuning.result import read_best
 
-    method, found = read_best(path)
+    method, settings = read_best(path)
     if method != "vision":
         raise ValueError(f"{path} holds arguments of {method} for tables; give it to propml fit --tuned")
-    recipe_from(found, path)  # names settings that are not known
-    return {**RECIPES["paper"], **found}
+    recipe_from(settings, path)  # names settings that are not known
+    return {**RECIPES["paper"], **with_new_names(settings)}
 
 
 def _sources(

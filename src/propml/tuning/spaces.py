@@ -106,7 +106,7 @@ SPACES: dict[str, Space] = {
 # The ranges of the paper; λ is there for the losses that have one.
 VISION: Space = {
     "loss": Choice(("propml",)),
-    "lr": Number(2e-5, 2e-4, log=True),
+    "learning_rate": Number(2e-5, 2e-4, log=True),
     "weight_decay": Number(1e-7, 5e-4, log=True),
     "lam": Number(0.02, 1.0, log=True, when=When("loss", ("propml", "power", "propall"))),
 }

@@ -286,13 +286,14 @@ class VisionTask:
         cache: str | Path | None = "auto",
     ) -> None:
         from propml.vision.recipe import METHODS as LOSSES
+        from propml.vision.recipe import with_new_names
 
         if recipe.select == "last":
             raise ValueError('select is "last", which judges nothing; choose "candidates", or "oracle"')
         if recipe.select == "oracle" and validation is None:
             raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
         known = [each.name for each in fields(recipe) if each.name not in OWN]
-        self.space = altered(VISION, {"loss": recipe.loss, **(changes or {})}, known, "the vision recipe")
+        self.space = altered(VISION, {"loss": recipe.loss, **with_new_names(changes or {})}, known, "the vision recipe")
         self.source, self.recipe, self.validation = source, recipe, validation
         self.device, self.cache = device, cache
         # The name of the method that is this loss and nothing else, such as "ProPML" for "propml".

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,14 +22,29 @@ from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from propml.atomic_files import write_whole
+from propml.deprecation import renamed_argument
 
-__all__ = ["DEFAULT", "METHODS", "PAPER", "RECIPES", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
+__all__ = [
+    "DEFAULT",
+    "METHODS",
+    "PAPER",
+    "RECIPES",
+    "Recipe",
+    "Stage",
+    "read_recipe",
+    "recipe_from",
+    "with_former_names",
+    "with_new_names",
+    "write_recipe",
+]
 
 COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
 # How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
 LAM_RULE = 3
+# What settings were called before: files may still say so, and the keys of stored results do.
+FORMER = {"lr": "learning_rate"}
 IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
 
 
@@ -121,7 +137,7 @@ class Recipe:
     optimiser: Literal["adam", "adamw"] = _setting(
         "adamw", TRAINING, "adam (the paper's, weight decay in the gradient) or adamw."
     )
-    lr: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
+    learning_rate: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
     layer_decay: float = _setting(
         0.75, TRAINING, "Each layer learns at this share of the next one's rate; 1: all at the same."
     )
@@ -188,7 +204,7 @@ class Recipe:
                     raise ValueError(f'tune is "{self.tune}", which needs {name} = "{only}"; say tune = "at-once"')
             if self.select == "last":
                 raise ValueError(f'tune is "{self.tune}", which chooses on images held out, and select is "last"')
-        amounts = ("lr", "weight_decay", "order", "gamma_positive", "gamma_negative")
+        amounts = ("learning_rate", "weight_decay", "order", "gamma_positive", "gamma_negative")
         for name in (*amounts, *(() if self.lam == "auto" else ("lam",))):
             if not 0 <= (value := getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {value}; give a finite number of at least 0")
@@ -227,6 +243,7 @@ class Recipe:
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
+Recipe.__init__ = renamed_argument("lr", "learning_rate")(Recipe.__init__)  # type: ignore[method-assign]
 KINDS = get_type_hints(Recipe)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
@@ -263,7 +280,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "warmup_epochs": 16,
         "epochs": 50,
         "optimiser": "adam",
-        "lr": 7.4134e-5,
+        "learning_rate": 7.4134e-5,
         "layer_decay": 1.0,
         "weight_decay": 6.627e-7,
         "augment": "paper",
@@ -275,7 +292,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tune": "at-once",
         "warmup_epochs": 20,
         "epochs": 60,
-        "lr": 2e-3,
+        "learning_rate": 2e-3,
         "layer_decay": 1.0,
         "augment": "crop",
         "ema_decay": 0.997,
@@ -307,11 +324,27 @@ def read_recipe(path: Path) -> Recipe:
     return recipe_from(json.loads(Path(path).read_text(encoding="utf-8")), path)
 
 
+def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a file, perhaps of an earlier version, under the names that they have now.
+
+    >>> with_new_names({"lr": 0.1, "epochs": 3})
+    {'learning_rate': 0.1, 'epochs': 3}
+    """
+    return {FORMER.get(name, name): value for name, value in settings.items()}
+
+
+def with_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under their first names: those by which stored results are found again."""
+    former = {new: old for old, new in FORMER.items()}
+    return {former.get(name, name): value for name, value in settings.items()}
+
+
 def recipe_from(settings: dict[str, Any], where: Any) -> Recipe:
     """A recipe from plain values; settings that this version does not know are named.
 
     Files of versions that trained everything at once do not say so.
     """
+    settings = with_new_names(settings)
     known = {field.name for field in fields(Recipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")

@@ -172,7 +172,7 @@ def fit(
     model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay)
+    optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
     state = TrainingState(network, average, optimiser, precision.scaler())
     judge = Judge(data, recipe, augment, precision, here)
     epochs = 0 if recipe.tune == "head" else recipe.epochs
@@ -214,7 +214,7 @@ def fit(
                 torch.manual_seed(step_generator(recipe.seed, epoch, state.step, here.rank).initial_seed())  # dropout
                 passed = (epoch - stage.first) * len(batches) + state.step
                 total = stage.schedule_epochs * len(batches)
-                set_rate(state.optimiser, one_cycle(passed, total, recipe.lr, recipe.pct_start))
+                set_rate(state.optimiser, one_cycle(passed, total, recipe.learning_rate, recipe.pct_start))
 
                 with precision.autocast():
                     logits = model(view)
@@ -291,7 +291,7 @@ def _start_stage(state: TrainingState, recipe: Recipe) -> None:
     state.network.load_state_dict(state.average.network.state_dict())
     state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
     state.optimiser = make_optimiser(
-        state.network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay
+        state.network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
     )
 
 
