@@ -16,7 +16,7 @@ from scipy.io import savemat
 from propml import unpacking
 from propml.auditing.thumbnails import thumbnails
 from propml.datasets.archives import extract
-from propml.tables import open_source, read_dataset
+from propml.tables import open_table, read_dataset
 from propml.unpacking import TooLarge, open_unpacked
 from propml.vision.image_cache import decode_images
 from propml.vision.sources import ImageSource
@@ -56,12 +56,12 @@ def write_bomb(path):
 
 
 READERS = {
-    "bomb.csv.gz": (open_source, lambda path: read_dataset(path, candidates="tags")),
-    "bomb.arff.gz": (open_source,),
-    "bomb.svm.gz": (open_source, read_dataset),
-    "bomb.npz": (open_source, read_dataset),
-    "bomb.mat": (open_source,),
-    "bomb.parquet": (open_source, lambda path: read_dataset(path, candidates="x")),
+    "bomb.csv.gz": (open_table, lambda path: read_dataset(path, candidates="tags")),
+    "bomb.arff.gz": (open_table,),
+    "bomb.svm.gz": (open_table, read_dataset),
+    "bomb.npz": (open_table, read_dataset),
+    "bomb.mat": (open_table,),
+    "bomb.parquet": (open_table, lambda path: read_dataset(path, candidates="x")),
     "bomb.zip": (lambda path: extract([path], path.parent / "out", verbose=False),),
     "bomb.tar.gz": (lambda path: extract([path], path.parent / "out", verbose=False),),
     "bomb.tar.xz": (lambda path: extract([path], path.parent / "out", verbose=False),),

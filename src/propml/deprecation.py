@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["renamed_argument", "warn_renamed"]
+__all__ = ["former_names", "renamed_argument", "warn_renamed"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,3 +44,15 @@ def renamed_argument(old: str, new: str) -> Callable[[Callable[P, R]], Callable[
         return call
 
     return decorate
+
+
+def former_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` that still knows its old names; ``names`` maps each to the present one."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warn_renamed(f"{module}.{name}", names[name])
+        return getattr(sys.modules[module], names[name])
+
+    return get

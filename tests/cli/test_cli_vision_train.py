@@ -12,7 +12,7 @@ from PIL import Image
 
 from propml.vision.backbone import resolved
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import RECIPES, Recipe
+from propml.vision.recipe import RECIPES, VisionRecipe
 
 SMALL = (
     "--backbone",
@@ -215,7 +215,7 @@ def test_options_are_the_settings_of_a_recipe(options, settings, monkeypatch):
     monkeypatch.setattr("propml.vision.training.train", lambda learned, judged, recipe, *_, **__: seen.append(recipe))
     monkeypatch.setattr("propml.cli.vision._tell", lambda *_: None)
     assert propml("vision", "train", "--dataset", "digits-mosaic", *options).code == 0
-    assert seen == [resolved(Recipe(**settings))]
+    assert seen == [resolved(VisionRecipe(**settings))]
     assert "--recipe is 'papers'; choose one of default" in told(
         propml("vision", "train", "--dataset", "digits-mosaic", "--recipe", "papers")
     )

@@ -11,7 +11,7 @@ from propml.tuning.result import read_best
 from propml.tuning.searching import run_search
 from propml.tuning.tasks import Pruned, VisionTask
 from propml.tuning.trials import DIED, Desk
-from propml.vision.recipe import METHODS, PAPER, Recipe
+from propml.vision.recipe import METHODS, PAPER, VisionRecipe
 from propml.vision.sources import open_source
 
 
@@ -57,7 +57,7 @@ def test_oracle_looks_at_the_validation_images(source, recipe):
     assert own.value({"epoch": 1, "held-out mAP raw": 0.9, "mAP raw": 0.3, "mAP ema": 0.4}) == 0.4
 
 
-@pytest.mark.parametrize("loss", get_args(get_type_hints(Recipe)["loss"]))
+@pytest.mark.parametrize("loss", get_args(get_type_hints(VisionRecipe)["loss"]))
 def test_a_search_is_called_as_its_method_is_in_the_tables(source, recipe, loss):
     title = task(source, replace(recipe, loss=loss)).title
     assert METHODS[title] == {"loss": loss}
@@ -118,7 +118,7 @@ def test_the_real_trainer_is_searched(source, recipe, tmp_path):
     assert method == "vision"
     with pytest.raises(ValueError, match="images were searched"):
         found.estimator()
-    assert Recipe(**params) == replace(
+    assert VisionRecipe(**params) == replace(
         recipe, epochs=2, **{n: params[n] for n in ("learning_rate", "weight_decay", "lam")}
     )
     assert (tmp_path / "trials" / "0" / "run" / "best.safetensors").exists()

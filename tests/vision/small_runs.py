@@ -7,7 +7,7 @@ import torch
 
 from propml.persistence import read_state
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import RECIPES, Recipe
+from propml.vision.recipe import RECIPES, VisionRecipe
 from propml.vision.sources import open_source
 from propml.vision.torchvision_import import import_vision
 from propml.vision.training import train
@@ -34,7 +34,7 @@ def mosaics(n_train=96, n_test=50):
 
 
 def small_recipe(**changes):
-    return Recipe(**{**SMALL, **changes})
+    return VisionRecipe(**{**SMALL, **changes})
 
 
 def run(out, recipe, *, n_train=96, n_test=50, **options):

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from propml.auditing.reliability import Reliability
-from propml.auditing.report_files import read_report, write_report
-from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
+from propml.auditing.report_files import read_audit_report, write_audit_report
+from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, give_verdicts
 from propml.extras import require
 from propml.messages import argument
 from propml.targets import Candidates
@@ -145,7 +145,7 @@ class AuditReport:
         return self._judge(DROP_BELOW, KEEP_ABOVE)
 
     def _judge(self, drop_below: float, keep_above: float) -> Verdicts:
-        return judge(
+        return give_verdicts(
             self.probabilities,
             self.candidates,
             incomplete=self.incomplete,
@@ -233,12 +233,12 @@ class AuditReport:
 
     def save(self, folder: str | Path) -> None:
         """Write the report into a folder: ``report.safetensors``, no pickle."""
-        write_report(self, Path(folder))
+        write_audit_report(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read what :meth:`save` wrote; a file that was cut short or changed is refused."""
-        return cls(**read_report(Path(folder)))
+        return cls(**read_audit_report(Path(folder)))
 
     def __repr__(self) -> str:
         told = self.verdicts()

@@ -19,7 +19,7 @@ from propml.targets import Annotations, Candidates
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["REPORT_FILE", "read_report", "write_report"]
+__all__ = ["REPORT_FILE", "read_audit_report", "write_audit_report"]
 
 REPORT_FILE, KIND = "report.safetensors", "AuditReport"
 VOTES = ("row", "annotator", "label")
@@ -63,7 +63,7 @@ TOLD: Schema = {
 }
 
 
-def write_report(report: AuditReport, folder: Path) -> None:
+def write_audit_report(report: AuditReport, folder: Path) -> None:
     """Write the file as a whole."""
     candidates, rates = report.candidates, report.reliability
     states = sp.csr_array(candidates.states, copy=True)
@@ -88,7 +88,7 @@ def write_report(report: AuditReport, folder: Path) -> None:
     write_state(folder / REPORT_FILE, KIND, state)
 
 
-def read_report(folder: Path) -> dict[str, Any]:
+def read_audit_report(folder: Path) -> dict[str, Any]:
     """The arguments of an ``AuditReport``, or an error that says what is wrong with the file."""
     path = folder / REPORT_FILE
     if not path.is_file():

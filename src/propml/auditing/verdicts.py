@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "judge"]
+__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "give_verdicts"]
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
 DROP_BELOW, KEEP_ABOVE = 0.5, 0.75
@@ -62,7 +62,7 @@ class Verdicts:
         return {name: int((self.verdict == name).sum()) for name in VERDICTS}
 
 
-def judge(
+def give_verdicts(
     probabilities: np.ndarray,
     candidates: Candidates,
     *,
@@ -84,8 +84,9 @@ def judge(
 
     Examples
     --------
-    >>> told = judge(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), Candidates.from_matrix([[1, 1, 1], [1, 1, 0]]))
-    >>> told.verdict.tolist()
+    >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
+    >>> verdicts = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
+    >>> verdicts.verdict.tolist()
     ['keep', 'drop', 'doubtful', 'doubtful', 'drop']
     """
     if not 0 <= drop_below <= keep_above <= 1:
@@ -150,7 +151,7 @@ def cleaned_candidates(
     Examples
     --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
-    >>> told = judge(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
+    >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> cleaned_candidates(candidates, told).to_matrix()
     array([[1, 0, 1],
            [1, 0, 0]], dtype=int8)

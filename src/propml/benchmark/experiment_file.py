@@ -26,7 +26,8 @@ from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
 from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
 from propml.vision.recipe import METHODS as IMAGE_METHODS
-from propml.vision.recipe import Recipe, with_new_names
+from propml.vision.recipe import VisionRecipe as Recipe
+from propml.vision.recipe import with_new_names
 
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")

@@ -28,7 +28,8 @@ from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.range_scaler import RangeScaler
-from propml.vision.recipe import LAM_RULE, Recipe, with_former_names
+from propml.vision.recipe import LAM_RULE, with_former_names
+from propml.vision.recipe import VisionRecipe as Recipe
 from propml.vision.sources import ImageSource, open_source
 
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
@@ -44,7 +45,7 @@ class ImageMethod:
     """A method as an experiment on images runs it."""
 
     name: str  #: what the tables call it; the published name where there is one
-    #: Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
+    #: Settings of :class:`propml.vision.VisionRecipe`, but for noise and seed, which are the cell's;
     #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
     selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's

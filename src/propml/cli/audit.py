@@ -188,7 +188,7 @@ def audit(
         from propml.vision.sources import table_in_folder
 
         data, pictures = table_in_folder(data, out)
-    reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
+    reading = opt.reading_options(locals()) | {"image": image, "allow_outside": allow_outside}
     reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
     if (backbone or weights) and not reading["image"]:
         raise ValueError(

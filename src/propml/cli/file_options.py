@@ -153,7 +153,7 @@ READING = (
 )
 
 
-def reading(options: Mapping[str, Any]) -> dict[str, Any]:
+def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was told about its file, out of all its options: arguments of ``read_table``."""
     given = {name: options[name] for name in READING}
     return given | {

@@ -89,7 +89,7 @@ def fit(
     if tuned is not None:
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
             model.set_params(**_tuned(tuned, method, quick))
-    reading = opt.reading(locals())
+    reading = opt.reading_options(locals())
     table = read_table(data, **reading)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
@@ -142,7 +142,7 @@ def predict(
     from propml.auditing.destinations import check_folder, check_not_read
     from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
-    from propml.tables.sources import open_source
+    from propml.tables.sources import open_table
     from propml.tables.writing import LISTS, check_ending, like, write_rows
 
     out = like(data, Path("predictions")) if out is None else out
@@ -152,7 +152,7 @@ def predict(
     check_folder(out.parent)
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
-    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
+    source = open_table(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
     X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
     told = saved.card["settings"].get("reading", {})
@@ -212,12 +212,12 @@ def evaluate(
 
     from propml.auditing.model_card import read_model
     from propml.metrics import evaluate as all_metrics
-    from propml.tables.sources import open_source
+    from propml.tables.sources import open_table
     from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
     how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
-    source = open_source(data, **how, plain=truth is not None or label_columns is not None)
+    source = open_table(data, **how, plain=truth is not None or label_columns is not None)
     true = true_labels(
         source,
         saved.model.labels_,

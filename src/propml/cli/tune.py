@@ -159,7 +159,7 @@ def table(
             raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
         check_not_read([out / name for name in (BEST, TRIALS, PAGE)], [data])
         # What may be given several times, and was not, is () here and None to the reader.
-        reading = opt.reading({name: None if value == () else value for name, value in context.params.items()})
+        reading = opt.reading_options({name: None if value == () else value for name, value in context.params.items()})
         reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
         X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
     elif data.lower() in REGISTRY:

@@ -15,7 +15,7 @@ import typer
 from propml.cli.file_options import checked_device, echo_notes
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, Recipe, recipe_from, with_new_names
+from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, VisionRecipe, recipe_from, with_new_names
 
 if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
@@ -35,8 +35,8 @@ app = typer.Typer(
 
 def _options() -> dict[str, Any]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
-    hints, made = get_type_hints(Recipe), {}
-    for each in fields(Recipe):
+    hints, made = get_type_hints(VisionRecipe), {}
+    for each in fields(VisionRecipe):
         about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
         default = each.default if each.default is not None else "none" if kind is str and not about["unset"] else None
@@ -182,7 +182,7 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _recipe(name: str | None, settings: dict[str, Any]) -> Recipe:
+def _recipe(name: str | None, settings: dict[str, Any]) -> VisionRecipe:
     from propml.vision.backbone import resolved
 
     if name is None:
@@ -190,7 +190,7 @@ def _recipe(name: str | None, settings: dict[str, Any]) -> Recipe:
         name = "scratch" if from_nothing else "default"
     if name not in RECIPES:
         raise ValueError(f"--recipe is {name!r}; choose one of {', '.join(RECIPES)}")
-    return resolved(Recipe(**{**RECIPES[name], **settings}))
+    return resolved(VisionRecipe(**{**RECIPES[name], **settings}))
 
 
 def _tuned(path: Path | None) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _sources(
     dataset: str,
     split: str,
     validation: str | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     limit: int | None,
     **where: Any,
 ) -> tuple[ImageSource, ImageSource | None]:
@@ -243,7 +243,7 @@ def _note(sentence: str) -> None:
         echo_notes([sentence])
 
 
-def _tell(result: TrainingResult, recipe: Recipe) -> None:
+def _tell(result: TrainingResult, recipe: VisionRecipe) -> None:
     how = {
         "candidates": "the best on held-out candidates",
         "oracle": "the best on the true labels of the validation images, as the paper selects",

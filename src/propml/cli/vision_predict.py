@@ -11,7 +11,7 @@ import typer
 from propml.cli.file_options import AllowOutside, printable
 from propml.cli.stopping import told_when_stopped
 from propml.devices import choose_device
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
@@ -43,7 +43,7 @@ def features(
     dataset: DatasetName,
     backbone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=Recipe.backbone),
+        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=VisionRecipe.backbone),
     ] = None,
     weights: Annotated[
         str,
@@ -104,7 +104,7 @@ def features(
     check_destination(out)
     if model is None:
         own = None if weights == "none" else weights
-        name = Recipe.backbone if backbone is None else backbone
+        name = VisionRecipe.backbone if backbone is None else backbone
         trained = backbone_alone(name, own, size, mean=_triple(mean, "--mean"), std=_triple(std, "--std"))
     elif backbone or size or mean or std or weights != "pretrained":
         raise ValueError("--backbone, --weights, --size, --mean and --std are not for --model, which has its own")

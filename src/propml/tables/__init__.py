@@ -6,9 +6,15 @@ as it is. ``fit``, ``predict``, ``evaluate``, ``tune`` and
 ``audit`` all come in here.
 """
 
+from typing import TYPE_CHECKING
+
+from propml.deprecation import former_names
 from propml.tables.dataset import read_dataset
 from propml.tables.features import Features, learn_features
 from propml.tables.files import UserTable, read_table, write_cleaned
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 
-__all__ = ["Features", "UserTable", "learn_features", "open_source", "read_dataset", "read_table", "write_cleaned"]
+__all__ = ["Features", "UserTable", "learn_features", "open_table", "read_dataset", "read_table", "write_cleaned"]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__, {"open_source": "open_table"})

@@ -17,7 +17,7 @@ from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, TextLabels
-from propml.tables.sources import format_of, open_source
+from propml.tables.sources import format_of, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, found
 from propml.tables.truth import certain, over_labels
@@ -68,7 +68,7 @@ def read_dataset(
     delimiter : str, optional
         Between the cells of a text table; by default ``,`` and, for ``.tsv``, a tab.
     file_format : str, optional
-        Where the file does not tell, as :func:`~propml.tables.sources.open_source` has it.
+        Where the file does not tell, as :func:`~propml.tables.sources.open_table` has it.
     name : str, optional
         By default the name of the file.
     """
@@ -87,7 +87,7 @@ def read_dataset(
             return _without_empty(made, empty, path)
     if candidates is None:
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
-    table: Any = open_source(path, delimiter=delimiter, file_format=kind)
+    table: Any = open_table(path, delimiter=delimiter, file_format=kind)
     if isinstance(table, ArrayFile):
         raise ValueError(f"{path}: a {kind} file is read with propml.tables.read_table or propml.datasets.read_mat")
     with reading(path, f"{kind} file"):

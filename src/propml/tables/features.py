@@ -20,7 +20,7 @@ from propml.tables.cell_lists import shown
 from propml.tables.embeddings import Embedded, preferred
 from propml.tables.leaks import leaks
 from propml.tables.sources import Source
-from propml.tables.table import Cells, Table, as_table, choose_columns, listed
+from propml.tables.table import Cells, Table, as_table, choose_columns, quoted_names
 from propml.tables.treatments import (
     Category,
     LeftOut,
@@ -194,7 +194,7 @@ class Features:
             if treatment.name not in table.names:
                 raise ValueError(
                     f"{table.path} has no column {treatment.name!r}, from which the model learned; "
-                    f"it has {listed(table.names)}"
+                    f"it has {quoted_names(table.names)}"
                 )
         parts = []
         for treatment in track(used, "reading columns", len(used), show=verbose):

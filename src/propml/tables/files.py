@@ -16,7 +16,7 @@ from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
-from propml.tables.sources import Source, open_source
+from propml.tables.sources import Source, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, choose_columns, found
 from propml.tables.tools import ToolTable
@@ -124,7 +124,7 @@ def read_table(
     Parameters
     ----------
     path : path, or a table in memory
-        What :func:`~propml.tables.sources.open_source` reads; npz, svmlight, ``.mat`` and exports of labelling tools
+        What :func:`~propml.tables.sources.open_table` reads; npz, svmlight, ``.mat`` and exports of labelling tools
         carry their labels.
     candidates : str, optional
         The column of delimited text or of lists; in JSON a path such as ``meta.tags``.
@@ -169,7 +169,7 @@ def read_table(
         What the file is, where neither its name nor its content tells: ``"jsonl"``, ``"label-studio"``, …
     """
     plain = bool(candidates or label_columns or votes)
-    source = open_source(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
+    source = open_table(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
         named = candidates or label_columns or votes or features or ignore or id_column or text or embed or image or xml
@@ -275,7 +275,7 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
         )
     if len(columns) != 3:
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
-    table = open_source(path)
+    table = open_table(path)
     if isinstance(table, ArrayFile | ArffTable):
         raise ValueError(f"{path} is no annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)

@@ -17,7 +17,7 @@ from propml.messages import argument
 from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
-from propml.tables.table import Edit, Table, choose_columns, found, listed
+from propml.tables.table import Edit, Table, choose_columns, found, quoted_names
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
 __all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
@@ -243,7 +243,7 @@ def labels_in(
     if label_columns is not None:
         columns = choose_columns(table, label_columns)
         if not columns:
-            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
+            raise ValueError(f"{table.path}: the label columns name nothing; it has {quoted_names(table.names)}")
         return FlagLabels(tuple(columns))
     if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
         names = read_label_header(header)
@@ -257,7 +257,7 @@ def labels_in(
         ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
         raise ValueError(
             f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
-            f"it has {listed(table.names)}"
+            f"it has {quoted_names(table.names)}"
         )
     return None
 

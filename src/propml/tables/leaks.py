@@ -25,7 +25,7 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import list_in
 from propml.tables.spellings import same_spelling
-from propml.tables.table import listed
+from propml.tables.table import quoted_names
 from propml.tables.treatments import MISSING, Category, Number, Treatment
 from propml.tables.values import as_numbers, as_texts
 from propml.tables.words import Text
@@ -73,7 +73,7 @@ def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str
         for name, sentence in list(told.items())[:MOST_NOTES]
     ]
     if more := list(told)[MOST_NOTES:]:
-        notes.append(f"{len(more)} more columns seem to hold the answers: {listed(more)}")
+        notes.append(f"{len(more)} more columns seem to hold the answers: {quoted_names(more)}")
     return notes
 
 

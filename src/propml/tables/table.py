@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = [
     "Cells", "Edit", "Edits", "Extra", "Keep", "MemoryTable", "Table", "as_table", "check_names", "choose_columns",
-    "found", "listed",
+    "found", "quoted_names",
 ]  # fmt: skip
 
 # So many column names stand in a message at most.
@@ -103,11 +103,11 @@ def as_table(source: Any) -> Table:
 def found(table: Table, name: str) -> str:
     """The name, or a sentence that says which names there are."""
     if name not in table.names:
-        raise ValueError(f"{table.path} has no column {name!r}; it has {listed(table.names)}")
+        raise ValueError(f"{table.path} has no column {name!r}; it has {quoted_names(table.names)}")
     return name
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Names for a message; of many, the first."""
     return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
@@ -136,6 +136,8 @@ def choose_columns(table: Table, given: str | Sequence[str]) -> list[str]:
                 continue
             matching = [name for name in table.names if fnmatchcase(name, part)]
             if not matching:
-                raise ValueError(f"{table.path} has no column that matches {part!r}; it has {listed(table.names)}")
+                raise ValueError(
+                    f"{table.path} has no column that matches {part!r}; it has {quoted_names(table.names)}"
+                )
             chosen += matching
     return list(dict.fromkeys(chosen))

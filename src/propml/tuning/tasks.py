@@ -34,7 +34,7 @@ from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_cand
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
-    from propml.vision.recipe import Recipe
+    from propml.vision.recipe import VisionRecipe
     from propml.vision.sources import ImageSource
 
 __all__ = [
@@ -262,7 +262,7 @@ class VisionTask:
     ----------
     source : ImageSource
         Images with candidates, or with true labels that the recipe's noise makes candidates of.
-    recipe : Recipe
+    recipe : VisionRecipe
         What stays; its ``epochs`` are the whole budget, its ``select`` is the objective.
     changes : mapping, optional
         Changes of the space, as in :func:`propml.tuning.search`; by default the paper's ranges.
@@ -278,7 +278,7 @@ class VisionTask:
     def __init__(
         self,
         source: ImageSource,
-        recipe: Recipe,
+        recipe: VisionRecipe,
         changes: Changes | None = None,
         *,
         validation: ImageSource | None = None,

@@ -28,7 +28,7 @@ from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
 from propml.vision.ema import WeightAverage
-from propml.vision.recipe import Recipe, recipe_from
+from propml.vision.recipe import VisionRecipe, recipe_from
 
 __all__ = ["ExportedNetwork", "TrainedNetwork", "TrainingState", "export_onnx", "load_network", "save_network"]
 
@@ -36,7 +36,7 @@ CHECKPOINT, NETWORK = "vision-checkpoint", "vision-network"
 TRAINED: Schema = {
     "weights": {str: object},
     "card": {str: object},
-    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(Recipe).items()}, str: object},
+    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(VisionRecipe).items()}, str: object},
     "labels": [str],
     "mean": [float],
     "std": [float],
@@ -165,7 +165,7 @@ class TrainedNetwork:
     network : ImageNetwork
         In evaluation mode.
     label_names : tuple of str
-    recipe : Recipe
+    recipe : VisionRecipe
         ``recipe.size`` is the side of the images.
     mean, std : tuple of float
         By which pixels in [0, 1] are normalised.
@@ -175,14 +175,14 @@ class TrainedNetwork:
 
     network: ImageNetwork
     label_names: tuple[str, ...]
-    recipe: Recipe
+    recipe: VisionRecipe
     mean: tuple[float, ...]
     std: tuple[float, ...]
     card: dict[str, Any]
 
 
 def save_network(
-    path: Path, network: nn.Module, recipe: Recipe, label_names: tuple[str, ...], card: Mapping[str, Any]
+    path: Path, network: nn.Module, recipe: VisionRecipe, label_names: tuple[str, ...], card: Mapping[str, Any]
 ) -> None:
     """Write a trained network with its labels and its card."""
     _, mean, std = input_of(recipe.backbone)

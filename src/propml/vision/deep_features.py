@@ -33,7 +33,7 @@ from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image
 from propml.vision.predict import find_images, outputs
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ImageFeatures:
 def features(
     paths: str | Path | Iterable[str | Path],
     *,
-    backbone: str = Recipe.backbone,
+    backbone: str = VisionRecipe.backbone,
     weights: str | Path | None = "auto",
     size: int | None = None,
     mean: Sequence[float] | None = None,
@@ -144,7 +144,7 @@ def learn_pictures(
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
     X = features(
         [beside / path for path in paths],
-        backbone=backbone or Recipe.backbone,
+        backbone=backbone or VisionRecipe.backbone,
         weights=weights or "auto",
         device=device,
         verbose=True,
@@ -172,7 +172,7 @@ def backbone_alone(
 
     Random weights are the same in every call, so that features of two parts of a dataset can be compared.
     """
-    recipe = resolved(Recipe(backbone=backbone, weights=weights, size=size, lam=1.0))
+    recipe = resolved(VisionRecipe(backbone=backbone, weights=weights, size=size, lam=1.0))
     _, own_mean, own_std = input_of(backbone)
     mean, std = tuple(mean or own_mean), tuple(std or own_std)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:

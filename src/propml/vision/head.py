@@ -27,7 +27,7 @@ from propml.vision.distributed import Process
 from propml.vision.evaluation import candidate_precisions, check_held_out, judge_by_truth
 from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import one_cycle, set_rate
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData
 
@@ -60,7 +60,7 @@ class FittedHead:
 
 def learn_head(
     data: TrainingData,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     out: Path,
     here: Process,
     *,
@@ -126,7 +126,7 @@ def learn_head(
 def fit_head(
     X: Tensor,
     candidates: Candidates,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     judged: Tensor,
     worth: Callable[[Tensor], float],
     *,
@@ -164,7 +164,7 @@ def fit_head(
 
 
 def _epochs(
-    Z: Tensor, targets: Tensor, candidates: Candidates, lams: Sequence[float], recipe: Recipe, verbose: bool
+    Z: Tensor, targets: Tensor, candidates: Candidates, lams: Sequence[float], recipe: VisionRecipe, verbose: bool
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """All heads after each epoch: weights ``(n_heads, n_labels, n_features)`` and biases ``(n_heads, n_labels)``.
 

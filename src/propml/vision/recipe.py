@@ -1,8 +1,8 @@
 """How a network is trained on images: one dataclass, of which the command line's options and the TOML's keys are made.
 
-Three recipes: ``Recipe()`` starts from pretrained weights, learns a head on frozen features, and then tunes the whole
-network from there as far as held-out candidates speak for it. ``RECIPES["paper"]`` is the released configuration;
-``RECIPES["scratch"]`` is for random weights. What differs from the released configuration even there:
+There are three recipes. ``VisionRecipe()`` starts from pretrained weights, trains a head on frozen features, then
+fine-tunes the whole network and keeps it only where held-out candidates favour it. ``RECIPES["paper"]`` is the released
+configuration. ``RECIPES["scratch"]`` is for random weights. Even the paper's recipe differs from the released code:
 
 - λ is chosen on held-out candidates, epoch and weights too; the paper chose all three on test labels.
 - The average of the weights warms up. At a constant 0.9997 the random first weights still weigh 31 % after the paper's
@@ -19,18 +19,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from propml.atomic_files import write_whole
-from propml.deprecation import renamed_argument
+from propml.deprecation import former_names, renamed_argument
 
 __all__ = [
     "DEFAULT",
     "METHODS",
     "PAPER",
     "RECIPES",
-    "Recipe",
     "Stage",
+    "VisionRecipe",
     "read_recipe",
     "recipe_from",
     "with_former_names",
@@ -73,12 +73,12 @@ def _setting(default: Any, panel: str, text: str, *, flag: str | None = None, un
 
 
 @dataclass(frozen=True)
-class Recipe:
+class VisionRecipe:
     """The settings of one training run; the text beside each is its documentation, here and in the command's help.
 
     Examples
     --------
-    >>> Recipe(loss="bce", epochs=20).stages()
+    >>> VisionRecipe(loss="bce", epochs=20).stages()
     [Stage(first=0, last=20, schedule_epochs=20, selects=False)]
     """
 
@@ -237,14 +237,14 @@ class Recipe:
             for first, last in pairwise(cuts)
         ]
 
-    def differs_from(self, other: Recipe) -> list[str]:
+    def differs_from(self, other: VisionRecipe) -> list[str]:
         """The settings in which two recipes differ, so that one cannot go on where the other stopped."""
         names = [field.name for field in fields(self) if field.name not in WATCHING]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
-Recipe.__init__ = renamed_argument("lr", "learning_rate")(Recipe.__init__)  # type: ignore[method-assign]
-KINDS = get_type_hints(Recipe)
+VisionRecipe.__init__ = renamed_argument("lr", "learning_rate")(VisionRecipe.__init__)  # type: ignore[method-assign]
+KINDS = get_type_hints(VisionRecipe)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -267,7 +267,7 @@ def _is_of(value: Any, kind: Any) -> bool:
     return isinstance(value, float | int if kind is float else kind) and (kind is bool or not isinstance(value, bool))
 
 
-DEFAULT = Recipe()
+DEFAULT = VisionRecipe()
 
 # What other recipes change of the default.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -298,7 +298,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "ema_decay": 0.997,
     },
 }
-PAPER = Recipe(**RECIPES["paper"])
+PAPER = VisionRecipe(**RECIPES["paper"])
 
 # The methods of the paper's vision tables, as what they change of the recipe.
 METHODS: dict[str, dict[str, Any]] = {
@@ -314,12 +314,12 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def write_recipe(path: Path, recipe: Recipe) -> None:
+def write_recipe(path: Path, recipe: VisionRecipe) -> None:
     """Write a recipe as JSON, one setting a line."""
     write_whole(path, (json.dumps(asdict(recipe), indent=1) + "\n").encode())
 
 
-def read_recipe(path: Path) -> Recipe:
+def read_recipe(path: Path) -> VisionRecipe:
     """The recipe that :func:`write_recipe` wrote."""
     return recipe_from(json.loads(Path(path).read_text(encoding="utf-8")), path)
 
@@ -339,14 +339,18 @@ def with_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {former.get(name, name): value for name, value in settings.items()}
 
 
-def recipe_from(settings: dict[str, Any], where: Any) -> Recipe:
+def recipe_from(settings: dict[str, Any], where: Any) -> VisionRecipe:
     """A recipe from plain values; settings that this version does not know are named.
 
     Files of versions that trained everything at once do not say so.
     """
     settings = with_new_names(settings)
-    known = {field.name for field in fields(Recipe)}
+    known = {field.name for field in fields(VisionRecipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")
     before = {} if "tune" in settings else {"tune": "at-once", "layer_decay": 1.0}
     return replace(DEFAULT, **{**before, **settings})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__, {"Recipe": "VisionRecipe"})

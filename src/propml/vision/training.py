@@ -37,7 +37,7 @@ from propml.vision.head import learn_head
 from propml.vision.image_cache import OnError
 from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData, alone_in, make_augment, open_run, prepare_data
 from propml.vision.watch import TensorBoard, Watch, write_curves
@@ -84,7 +84,7 @@ class TrainingResult:
 def train(
     source_train: ImageSource,
     source_val: ImageSource | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     out: str | Path,
     *,
     resume: bool = False,
@@ -104,7 +104,7 @@ def train(
         Images with candidates, or with true labels that ``recipe.noise`` makes candidates of.
     source_val : ImageSource or None
         Images with true labels, to report on. Only ``select="oracle"`` lets them choose anything.
-    recipe : Recipe
+    recipe : VisionRecipe
     out : path
         The folder of the run.
     resume : bool
@@ -147,7 +147,7 @@ def train(
 
 def fit(
     data: TrainingData,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     lam: float,
     out: Path,
     here: Process,
@@ -251,7 +251,7 @@ def fit(
     return _result(state, lam, out)
 
 
-def _view(recipe: Recipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
+def _view(recipe: VisionRecipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
     """What the network learns from in a step, in the place of the images as they are."""
     if recipe.augment == "none":
         return augment.plain(images)
@@ -263,7 +263,7 @@ def _record(
     state: TrainingState,
     entry: dict[str, Any],
     judge: Judge,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     lam: float,
     label_names: tuple[str, ...],
     out: Path,
@@ -286,7 +286,7 @@ def _record(
             )
 
 
-def _start_stage(state: TrainingState, recipe: Recipe) -> None:
+def _start_stage(state: TrainingState, recipe: VisionRecipe) -> None:
     """CDCR's second stage: from the averaged weights of the first, with a fresh optimiser."""
     state.network.load_state_dict(state.average.network.state_dict())
     state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
@@ -307,7 +307,7 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
-def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, verbose: bool = True) -> float:
+def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, *, verbose: bool = True) -> float:
     """The recipe's λ; where that is "auto", the best of several in short runs, which ``lam.json`` keeps."""
     if not recipe.chooses_lam:
         return lams_to_try(data.candidates, recipe)[0]

@@ -28,7 +28,7 @@ from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
-from propml.vision.recipe import Recipe, read_recipe, write_recipe
+from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
 __all__ = [
@@ -170,7 +170,7 @@ class TrainingData:
         """Candidates as int8, ``(n_images, n_labels)``."""
         return self.candidates.to_torch()
 
-    def batches(self, recipe: Recipe, here: Process) -> Batches:
+    def batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The images that are learned from, shuffled."""
         return Batches(
             self.images,
@@ -184,22 +184,22 @@ class TrainingData:
             resident=_fits(self.images, here),
         )
 
-    def ordered_batches(self, recipe: Recipe, here: Process) -> Batches:
+    def ordered_batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The same images, each once."""
         return _ordered(self.images, self.targets(), recipe, here, rows=self.learned)
 
-    def held_out_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+    def held_out_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
         """The images that were held out, in order; ``None`` where there are none."""
         if not len(self.held_out):
             return None
         return _ordered(self.images, self.targets(), recipe, here, rows=self.held_out)
 
-    def validation_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+    def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
         """The validation images, in order; ``None`` where there are none."""
         return None if self.validation is None else _ordered(*self.validation, recipe, here)
 
 
-def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
+def make_augment(recipe: VisionRecipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
     """The augmentation of a recipe; ``recipe.augment`` decides which of its views training sees."""
     return Augment(
         mean,
@@ -224,7 +224,7 @@ def alone_in(out: Path, here: Process) -> Iterator[None]:
         yield
 
 
-def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
+def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> None:
     """Make the folder of a new run, or check that the one that is there is the one to go on with.
 
     A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
@@ -253,7 +253,7 @@ def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
 def prepare_data(
     train: ImageSource,
     validation: ImageSource | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     out: Path,
     here: Process,
     *,
@@ -334,7 +334,7 @@ def _digest(names: list[str]) -> np.ndarray:
 
 
 def _ordered(
-    images: np.ndarray, targets: Any, recipe: Recipe, here: Process, rows: np.ndarray | None = None
+    images: np.ndarray, targets: Any, recipe: VisionRecipe, here: Process, rows: np.ndarray | None = None
 ) -> Batches:
     return Batches(
         images,
