@@ -100,8 +100,8 @@ def give_verdicts(
     verdict[(probability < drop_below) & ~best_of_row(row, probability)] = "drop"
     confidence = np.select([verdict == "keep", verdict == "drop"], [probability, 1 - probability])
     confidence = np.where(verdict == "doubtful", np.maximum(probability, 1 - probability), confidence)
-    told = Verdicts(row, label, verdict, confidence, probability)
-    return _joined(told, _missing(probabilities, candidates, keep_above)) if incomplete else told
+    verdicts = Verdicts(row, label, verdict, confidence, probability)
+    return _joined(verdicts, _missing(probabilities, candidates, keep_above)) if incomplete else verdicts
 
 
 def _candidate_cells(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
@@ -165,11 +165,11 @@ def cleaned_candidates(
     row, label = (part.astype(np.int64) for part in stored.coords)
     changed = verdicts.row * n_labels + verdicts.label
     stays = ~np.isin(row * n_labels + label, changed[gone | new])
-    made = sp.coo_array(
+    cleaned = sp.coo_array(
         (
             np.concatenate([stored.data[stays], np.full(int(new.sum()), CANDIDATE, dtype=np.int8)]),
             (np.concatenate([row[stays], verdicts.row[new]]), np.concatenate([label[stays], verdicts.label[new]])),
         ),
         shape=candidates.shape,
     )
-    return Candidates(made.tocsr(), candidates.labels, candidates.index, candidates.annotations)
+    return Candidates(cleaned.tocsr(), candidates.labels, candidates.index, candidates.annotations)

@@ -296,8 +296,8 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     import numpy as np
 
     verdicts = report.verdicts()
-    told = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
-    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {told}", highlight=False)
+    counts = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
+    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {counts}", highlight=False)
     opt.echo_notes(report.notes())
     suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
@@ -315,15 +315,15 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     console.print(table)
 
 
-def _noise(told: str) -> AssumedNoise:
+def _noise(text: str) -> AssumedNoise:
     """A kind of noise by name, a share, or shares as label=share,label=share."""
-    if "=" not in told:
+    if "=" not in text:
         try:
-            return float(told)
+            return float(text)
         except ValueError:
-            return cast("AssumedNoise", told)  # a name, or what audit() refuses with a sentence
+            return cast("AssumedNoise", text)  # a name, or what audit() refuses with a sentence
     shares = {}
-    for part in told.split(","):
+    for part in text.split(","):
         label, _, share = part.rpartition("=")
         try:
             shares[label.strip()] = float(share)

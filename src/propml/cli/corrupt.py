@@ -227,9 +227,9 @@ def corrupt(
         method.value, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **settings, **running
     )
     if out is not None:
-        made = {"data": data, "method": method.value, "seed": seed, **settings}
+        settings_used = {"data": data, "method": method.value, "seed": seed, **settings}
         if clean.table is None:
-            write_candidates(out, candidates, clean.rows, made)
+            write_candidates(out, candidates, clean.rows, settings_used)
         else:
             write_cleaned(clean.table, candidates, out)
     if votes_out is not None:

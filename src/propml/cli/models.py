@@ -155,9 +155,9 @@ def predict(
     source = open_table(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
     X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
-    told = saved.card["settings"].get("reading", {})
-    name, ids = _identifiers(source, id_column, told.get("id_column"))
-    sep = told.get("sep") or ";"
+    reading = saved.card["settings"].get("reading", {})
+    name, ids = _identifiers(source, id_column, reading.get("id_column"))
+    sep = reading.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
     number = str if out.suffix.lower() in (".csv", ".tsv") else float
     if out.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
@@ -170,8 +170,8 @@ def predict(
                 block = X[start : start + BLOCK_ROWS]
                 proba, chosen = _predicted(saved, block, top)
                 for row, own in enumerate(chosen):
-                    told = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
-                    yield [ids[start + row], [labels[j] for j in own], *told]
+                    shares = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
+                    yield [ids[start + row], [labels[j] for j in own], *shares]
                 bar.advance(block.shape[0])
 
         write_rows(out, header, rows(), sep)
@@ -235,11 +235,11 @@ def evaluate(
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])
-    found = all_metrics(true.states, scores, predicted)
+    metrics = all_metrics(true.states, scores, predicted)
     if as_json:
-        typer.echo(json.dumps({"metrics": dict(found), "counts": found.counts()}, indent=2))
+        typer.echo(json.dumps({"metrics": dict(metrics), "counts": metrics.counts()}, indent=2))
     else:
-        typer.echo(str(found))
+        typer.echo(str(metrics))
 
 
 def print_columns(console: Console, described: dict[str, str]) -> None:
@@ -275,17 +275,17 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
 
 
 def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
-    """The arguments that a search found."""
+    """The arguments that a search found best."""
     from propml.tuning.result import read_best
 
     if quick:
         raise ValueError(f"--quick gives the networks a size, and so does --tuned {path}; choose one")
-    found, params = read_best(path)
-    if found == "vision":
+    method_name, params = read_best(path)
+    if method_name == "vision":
         raise ValueError(f"{path} holds a recipe for images; give it to propml vision train --tuned")
-    if found != "propml":
+    if method_name != "propml":
         raise ValueError(
-            f"{path} holds arguments of {found} on features scaled to [-1, 1], which propml fit does not do; "
+            f"{path} holds arguments of {method_name} on features scaled to [-1, 1], which propml fit does not do; "
             f"run it with propml benchmark run, or in Python with SearchResult.estimator()"
         )
     if method != "propml":
@@ -304,10 +304,10 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
 
 def _manner(saved: SavedModel, decimal: str | None, missing: list[str] | None) -> dict[str, Any]:
     """How numbers and missing values are written: as somebody says now, or as in training."""
-    told = saved.card["settings"].get("reading", {})
+    reading = saved.card["settings"].get("reading", {})
     return {
-        "decimal": decimal or told.get("decimal"),
-        "missing": told.get("missing", ()) if missing is None else opt.words_of(missing),
+        "decimal": decimal or reading.get("decimal"),
+        "missing": reading.get("missing", ()) if missing is None else opt.words_of(missing),
     }
 
 

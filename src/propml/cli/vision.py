@@ -35,7 +35,7 @@ app = typer.Typer(
 
 def _options() -> dict[str, Any]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
-    hints, made = get_type_hints(VisionRecipe), {}
+    hints, options = get_type_hints(VisionRecipe), {}
     for each in fields(VisionRecipe):
         about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
@@ -45,8 +45,8 @@ def _options() -> dict[str, Any]:
         flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
         option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
-        made[each.name] = (Annotated[kind | None if default is None else kind, option], default)
-    return made
+        options[each.name] = (Annotated[kind | None if default is None else kind, option], default)
+    return options
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:

@@ -112,7 +112,7 @@ def features(
         trained = _loaded(model)
     source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
     with told_when_stopped("what was computed is kept, and the same command goes on"):
-        found = compute_features(
+        computed = compute_features(
             trained,
             source,
             mirror=mirror,
@@ -123,9 +123,9 @@ def features(
             workers=workers,
             verbose=True,
         )
-    write_features(out, found, source)
-    _tell_skipped(found.skipped)
-    n, d = found.X.shape
+    write_features(out, computed, source)
+    _tell_skipped(computed.skipped)
+    n, d = computed.X.shape
     typer.echo(f"{n} images, {d} features, {len(source.label_names)} labels; written: {out}")
 
 
@@ -177,7 +177,7 @@ def predict(
     trained = _loaded(model)
     if out is not None and (clash := next((label for label in trained.label_names if ";" in label), None)):
         raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
-    found = predict_images(
+    predictions = predict_images(
         trained,
         images,
         on_error="error" if strict else "skip",
@@ -186,18 +186,18 @@ def predict(
         workers=workers,
         verbose=True,
     )
-    labels = found.labels(top=top, threshold=threshold)
+    labels = predictions.labels(top=top, threshold=threshold)
     if out is None:
-        for path, own in zip(found.paths, labels, strict=True):
-            told = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
-            typer.echo(f"{_plain(path)}: {_plain(told)}")
+        for path, own in zip(predictions.paths, labels, strict=True):
+            text = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
+            typer.echo(f"{_plain(path)}: {_plain(text)}")
     else:
-        _write_csv(out, found, labels)
+        _write_csv(out, predictions, labels)
     if picture is not None:
-        _draw(picture, found, trained.recipe.side, top, threshold)
-    _tell_skipped(found.skipped)
+        _draw(picture, predictions, trained.recipe.side, top, threshold)
+    _tell_skipped(predictions.skipped)
     if out is not None:
-        typer.echo(f"{len(found.paths)} images; predictions: {out}")
+        typer.echo(f"{len(predictions.paths)} images; predictions: {out}")
 
 
 def picture(
@@ -291,25 +291,26 @@ def _loaded(folder: Path) -> TrainedNetwork:
     return load_network(folder)
 
 
-def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float]]]) -> None:
+def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str, float]]]) -> None:
     from propml.tables.text import write_csv
 
-    header = ["image", "predicted", *(f"p({label})" for label in found.label_names)]
+    header = ["image", "predicted", *(f"p({label})" for label in predictions.label_names)]
     rows = (
         [_unicode(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
-        for path, own, scores in zip(found.paths, labels, found.probabilities.tolist(), strict=True)
+        for path, own, scores in zip(predictions.paths, labels, predictions.probabilities.tolist(), strict=True)
     )
     write_csv(out, header, rows)
 
 
-def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
+def _draw(picture: Path, predictions: Predictions, size: int, top: int | None, threshold: float) -> None:
     from propml.vision.image_cache import decode_images
     from propml.vision.predict import image_grid
     from propml.vision.sources import ImageSource
 
-    first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")
+    first = ImageSource("images", predictions.paths[:24], None, None, predictions.label_names, "new")
     pixels = decode_images(first, size, on_error="error", verbose=False).images
-    image_grid(pixels, found.probabilities[: len(first)], found.label_names, top=top, threshold=threshold, path=picture)
+    shown = predictions.probabilities[: len(first)]
+    image_grid(pixels, shown, predictions.label_names, top=top, threshold=threshold, path=picture)
 
 
 def _unicode(path: Path) -> str:

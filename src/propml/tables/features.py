@@ -156,11 +156,11 @@ class Features:
                     notes += _notes_on_numbers(table, cells, treatment, rows)
                 treatments.append(treatment)
                 parts.append(treatment.apply(cells, []))
-        made = cls(treatments)
-        if not made.names:
-            told = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
-            raise ValueError(f"{table.path}: no column is left that a model could learn from ({told})")
-        return Learned(made, _joined(parts), notes)
+        features = cls(treatments)
+        if not features.names:
+            reasons = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
+            raise ValueError(f"{table.path}: no column is left that a model could learn from ({reasons})")
+        return Learned(features, _joined(parts), notes)
 
     def apply(
         self,
@@ -296,10 +296,10 @@ def treatment_of(
         return _constant(name, different)
     if asked == "category" or (asked is None and not _reads_like_text(present, different)):
         return Category.learn(name, texts, most_categories)
-    made = Text.learn(name, texts)
-    if made is None or (asked is None and _covered(made, texts) < FEWEST_COVERED):
+    treatment = Text.learn(name, texts)
+    if treatment is None or (asked is None and _covered(treatment, texts) < FEWEST_COVERED):
         return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
-    return made
+    return treatment
 
 
 def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Treatment:
@@ -363,8 +363,8 @@ def _reads_like_text(present: Sequence[str], different: int) -> bool:
 
 def _covered(text: Text, texts: Sequence[str | None]) -> float:
     """The share of rows in which a term of the vocabulary occurs."""
-    made = text.apply(texts, [])
-    return float((np.diff(made.indptr) > 0).mean())
+    counts = text.apply(texts, [])
+    return float((np.diff(counts.indptr) > 0).mean())
 
 
 def _taken(cells: Cells, rows: np.ndarray | None) -> Cells:
@@ -379,10 +379,10 @@ def _joined(parts: list[Any]) -> np.ndarray | sp.csr_array:
     filled = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in parts)
     if filled < DENSE_FROM * shape[0] * shape[1]:
         return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts if part.shape[1]], format="csr"))
-    made = np.empty(shape, dtype=np.float32)
+    joined = np.empty(shape, dtype=np.float32)
     start = 0
     for i, part in enumerate(parts):
-        made[:, start : start + part.shape[1]] = part.toarray() if sp.issparse(part) else part
+        joined[:, start : start + part.shape[1]] = part.toarray() if sp.issparse(part) else part
         start += part.shape[1]
         parts[i] = None
-    return made
+    return joined

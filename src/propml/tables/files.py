@@ -18,7 +18,7 @@ from propml.tables.arrow import ArrowTable
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
 from propml.tables.sources import Source, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
-from propml.tables.table import Table, choose_columns, found
+from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
 from propml.targets import Candidates
@@ -323,7 +323,7 @@ def feature_columns(
     else:
         columns = choose_columns(table, features)
         if text is not None and text not in columns:
-            columns.append(found(table, text))
+            columns.append(checked_column(table, text))
         if clash := [name for name in columns if name in taken]:
             raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
     if not columns and needed:
@@ -389,5 +389,5 @@ def _images(
 def _shown(table: Table, column: str | None, rows: np.ndarray) -> list[str] | None:
     if column is None:
         return None
-    cells = table.cells(found(table, column))
+    cells = table.cells(checked_column(table, column))
     return ["" if cells[row] is None else str(cells[row]) for row in rows]

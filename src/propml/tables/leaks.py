@@ -53,7 +53,7 @@ def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str
     rows = np.unique(np.linspace(0, len(table.rows) - 1, MOST_ROWS).astype(np.int64))
     X = X[rows].tocsc() if sp.issparse(X) else X[rows]
     labels = _Labels(table.candidates[rows])
-    told: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     start = 0
     for treatment in treatments:
         own = [j for j, name in enumerate(treatment.features, start) if not name.endswith(MISSING)]
@@ -66,13 +66,13 @@ def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str
             columns = (X[:, [j]].toarray().ravel() if sp.issparse(X) else X[:, j] for j in own)
             sentence = next(filter(None, (labels.told_by(column, treatment) for column in columns)), None)
         if sentence is not None:
-            told[treatment.name] = sentence
+            sentences[treatment.name] = sentence
     notes = [
         f"column {name!r} {sentence}, and is learned from; if it holds the answers, leave it out with "
         f"{argument('ignore', [name])}"
-        for name, sentence in list(told.items())[:MOST_NOTES]
+        for name, sentence in list(sentences.items())[:MOST_NOTES]
     ]
-    if more := list(told)[MOST_NOTES:]:
+    if more := list(sentences)[MOST_NOTES:]:
         notes.append(f"{len(more)} more columns seem to hold the answers: {quoted_names(more)}")
     return notes
 

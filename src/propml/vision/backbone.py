@@ -161,12 +161,12 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
             raise ValueError(
                 f"there are no pretrained weights of {SMALL_CNN}; give weights none, or a backbone of timm"
             )
-        made: Any = SmallCNN()
+        backbone: Any = SmallCNN()
     else:
         timm = import_vision("timm")
         options: dict[str, Any] = {"img_size": size} if _config(name).fixed_input_size else {}
         try:
-            made = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
+            backbone = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
         except AssertionError as error:  # a size that its patches or windows do not divide
             raise _misfit(name, size, error) from error
         except (OSError, RuntimeError, ImportError) as error:
@@ -177,8 +177,8 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
                 f"give a file with --weights, or train from random weights with --weights none"
             ) from error
     if weights not in (None, "pretrained"):
-        load_backbone(made, Path(weights))
-    return made
+        load_backbone(backbone, Path(weights))
+    return backbone
 
 
 def _config(name: str) -> Any:

@@ -186,8 +186,13 @@ def save_network(
 ) -> None:
     """Write a trained network with its labels and its card."""
     _, mean, std = input_of(recipe.backbone)
-    told = {"recipe": asdict(resolved(recipe)), "labels": list(label_names), "mean": list(mean), "std": list(std)}
-    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **told})
+    description = {
+        "recipe": asdict(resolved(recipe)),
+        "labels": list(label_names),
+        "mean": list(mean),
+        "std": list(std),
+    }
+    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **description})
 
 
 def load_network(path: str | Path, device: str | torch.device = "cpu") -> TrainedNetwork:
@@ -344,5 +349,5 @@ def _difference(whole: nn.Module, path: Path, size: int) -> float:
     """The largest difference between probabilities, over three random images."""
     pixels = np.random.default_rng(0).integers(0, 256, (3, size, size, 3), dtype=np.uint8)
     session = require("onnxruntime", "onnx").InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found = session.run(["probabilities"], {"pixels": pixels})[0]
-    return float(np.abs(found - whole(torch.from_numpy(pixels))[1].numpy()).max())
+    probabilities = session.run(["probabilities"], {"pixels": pixels})[0]
+    return float(np.abs(probabilities - whole(torch.from_numpy(pixels))[1].numpy()).max())

@@ -200,7 +200,7 @@ def compute_features(
         raise ValueError(f"{source.name} has no images")
     folder = cache_dir() / "features" if cache == "auto" else None if cache is None else Path(cache)
     key, place = _key(trained, mirror), choose_device(device)
-    found: list[ImageFeatures] = []
+    parts: list[ImageFeatures] = []
 
     def prepared(start: int) -> tuple[Path | None, ImageFeatures | CachedImages]:
         """What was kept of a block, or its pixels; made while the network works on the block before."""
@@ -226,18 +226,18 @@ def compute_features(
                     _keep_block(file, made)
             if made.skipped and on_error == "error":
                 raise no_image(*made.skipped[0])
-            found.append(ImageFeatures(made.X, made.kept + start, made.skipped))
+            parts.append(ImageFeatures(made.X, made.kept + start, made.skipped))
             told.advance(min(BLOCK, len(source) - start))
-    skipped = tuple(each for part in found for each in part.skipped)
-    kept = np.concatenate([part.kept for part in found])
+    skipped = tuple(each for part in parts for each in part.skipped)
+    kept = np.concatenate([part.kept for part in parts])
     if not len(kept):
         raise ValueError(
             f"none of the {len(source)} images of {source.name} can be read; {skipped[0][0]}: {skipped[0][1]}"
         )
-    return ImageFeatures(np.concatenate([part.X for part in found if len(part.X)]), kept, skipped)
+    return ImageFeatures(np.concatenate([part.X for part in parts if len(part.X)]), kept, skipped)
 
 
-def write_features(path: str | Path, found: ImageFeatures, source: ImageSource) -> None:
+def write_features(path: str | Path, features: ImageFeatures, source: ImageSource) -> None:
     """Write features with the labels of their images, as a table that every command reads.
 
     Parameters
@@ -246,23 +246,25 @@ def write_features(path: str | Path, found: ImageFeatures, source: ImageSource) 
         An ``.npz``: ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
         where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. Or a ``.parquet`` with
         the columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
-    found : ImageFeatures
+    features : ImageFeatures
     source : ImageSource
         The images and their labels, those that could not be read included.
     """
     path = Path(path)
     check_destination(path)
-    own = source.take(found.kept)
-    names = [f"image {row}" for row in found.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
+    own = source.take(features.kept)
+    names = (
+        [f"image {row}" for row in features.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
+    )
     candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
     labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
     if path.suffix == ".parquet":
-        _write_parquet(path, found.X, names, labels, source.label_names)
+        _write_parquet(path, features.X, names, labels, source.label_names)
         return
     arrays = {
-        "X": found.X.astype(np.float32, copy=False),
+        "X": features.X.astype(np.float32, copy=False),
         "label_names": np.array(source.label_names, dtype=str),
-        "feature_names": np.array([f"feature_{j}" for j in range(found.X.shape[1])]),
+        "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
         "images": np.array(names),
         **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
     }
@@ -335,6 +337,6 @@ def _kept_block(file: Path | None) -> ImageFeatures | None:
         return None
 
 
-def _keep_block(file: Path, made: ImageFeatures) -> None:
+def _keep_block(file: Path, features: ImageFeatures) -> None:
     with replacing(file) as beside, beside.open("wb") as out:
-        np.savez(out, X=made.X, kept=made.kept, skipped=np.array(json.dumps(made.skipped)))
+        np.savez(out, X=features.X, kept=features.kept, skipped=np.array(json.dumps(features.skipped)))

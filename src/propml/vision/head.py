@@ -86,15 +86,15 @@ def learn_head(
 
         def seen(images: np.ndarray, part: str) -> Tensor:
             source = ImageSource("images", images, None, None, (), part)
-            made = compute_features(trained, source, cache=cache, device=str(here.device), verbose=verbose)
-            return torch.from_numpy(made.X).to(here.device)
+            features = compute_features(trained, source, cache=cache, device=str(here.device), verbose=verbose)
+            return torch.from_numpy(features.X).to(here.device)
 
         X, learned, targets = seen(data.images, "to learn from"), data.learned, data.targets()
         if recipe.select == "oracle":
             if data.validation is None:
                 raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
             judged, truth = seen(data.validation[0], "to judge by"), data.validation[1]
-            found = fit_head(
+            best = fit_head(
                 X[learned],
                 data.candidates[learned],
                 recipe,
@@ -104,7 +104,7 @@ def learn_head(
             )
         else:
             held = targets[data.held_out]
-            found = fit_head(
+            best = fit_head(
                 X[learned],
                 data.candidates[learned],
                 recipe,
@@ -114,11 +114,11 @@ def learn_head(
             )
         head: Any = network.head
         with torch.no_grad():
-            head.weight.copy_(found.weight)
-            head.bias.copy_(found.bias)
-        told = {"lam": found.lam, "select": recipe.select, "criterion": recipe.criterion, "tried": found.tried}
-        write_whole(out / "lam.json", (json.dumps(told, indent=1) + "\n").encode())
-        save_network(path, network.cpu(), recipe, data.label_names, {"lam": found.lam, "weights": "raw", "epoch": 0})
+            head.weight.copy_(best.weight)
+            head.bias.copy_(best.bias)
+        record = {"lam": best.lam, "select": recipe.select, "criterion": recipe.criterion, "tried": best.tried}
+        write_whole(out / "lam.json", (json.dumps(record, indent=1) + "\n").encode())
+        save_network(path, network.cpu(), recipe, data.label_names, {"lam": best.lam, "weights": "raw", "epoch": 0})
     here.wait()
     return float(load_network(path).card["lam"])
 

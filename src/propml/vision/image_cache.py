@@ -103,8 +103,8 @@ def build_cache(
     if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
         return CachedImages(source.items, np.arange(len(source)))
     if folder is None:
-        found = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
-        return _some(found, source)
+        decoded = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
+        return _some(decoded, source)
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     # One process decodes, the others wait and then find the work done.
@@ -225,11 +225,11 @@ def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndar
     return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
 
 
-def _some(found: CachedImages, source: ImageSource) -> CachedImages:
-    if not len(found):
-        name, why = found.skipped[0]
+def _some(decoded: CachedImages, source: ImageSource) -> CachedImages:
+    if not len(decoded):
+        name, why = decoded.skipped[0]
         raise ValueError(f"none of the {len(source)} images of {source.name} can be read; {name}: {why}")
-    return found
+    return decoded
 
 
 def may_pass(why: str) -> bool:

@@ -57,31 +57,31 @@ class Predictions:
         """The labels of each image with probabilities, best first: ``top`` of them, or those from a threshold on."""
         if top is not None and top < 1:
             raise ValueError(f"top is {top}; ask for at least one label")
-        found = []
+        rows = []
         for own in self.probabilities:
             order = np.argsort(-own, kind="stable")
             chosen = order[:top] if top is not None else order[own[order] >= threshold]
-            found.append([(self.label_names[j], float(own[j])) for j in chosen])
-        return found
+            rows.append([(self.label_names[j], float(own[j])) for j in chosen])
+        return rows
 
 
 def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
     """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
     known = image_suffixes()
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
             if not inside:
                 raise ValueError(f"there is no image in {path} or below it")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise FileNotFoundError(f"there is no file or folder {path}")
-    if not found:
+    if not files:
         raise ValueError("no image was given; name image files or folders")
-    return tuple(dict.fromkeys(found) if once else found)
+    return tuple(dict.fromkeys(files) if once else files)
 
 
 def probabilities(
@@ -173,8 +173,8 @@ def outputs(
     with progress_bar("running the network", len(images), show=verbose) as bar:
         for pixels, _, _ in batches.epoch(0):
             view = augment.plain(pixels)
-            found = run(view).float()
-            yield (found + run(view.flip(3)).float()) / 2 if mirror else found
+            outputs = run(view).float()
+            yield (outputs + run(view.flip(3)).float()) / 2 if mirror else outputs
             bar.advance(len(pixels))
 
 
@@ -302,8 +302,8 @@ def _short(name: str) -> str:
 
 
 def _wrapped(title: str, names: Sequence[str]) -> str:
-    told = ", ".join(names) if names else "none"
-    return _literal(textwrap.fill(f"{title}: {told}", WIDTH, max_lines=4, placeholder=" …"))
+    text = ", ".join(names) if names else "none"
+    return _literal(textwrap.fill(f"{title}: {text}", WIDTH, max_lines=4, placeholder=" …"))
 
 
 def _literal(text: str) -> str:

@@ -324,9 +324,9 @@ def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, 
         if here.is_first:
             folder.mkdir(parents=True, exist_ok=True)
         here.wait()
-        found = fit(split, replace(short, lam=lam), lam, folder, here, verbose=verbose)
-        worth = found.metrics["mAP"] if short.select == "oracle" else found.held_out[recipe.criterion]
-        tried.append({"lam": lam, "worth": worth, "held_out": found.held_out, "validation": found.metrics})
+        result = fit(split, replace(short, lam=lam), lam, folder, here, verbose=verbose)
+        worth = result.metrics["mAP"] if short.select == "oracle" else result.held_out[recipe.criterion]
+        tried.append({"lam": lam, "worth": worth, "held_out": result.held_out, "validation": result.metrics})
     best = max(tried, key=lambda entry: entry["worth"])["lam"]
     here.wait()
     if here.is_first:

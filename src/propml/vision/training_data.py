@@ -236,8 +236,12 @@ def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> No
             raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
         before = read_recipe(path)
         if differing := recipe.differs_from(before):
-            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
-            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
+            differences = ", ".join(
+                f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing
+            )
+            raise ValueError(
+                f"the run in {out} was started with {differences}; go on with the same, or choose another folder"
+            )
     here.wait()  # all have looked before the first one writes
     if here.is_first:
         for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
