@@ -252,7 +252,7 @@ def test_the_report_says_what_it_assumes_and_what_would_go(tmp_path):
     assert labels["false_most"].max() <= 1
     first, *flagged = report.notes()
     assert "of the candidates are false, by noise='by-label'" in first
-    assert any(note.startswith("'3': ") and "candidates would go" in note for note in flagged)
+    assert any(note.startswith("'3': ") and "candidates would be dropped" in note for note in flagged)
     report.save(tmp_path)
     again = AuditReport.load(tmp_path)
     assert again.notes() == report.notes()

@@ -217,7 +217,7 @@ def test_a_picture_of_ones_own_images(commands, run, photos, tmp_path):
 def test_features_say_what_is_wrong(commands, run, tmp_path):
     for option in (("--weights", "w.pth"), ("--size", 224), ("--mean", "0,0,0"), ("--backbone", "resnet18")):
         done = called(commands, "features", "digits-mosaic", "--model", run, *option, code=1)
-        assert "are not for --model, which has its own" in str(done.exception)
+        assert "--model has its own network; leave out" in str(done.exception)
     done = called(commands, "features", "digits-mosaic", "--model", run, "--out", tmp_path / "f.csv", code=1)
     assert "written as .npz or .parquet" in str(done.exception)
     own = ("features", "digits-mosaic", "--backbone", "small_cnn")

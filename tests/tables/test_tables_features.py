@@ -292,7 +292,8 @@ def test_a_column_that_repeats_the_labels_is_noted(tmp_path):
     table = read_table(tmp_path / "d.csv", candidates="tags")
     learn_features(table, categorical=["x"])
     assert table.notes == [
-        "column 'truth' names labels, and is learned from; if it holds the answers, leave it out with ignore=['truth']"
+        "column 'truth' names labels, and is used as a feature; if it holds the answers, leave it out with "
+        "ignore=['truth']"
     ]
 
 

@@ -116,13 +116,13 @@ class AuditReport:
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
             if not dropped.any() and most > TELLING:
                 notes.append(
-                    "Nothing is dropped: scores do not tell false labels from true ones that are hard to predict. "
-                    f"If you know how false labels come about, state it with {argument('noise')}."
+                    "Nothing is dropped: scores cannot tell false labels from true labels that are hard to predict. "
+                    f"If you know how false labels arise, say so with {argument('noise')}."
                 )
         for label in np.flatnonzero(dropped > candidates / 2).tolist():
             notes.append(
-                f"{self.label_names[label]!r}: {dropped[label]} of {candidates[label]} candidates would go; "
-                f"look at some of them before you accept that."
+                f"{self.label_names[label]!r}: {dropped[label]} of {candidates[label]} candidates would be dropped; "
+                f"look at some of them first."
             )
         return notes
 

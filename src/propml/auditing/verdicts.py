@@ -1,8 +1,8 @@
 """From probabilities to verdicts: keep, doubtful, drop, and labels that are probably missing.
 
 A candidate is dropped below P(true) = 0.5, kept above 0.75, doubtful in between. The best candidate of a row is never
-dropped, since a row has at least one true label; it is doubtful when it is improbable. An excluded label is missing
-above 0.75, which is asked only where candidates may be incomplete.
+dropped, since a row has at least one true label; it is doubtful when it is improbable. Where candidates may be
+incomplete, an excluded label with P(true) above 0.75 is missing.
 """
 
 from __future__ import annotations

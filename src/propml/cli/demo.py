@@ -9,7 +9,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for results and report; made if it is not there.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for results and report; created if needed.")] = Path("demo"),
     methods: Annotated[
         list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")
     ] = None,

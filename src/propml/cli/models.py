@@ -29,7 +29,7 @@ BLOCK_ROWS = 16_384
 
 def fit(
     data: Annotated[Path, typer.Argument(help=f"{opt.DATA}.")],
-    out: Annotated[Path, typer.Option(help="Folder for the model; made if it is not there.")] = Path("model"),
+    out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
     candidates: opt.Candidates = None,
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
@@ -65,8 +65,8 @@ def fit(
 ) -> None:
     """Train a model on the candidate labels of your own file.
 
-    Numbers, categories, text, dates and gaps in them are recognised; the card says what became of each column.
-    The folder then holds model.safetensors and, for you to read, card.json (λ and how it was chosen, versions, …).
+    Numbers, categories, text, dates and missing values are recognised.
+    The folder then holds model.safetensors and card.json, which describes columns, the choice of λ and versions.
 
     Examples:
 
@@ -118,7 +118,7 @@ def predict(
         bool, typer.Option("--probabilities", help="Also the probability of every label, one column each.")
     ] = False,
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, whatever they are.")
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, however probable.")
     ] = None,
     id_column: opt.Id = None,
     file_format: opt.Format = None,
@@ -130,8 +130,8 @@ def predict(
 ) -> None:
     """Predict the labels of new rows.
 
-    The result has the identifier (or number) of each row and its predicted labels: as in beach;sunset, and in JSON,
-    Parquet and Feather as lists.
+    The result has one entry per row: its identifier (or number) and its predicted labels. These are written as
+    beach;sunset, or as lists in JSON, Parquet and Feather.
 
     Examples:
 

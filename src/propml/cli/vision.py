@@ -112,13 +112,13 @@ def train(
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
 
-    By default a head is learned on the frozen features of a pretrained backbone, then the whole network from there; it
-    is kept only where held-out candidates say beyond doubt that it is better. λ, epoch and weights are chosen on
-    candidates of images held out, too: no true label is looked at.
+    By default, training fits a head on the frozen features of a pretrained backbone, then fine-tunes the whole network.
+    The fine-tuned network is kept only if held-out candidates clearly favour it. They also choose λ, epoch and weights:
+    no true label is used.
 
     OUT then holds [bold]best.safetensors[/bold] (for [bold]propml vision predict OUT[/bold]), curves.csv (every metric,
-    of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint: after a crash
-    the same command with [bold]--resume[/bold] goes on from there, on a CPU to the same weights.
+    of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint. After a
+    crash, the same command with [bold]--resume[/bold] continues from there; on a CPU it reaches the same weights.
 
     Examples:
 

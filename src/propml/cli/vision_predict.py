@@ -30,9 +30,9 @@ DatasetName = Annotated[
 Split = Annotated[str, typer.Option(help="Part of the dataset: train, test, or as the dataset calls it.")]
 Noise = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Make candidates of the true labels: flip others with this probability."),
+    typer.Option(min=0, max=1, help="Turn true labels into candidates: flip every other label with this probability."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of --noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of --noise.")]
 Data = Annotated[Path | None, typer.Option(help="Where known datasets are looked for.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of leaving it out.")
@@ -55,18 +55,18 @@ def features(
     ] = "pretrained",
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Of a run of `propml vision train`, in the place of --backbone."),
+        typer.Option(metavar="FOLDER", help="Network of a `propml vision train` run, instead of --backbone."),
     ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the images in pixels.", show_default="as the weights want it")
     ] = None,
     mean: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="Taken off pixels in [0, 1].", show_default="as the weights want it"),
+        typer.Option(metavar="R,G,B", help="Subtracted from pixels in [0, 1].", show_default="as the weights want it"),
     ] = None,
     std: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="What they are divided by.", show_default="as the weights want it"),
+        typer.Option(metavar="R,G,B", help="Divides the pixels after that.", show_default="as the weights want it"),
     ] = None,
     mirror: Annotated[bool, typer.Option(help="Average over each image and its mirror image.")] = True,
     split: Split = "train",
@@ -83,11 +83,11 @@ def features(
     workers: Workers = None,
     device: Device = "auto",
 ) -> None:
-    """Write what a pretrained backbone sees in images as a table: the first thing to try.
+    """Turn images into a table of features with a pretrained backbone. Try this first.
 
     The file holds features, candidate and true labels, and every command takes it:
     [bold]propml fit features.npz[/bold], [bold]propml audit features.npz[/bold].
-    What was computed is kept, block by block: after a stop the same command goes on.
+    Features are saved block by block: after an interruption, the same command continues.
 
     Examples:
 
@@ -107,7 +107,7 @@ def features(
         name = VisionRecipe.backbone if backbone is None else backbone
         trained = backbone_alone(name, own, size, mean=_triple(mean, "--mean"), std=_triple(std, "--std"))
     elif backbone or size or mean or std or weights != "pretrained":
-        raise ValueError("--backbone, --weights, --size, --mean and --std are not for --model, which has its own")
+        raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
     else:
         trained = _loaded(model)
     source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
@@ -144,7 +144,7 @@ def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, whatever they are.")
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, however probable.")
     ] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     out: Annotated[
@@ -207,7 +207,7 @@ def picture(
     split: Split = "test",
     images: Annotated[int, typer.Option("--images", "-n", min=1, help="How many, drawn at random.")] = 12,
     noise: Noise = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of --noise, and of which images are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --noise and of the choice of images.")] = 0,
     top: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show the N most probable labels.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     data: Data = None,
@@ -215,7 +215,7 @@ def picture(
     allow_outside: AllowOutside = False,
     device: Device = "auto",
 ) -> None:
-    """Draw images in a grid with what is predicted, what the candidates are and what is true.
+    """Draw a grid of images with their predicted, candidate and true labels.
 
     Examples:
 

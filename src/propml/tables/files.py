@@ -119,7 +119,7 @@ def read_table(
 ) -> UserTable:
     """Read features and candidate labels from a user's file.
 
-    Rows without a candidate label are left out (a note says how many) and stand unchanged in the cleaned file.
+    Rows without a candidate label are left out; a note says how many. The cleaned file keeps them as they were.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def read_table(
     candidates : str, optional
         The column of delimited text or of lists; in JSON a path such as ``meta.tags``.
     sep : str
-        Between two labels in it; empty where every cell is one label, which may be a whole number.
+        Separator between the labels of a cell; empty if every cell holds one label, which may be a whole number.
     label_columns : str or sequence of str, optional
         Columns of 0 and 1 instead: names, names separated by commas, or patterns such as ``y_*``.
     votes : path, optional
@@ -137,23 +137,23 @@ def read_table(
         as in the answers of a language model. Needs ``id_column``. Or the label matrix of rules (npy, npz: items by
         rules, -1 abstains), whose rows are those of the data.
     votes_columns : sequence of three str
-        What these are called there.
+        Names of these columns in that table.
     min_votes : int
-        Votes that make a label a candidate, where ``votes`` alone tell the candidates.
+        How many votes make a label a candidate, if candidates come from ``votes`` alone.
     min_confidence : float
-        Votes that are less sure, by their column ``confidence``, are none.
+        Ignore votes whose ``confidence`` is below this.
     merge_labels : bool
-        Take labels that differ in case or blanks only for one; by default a note names them.
+        Merge labels that differ only in case or blanks; by default a note names them.
     features : str or sequence of str, optional
-        Columns, given as ``label_columns`` are; by default all that are nothing else.
+        Feature columns, given like ``label_columns``; by default all columns without another role.
     ignore : str or sequence of str
-        Columns that are no features.
+        Columns that are not features.
     id_column : str, optional
-        A column of identifiers, each of them once.
+        A column of unique identifiers.
     text, image : str, optional
         Columns to show; a text column is also a feature, an image column holds paths, seen from the file's folder.
     embed : str, optional
-        What the text column is learned from by, instead of its words: an encoder (``"wordllama"``, ``"minilm"``, a
+        How to represent the text column, if not by its words: an encoder (``"wordllama"``, ``"minilm"``, a
         name or folder of sentence-transformers or model2vec), a column of lists of numbers, or ``"auto"``.
     allow_outside : bool
         Show images outside that folder, too: those that ``..``, a path from the root or a link lead to.
@@ -162,11 +162,11 @@ def read_table(
     delimiter, encoding : str, optional
         For CSV and TSV.
     decimal : {",", "."}, optional
-        What stands before the fraction of numbers that have commas; the other sign groups thousands.
+        The decimal sign of numbers that contain commas; the other sign groups thousands.
     missing : str or sequence of str
-        Words that mean a missing value in columns that are learned from, beside the usual ones (``NA``, ``?``, …).
+        Words for a missing value in feature columns, besides the usual ones (``NA``, ``?``, …).
     file_format : str, optional
-        What the file is, where neither its name nor its content tells: ``"jsonl"``, ``"label-studio"``, …
+        The format, if neither the file's name nor its content shows it: ``"jsonl"``, ``"label-studio"``, …
     """
     plain = bool(candidates or label_columns or votes)
     source = open_table(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
@@ -277,7 +277,7 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
     table = open_table(path)
     if isinstance(table, ArrayFile | ArffTable):
-        raise ValueError(f"{path} is no annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
+        raise ValueError(f"{path} is not an annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
     return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
 

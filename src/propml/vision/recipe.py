@@ -97,14 +97,14 @@ class VisionRecipe:
     weights: str | None = _setting(
         "auto",
         NETWORK,
-        "To start from: pretrained (timm downloads them), a file, or none (random); auto: pretrained where there are.",
+        "Initial weights: pretrained (from timm), a file, or none (random). auto: pretrained if there are any.",
     )
     tune: Literal["auto", "all", "head", "at-once"] = _setting(
         "auto",
         NETWORK,
-        "What is learned. head: a linear head on frozen features; all: that head first, then the whole network from "
-        "it, kept only where held-out candidates say beyond doubt that it is better; at-once: the whole network from "
-        "the start, as the paper does; auto: all, and at-once for random weights, query2label, cdcr and --select last.",
+        "What to train. head: a linear head on frozen features. all: that head, then the whole network, which is kept "
+        "only if held-out candidates clearly favour it. at-once: the whole network from the start, as in the paper. "
+        "auto: all, but at-once for random weights, query2label, cdcr and --select last.",
     )
     head: Literal["linear", "query2label"] = _setting("linear", NETWORK, "linear or query2label.")
     head_width: int = _setting(2048, NETWORK, "Width of query2label.")
@@ -121,28 +121,28 @@ class VisionRecipe:
     lam_epochs: int | None = _setting(
         None, LOSS, "With --tune at-once: how long auto tries each λ.", unset="a third of the epochs"
     )
-    order: float = _setting(0.5, LOSS, "Of power: 0 is bce, 1 is propml.")
-    flip_rate: float | None = _setting(None, LOSS, "Of unbiased: the noise, if you know it.", unset="estimated")
-    gamma_positive: float = _setting(0.0, LOSS, "Of asl.")
-    gamma_negative: float = _setting(4.0, LOSS, "Of asl; Query2Label has 2.")
-    clip: float = _setting(0.05, LOSS, "Of asl; Query2Label has 0.")
+    order: float = _setting(0.5, LOSS, "For power: 0 is bce, 1 is propml.")
+    flip_rate: float | None = _setting(None, LOSS, "For unbiased: the noise, if you know it.", unset="estimated")
+    gamma_positive: float = _setting(0.0, LOSS, "For asl: focusing exponent of candidates.")
+    gamma_negative: float = _setting(4.0, LOSS, "For asl: focusing exponent of excluded labels; Query2Label has 2.")
+    clip: float = _setting(0.05, LOSS, "For asl: probability margin; Query2Label has 0.")
     curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = _setting(
         "none", LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce."
     )
-    warmup_epochs: int = _setting(2, LOSS, "Of cdcr: epochs on all candidates, first; part of --epochs.")
-    confidence: float = _setting(0.6, LOSS, "Of cdcr: what a candidate must reach to be learned from.")
-    head_epochs: int = _setting(30, TRAINING, "Passes of the head over frozen features; the best one is kept.")
-    epochs: int = _setting(6, TRAINING, "Passes of the whole network over the images.")
+    warmup_epochs: int = _setting(2, LOSS, "For cdcr: first epochs, on all candidates; part of --epochs.")
+    confidence: float = _setting(0.6, LOSS, "For cdcr: least probability of a candidate to learn from it.")
+    head_epochs: int = _setting(30, TRAINING, "Epochs of the head on frozen features; the best one is kept.")
+    epochs: int = _setting(6, TRAINING, "Epochs of the whole network.")
     batch_size: int = _setting(64, TRAINING, "Images per step, over all GPUs.")
     optimiser: Literal["adam", "adamw"] = _setting(
         "adamw", TRAINING, "adam (the paper's, weight decay in the gradient) or adamw."
     )
     learning_rate: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
     layer_decay: float = _setting(
-        0.75, TRAINING, "Each layer learns at this share of the next one's rate; 1: all at the same."
+        0.75, TRAINING, "Each layer's learning rate as a share of the next layer's; 1: all the same."
     )
-    weight_decay: float = _setting(0.05, TRAINING, "Not on biases and norms.")
-    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule in which the rate rises.")
+    weight_decay: float = _setting(0.05, TRAINING, "Weight decay, except on biases and norms.")
+    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule during which the learning rate rises.")
     schedule_epochs: int | None = _setting(
         None, TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", unset="epochs"
     )
@@ -158,29 +158,27 @@ class VisionRecipe:
         unset="size",
     )
     ema_decay: float = _setting(0.999, TRAINING, "Decay of the averaged weights; 0: none.", flag="--ema")
-    ema_warmup: bool = _setting(
-        True, TRAINING, "Forget the first weights sooner; the paper does not, and averages them in."
-    )
+    ema_warmup: bool = _setting(True, TRAINING, "Let the average forget the first weights sooner than in the paper.")
     select: Literal["candidates", "oracle", "last"] = _setting(
         "candidates",
         CHOICE,
-        "Epoch and weights by: candidates (held out), last (none: learn from all images, to the end), oracle (true "
-        "labels of the validation images; the paper took those of the test set).",
+        "How to choose epoch and weights: candidates (of held-out images), last (no choice: train on all images to the "
+        "end), oracle (true labels of the validation images; the paper used the test set).",
     )
     criterion: Literal["mAP", "average_precision"] = _setting(
         "mAP",
         CHOICE,
         "Measured on held-out candidates: mAP (classes rank images) or average_precision (images rank labels).",
     )
-    hold_out: float = _setting(0.1, CHOICE, "Share of training images held out to choose by.")
+    hold_out: float = _setting(0.1, CHOICE, "Share of the training images held out for these choices.")
     seed: int = _setting(0, CHOICE, "The same seed gives the same noise, order and network.")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = _setting(
         "auto", MACHINE, "auto (16 bits on a GPU), bfloat16, float16 or float32."
     )
     compile: str | None = _setting(None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
     eval_every: int = _setting(1, MACHINE, "Epochs between two evaluations; the last is always evaluated.")
-    look_every: int = _setting(50, MACHINE, "Steps between two looks at the losses, at which a NaN is noticed.")
-    checkpoint_seconds: float = _setting(120.0, MACHINE, "Least time between two checkpoints.")
+    look_every: int = _setting(50, MACHINE, "Steps between two checks of the losses for NaN.")
+    checkpoint_seconds: float = _setting(120.0, MACHINE, "Shortest time between two checkpoints.")
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
