@@ -24,7 +24,7 @@ from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process, choose_precision
-from propml.vision.recipe import PAPER, Recipe
+from propml.vision.recipe import PAPER, VisionRecipe
 from propml.vision.training import fit
 from propml.vision.training_data import TrainingData
 
@@ -48,7 +48,7 @@ def made_data(n: int, size: int, folder: Path) -> TrainingData:
     return TrainingData(images, Candidates.from_matrix(matrix), names, None, np.array([], dtype=np.int64))
 
 
-def eager(recipe: Recipe, device: torch.device, steps: int) -> float:
+def eager(recipe: VisionRecipe, device: torch.device, steps: int) -> float:
     """Images per second of the loop that one would write at first."""
     network = make_network(recipe, N_LABELS).train()
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -70,18 +70,18 @@ def eager(recipe: Recipe, device: torch.device, steps: int) -> float:
     return steps * recipe.batch_size / (time.perf_counter() - start)
 
 
-def ours(recipe: Recipe, data: TrainingData, here: Process, *, resident: bool) -> float:
+def ours(recipe: VisionRecipe, data: TrainingData, here: Process, *, resident: bool) -> float:
     """Images per second of the second epoch of the real loop; in the first one it compiles."""
     share, training_data.RESIDENT_SHARE = training_data.RESIDENT_SHARE, 0.25 if resident else 0.0
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = fit(data, recipe, 0.3, Path(folder), here, show=False)
+            found = fit(data, recipe, 0.3, Path(folder), here, verbose=False)
     finally:
         training_data.RESIDENT_SHARE = share
     return found.history[-1]["images_per_second"]
 
 
-def loader(recipe: Recipe, data: TrainingData, device: torch.device, *, augmented: bool, resident: bool) -> float:
+def loader(recipe: VisionRecipe, data: TrainingData, device: torch.device, *, augmented: bool, resident: bool) -> float:
     """Images per second that reach the GPU, with or without augmentation, where nothing else is done."""
     batches = Batches(data.images, data.targets(), recipe.batch_size, device=device, resident=resident)
     augment, n = Augment(dtype=torch.bfloat16), 0
@@ -120,7 +120,7 @@ def main() -> None:
         batch_size=options.batch_size,
         epochs=2,
         eval_every=2,
-        lr=1e-5,
+        learning_rate=1e-5,
         lam=0.3,
         select="last",
         checkpoint_seconds=1e9,

@@ -1,6 +1,7 @@
 """Facts about the package as a whole: what importing it costs, and what it says when something is missing."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def test_version_stands_in_the_changelog_and_the_citation():
 # Rooms, and what stands on the floor between them, from left to right.
 ORDER = [
     "messages",
+    "deprecation",
     "atomic_files",
     "file_errors",
     "schema",
@@ -159,3 +161,19 @@ def test_progress_shows_on_a_terminal_only(capsys, monkeypatch):
     with progress_bar("working", 2, show=False) as bar:
         bar.advance()
     assert capsys.readouterr().err == ""
+
+
+def test_randomness_has_one_name_on_each_side():
+    """``random_state`` where scikit-learn's users call, ``seed`` in searches and recipes (CONTRIBUTING.md)."""
+    from propml import corruption, tuning
+    from propml.methods.registry import METHODS, method_class
+    from propml.vision.recipe import VisionRecipe
+
+    called = [propml.audit, propml.lambda_path, *(getattr(corruption, name) for name in corruption.__all__)]
+    called += [method_class(name) for name in METHODS]
+    names = {each: inspect.signature(each).parameters for each in called if callable(each)}
+    assert not [each for each, arguments in names.items() if "seed" in arguments]
+    assert any("random_state" in arguments for arguments in names.values())
+    for each in (tuning.search, tuning.run_search, VisionRecipe):
+        assert "seed" in (arguments := inspect.signature(each).parameters)
+        assert "random_state" not in arguments

@@ -16,7 +16,7 @@ from scipy.io import savemat
 from propml import unpacking
 from propml.auditing.thumbnails import thumbnails
 from propml.datasets.archives import extract
-from propml.tables import open_source, read_dataset
+from propml.tables import open_table, read_dataset
 from propml.unpacking import TooLarge, open_unpacked
 from propml.vision.image_cache import decode_images
 from propml.vision.sources import ImageSource
@@ -56,15 +56,15 @@ def write_bomb(path):
 
 
 READERS = {
-    "bomb.csv.gz": (open_source, lambda path: read_dataset(path, candidates="tags")),
-    "bomb.arff.gz": (open_source,),
-    "bomb.svm.gz": (open_source, read_dataset),
-    "bomb.npz": (open_source, read_dataset),
-    "bomb.mat": (open_source,),
-    "bomb.parquet": (open_source, lambda path: read_dataset(path, candidates="x")),
-    "bomb.zip": (lambda path: extract([path], path.parent / "out", show_progress=False),),
-    "bomb.tar.gz": (lambda path: extract([path], path.parent / "out", show_progress=False),),
-    "bomb.tar.xz": (lambda path: extract([path], path.parent / "out", show_progress=False),),
+    "bomb.csv.gz": (open_table, lambda path: read_dataset(path, candidates="tags")),
+    "bomb.arff.gz": (open_table,),
+    "bomb.svm.gz": (open_table, read_dataset),
+    "bomb.npz": (open_table, read_dataset),
+    "bomb.mat": (open_table,),
+    "bomb.parquet": (open_table, lambda path: read_dataset(path, candidates="x")),
+    "bomb.zip": (lambda path: extract([path], path.parent / "out", verbose=False),),
+    "bomb.tar.gz": (lambda path: extract([path], path.parent / "out", verbose=False),),
+    "bomb.tar.xz": (lambda path: extract([path], path.parent / "out", verbose=False),),
 }
 
 
@@ -122,7 +122,7 @@ def test_an_image_of_too_many_pixels_is_left_out_and_named(tmp_path, monkeypatch
     Image.new("L", (10, 10)).save(tmp_path / "small.png")
     paths = (tmp_path / "large.png", tmp_path / "small.png")
     monkeypatch.setenv("PROPML_UNPACK_GIB", str(1 / 1024))
-    found = decode_images(ImageSource("photos", paths, None, None, (), "train"), 8, show=False)
+    found = decode_images(ImageSource("photos", paths, None, None, (), "train"), 8, verbose=False)
     assert (found.kept.tolist(), len(found.skipped)) == ([1], 1)
     assert "1000 × 1000 pixels, and 349525 are allowed" in found.skipped[0][1]
     with pytest.warns(UserWarning, match="1 pictures cannot be shown, first that of row 0: it has 1000 × 1000 pixels"):
@@ -134,6 +134,6 @@ def test_pillows_own_limit_is_an_error_unless_more_is_allowed(tmp_path, monkeypa
     Image.new("L", (80, 80)).save(tmp_path / "a.png")
     source = ImageSource("photos", (tmp_path / "a.png",), None, None, (), "train")
     monkeypatch.delenv("PROPML_UNPACK_GIB", raising=False)
-    assert "80 × 80 pixels, and 5000 are allowed" in decode_images(source, 8, show=False).skipped[0][1]
+    assert "80 × 80 pixels, and 5000 are allowed" in decode_images(source, 8, verbose=False).skipped[0][1]
     monkeypatch.setenv("PROPML_UNPACK_GIB", "1")
-    assert len(decode_images(source, 8, show=False)) == 1
+    assert len(decode_images(source, 8, verbose=False)) == 1

@@ -10,7 +10,7 @@ import propml
 from propml.auditing import AuditReport
 from propml.auditing.noise import NoiseModel, fit_noise
 from propml.auditing.process import from_candidates
-from propml.auditing.verdicts import judge
+from propml.auditing.verdicts import give_verdicts
 from propml.targets import Candidates
 
 SHOWS = np.array([True])
@@ -32,7 +32,7 @@ def proposed(truth, rng, rate=0.0, lost=0.0):
 
 def verdicts(scores, candidates, noise="auto", incomplete=False):
     rates = fit_noise(scores, candidates, noise, incomplete=incomplete)
-    told = judge(from_candidates(scores, candidates, rates, incomplete), candidates, incomplete=incomplete)
+    told = give_verdicts(from_candidates(scores, candidates, rates, incomplete), candidates, incomplete=incomplete)
     return rates, told
 
 
@@ -252,7 +252,7 @@ def test_the_report_says_what_it_assumes_and_what_would_go(tmp_path):
     assert labels["false_most"].max() <= 1
     first, *flagged = report.notes()
     assert "of the candidates are false, by noise='by-label'" in first
-    assert any(note.startswith("'3': ") and "candidates would go" in note for note in flagged)
+    assert any(note.startswith("'3': ") and "candidates would be dropped" in note for note in flagged)
     report.save(tmp_path)
     again = AuditReport.load(tmp_path)
     assert again.notes() == report.notes()

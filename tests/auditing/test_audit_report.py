@@ -10,7 +10,7 @@ from planted import planted
 import propml
 from forged_states import forge
 from propml.auditing import AuditReport
-from propml.auditing.verdicts import judge
+from propml.auditing.verdicts import give_verdicts
 from propml.corruption.annotators import simulated_annotators
 from propml.file_errors import FileError
 from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
@@ -121,7 +121,7 @@ def test_cleaned_keeps_names_and_votes(voted):
 
 def test_other_cuts_give_other_verdicts(voted):
     strict = voted.verdicts(drop_below=0.05, keep_above=0.95)
-    expected = judge(voted.probabilities, voted.candidates, drop_below=0.05, keep_above=0.95)
+    expected = give_verdicts(voted.probabilities, voted.candidates, drop_below=0.05, keep_above=0.95)
     assert strict.verdict.tolist() == expected.verdict.tolist()
     assert strict.counts()["drop"] < voted.verdicts().counts()["drop"]
 

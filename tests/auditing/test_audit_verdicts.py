@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propml.auditing.verdicts import Verdicts, cleaned_candidates, judge
+from propml.auditing.verdicts import Verdicts, cleaned_candidates, give_verdicts
 from propml.targets import Candidates
 
 # -- P(true) → verdicts -----------------------------------------------------------------------------------------------
@@ -11,7 +11,7 @@ from propml.targets import Candidates
 
 def test_cuts_and_confidence():
     probabilities = np.array([[0.95, 0.76, 0.75, 0.5, 0.49, 0.0]])
-    told = judge(probabilities, Candidates.from_matrix([[1, 1, 1, 1, 1, 0]]))
+    told = give_verdicts(probabilities, Candidates.from_matrix([[1, 1, 1, 1, 1, 0]]))
     assert told.verdict.tolist() == ["keep", "keep", "doubtful", "doubtful", "drop"]
     np.testing.assert_allclose(told.confidence, [0.95, 0.76, 0.75, 0.5, 0.51])
     np.testing.assert_allclose(told.probability, probabilities[0, :5])
@@ -19,25 +19,27 @@ def test_cuts_and_confidence():
 
 
 def test_the_best_candidate_of_a_row_is_never_dropped():
-    told = judge(np.array([[0.3, 0.2], [0.1, 0.1], [0.05, 0.0]]), Candidates.from_matrix([[1, 1], [1, 1], [1, 0]]))
+    told = give_verdicts(
+        np.array([[0.3, 0.2], [0.1, 0.1], [0.05, 0.0]]), Candidates.from_matrix([[1, 1], [1, 1], [1, 0]])
+    )
     assert told.verdict.tolist() == ["doubtful", "drop", "doubtful", "drop", "doubtful"]
     np.testing.assert_allclose(told.confidence, [0.7, 0.8, 0.9, 0.9, 0.95])
 
 
 def test_other_cuts():
     candidates = Candidates.from_matrix([[1, 1, 1]])
-    told = judge(np.array([[0.9, 0.6, 0.15]]), candidates, drop_below=0.1, keep_above=0.5)
+    told = give_verdicts(np.array([[0.9, 0.6, 0.15]]), candidates, drop_below=0.1, keep_above=0.5)
     assert told.verdict.tolist() == ["keep", "keep", "doubtful"]
     for cuts in ((0.7, 0.6), (-0.1, 0.5), (0.2, 1.5)):
         with pytest.raises(ValueError, match="give probabilities, the first not above the other"):
-            judge(np.array([[0.9, 0.6, 0.15]]), candidates, drop_below=cuts[0], keep_above=cuts[1])
+            give_verdicts(np.array([[0.9, 0.6, 0.15]]), candidates, drop_below=cuts[0], keep_above=cuts[1])
 
 
 def test_missing_labels_are_named_only_where_candidates_may_be_incomplete():
     probabilities = np.array([[0.9, 0.8, 0.85], [0.2, 0.9, 0.95]])
     candidates = Candidates.from_matrix([[1, 0, -1], [0, 1, 0]])
-    assert judge(probabilities, candidates).verdict.tolist() == ["keep", "keep"]
-    told = judge(probabilities, candidates, incomplete=True)
+    assert give_verdicts(probabilities, candidates).verdict.tolist() == ["keep", "keep"]
+    told = give_verdicts(probabilities, candidates, incomplete=True)
     assert list(zip(told.row.tolist(), told.label.tolist(), told.verdict.tolist(), strict=True)) == [
         (0, 0, "keep"),
         (0, 1, "missing"),
@@ -49,7 +51,9 @@ def test_missing_labels_are_named_only_where_candidates_may_be_incomplete():
 
 def test_cleaned_candidates_lose_the_dropped_gain_the_missing_and_keep_the_rest():
     candidates = Candidates.from_matrix([[1, 1, 0, -1], [1, 1, 0, -1], [0, 0, 0, 1]], list("abcd"))
-    told = judge(np.array([[0.9, 0.1, 0.8, 0.9], [0.2, 0.1, 0.1, 0.1], [0, 0, 0, 0.3]]), candidates, incomplete=True)
+    told = give_verdicts(
+        np.array([[0.9, 0.1, 0.8, 0.9], [0.2, 0.1, 0.1, 0.1], [0, 0, 0, 0.3]]), candidates, incomplete=True
+    )
     cleaned = cleaned_candidates(candidates, told)
     assert cleaned.to_matrix().tolist() == [[1, 0, 1, 1], [1, 0, 0, -1], [0, 0, 0, 1]]
     assert cleaned.labels == tuple("abcd")
@@ -63,13 +67,13 @@ def test_cleaned_candidates_lose_the_dropped_gain_the_missing_and_keep_the_rest(
 
 def test_rows_without_candidates_have_no_verdicts():
     candidates = Candidates.from_matrix([[0, 0], [1, 0]], empty="ignore")
-    told = judge(np.array([[0.9, 0.9], [0.5, 0.9]]), candidates)
+    told = give_verdicts(np.array([[0.9, 0.9], [0.5, 0.9]]), candidates)
     assert told.row.tolist() == [1]
     assert cleaned_candidates(candidates, told) == candidates
 
 
 def test_verdicts_can_be_counted_picked_and_walked_through():
-    told = judge(np.array([[0.9, 0.1]]), Candidates.from_matrix([[1, 1]]))
+    told = give_verdicts(np.array([[0.9, 0.1]]), Candidates.from_matrix([[1, 1]]))
     assert len(told) == 2
     assert list(told) == [(0, 0, "keep", 0.9, 0.9), (0, 1, "drop", 0.9, 0.1)]
     dropped = told[told.verdict == "drop"]

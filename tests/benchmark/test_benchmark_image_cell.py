@@ -37,7 +37,7 @@ backbone = "small_cnn"
 epochs = 2
 lam_epochs = 1
 batch_size = 32
-lr = 3e-3
+learning_rate = 3e-3
 augment = "none"
 select = "last"
 
@@ -49,9 +49,9 @@ method = "ProPML"
 
 [methods.Diverges]
 method = "BCE"
-recipe = { lr = 1e30 }
+recipe = { learning_rate = 1e30 }
 """
-RECIPE = {"size": 16, "backbone": "small_cnn", "epochs": 2, "batch_size": 32, "lr": 3e-3, "augment": "none"}
+RECIPE = {"size": 16, "backbone": "small_cnn", "epochs": 2, "batch_size": 32, "learning_rate": 3e-3, "augment": "none"}
 N_TEST = 80
 
 
@@ -202,7 +202,9 @@ def test_a_method_for_tables_learns_from_features_and_the_candidates_that_a_netw
     np.testing.assert_allclose(fold.scores, expected, atol=1e-4)
     other = replace(cell, method=replace(method, params={"alpha": 4.0}))
     assert other.key != cell.key
-    assert replace(cell, method=replace(method, recipe={**method.recipe, "lr": 1.0})).key == cell.key  # no part of it
+    assert (
+        replace(cell, method=replace(method, recipe={**method.recipe, "learning_rate": 1.0})).key == cell.key
+    )  # no part of it
 
 
 @pytest.fixture

@@ -29,14 +29,14 @@ seeds = [0, 1]
 size = 16
 backbone = "small_cnn"
 epochs = 3
-lr = 3e-3
+learning_rate = 3e-3
 
 [methods.BCE]
 method = "BCE"
 
 [methods."ProPML, gently"]
 method = "ProPML"
-recipe = { lam = 0.3, lr = 1e-3 }
+recipe = { lam = 0.3, learning_rate = 1e-3 }
 
 [methods.Unbiased]
 method = "Unbiased"
@@ -80,7 +80,7 @@ def test_no_method_of_the_papers_comparison_sees_test_labels_and_all_share_the_s
     recipes = [cell.recipe() for cell in cells if cell.method.table is None]
     assert {recipe.select for recipe in recipes} == {"candidates"}
     assert {cell.selection for cell in cells} == {"candidates"}
-    assert len({(r.size, r.weights, r.backbone, r.augment, r.lr, r.weight_decay) for r in recipes}) == 1
+    assert len({(r.size, r.weights, r.backbone, r.augment, r.learning_rate, r.weight_decay) for r in recipes}) == 1
     assert {(c.recipe().backbone, c.recipe().size) for c in cells} == {("tf_efficientnet_lite3", 280)}
     assert {recipe.chooses_lam for recipe in recipes if recipe.loss in ("propml", "power")} == {True}
     assert {(r.noise, r.flip_rate) for r in recipes if r.loss == "unbiased"} == {
@@ -90,8 +90,15 @@ def test_no_method_of_the_papers_comparison_sees_test_labels_and_all_share_the_s
     quick = load_experiment("vision-quick").cells()
     assert {cell.recipe().tune for cell in quick} == {"head"}
     paper = [cell.recipe() for cell in load_experiment("vision-paper").cells()]
-    for name in ("tune", "optimiser", "lr", "weight_decay", "layer_decay", "augment", "ema_decay"):
+    for name in ("tune", "optimiser", "learning_rate", "weight_decay", "layer_decay", "augment", "ema_decay"):
         assert {getattr(recipe, name) for recipe in paper} == {getattr(PAPER, name)}
+
+
+def test_a_file_that_says_lr_means_the_learning_rate_and_stored_results_keep_their_keys(write):
+    old = load_experiment(write(MINE.replace("learning_rate", "lr"))).cells()
+    new = load_experiment(write(MINE)).cells()
+    assert [cell.key for cell in old] == [cell.key for cell in new]
+    assert new[0].configuration()["params"]["lr"] == 3e-3
 
 
 def test_a_file_of_ones_own(write):
@@ -103,8 +110,8 @@ def test_a_file_of_ones_own(write):
     assert all(isinstance(cell, ImageCell) and cell.images == found.images for cell in cells)
     recipes = {cell.method.name: cell.recipe() for cell in cells if (cell.noise.level, cell.seed) == (0.4, 1)}
     bce, gently, unbiased, own = recipes.values()
-    assert (bce.loss, bce.size, bce.lr, bce.noise, bce.seed) == ("bce", 16, 3e-3, 0.4, 1)
-    assert (gently.loss, gently.lam, gently.lr, gently.epochs) == ("propml", 0.3, 1e-3, 3)
+    assert (bce.loss, bce.size, bce.learning_rate, bce.noise, bce.seed) == ("bce", 16, 3e-3, 0.4, 1)
+    assert (gently.loss, gently.lam, gently.learning_rate, gently.epochs) == ("propml", 0.3, 1e-3, 3)
     assert (unbiased.flip_rate, own.loss, own.order) == (0.4, "power", 0.25)
     part = found.narrowed(methods=["BCE"], noise=[0.4], seeds=[1], datasets=["Digits mosaic"])
     assert [cell.key for cell in part.cells()] == [cells[12].key]
@@ -169,9 +176,13 @@ MISTAKES = [
     ("size = 16", 'lam = "aut"', "recipe.lam is 'aut'; a number or 'auto' was expected"),
     ("size = 16", "hold_out = 0", "recipe.hold_out is 0 and epoch and weights are chosen on held-out images"),
     ("size = 16", 'flip_rate = "noisy"', "recipe.flip_rate is 'noisy'; a number was expected"),
-    ("lr = 3e-3", "lr = -1", "recipe.lr is -1; give a finite number of at least 0"),
-    ("lr = 3e-3", "lr = nan", "recipe.lr is nan; a number was expected"),
-    ("lr = 1e-3", "lr = -1", 'methods."ProPML, gently".recipe.lr is -1; give a finite number'),
+    ("learning_rate = 3e-3", "learning_rate = -1", "recipe.learning_rate is -1; give a finite number of at least 0"),
+    ("learning_rate = 3e-3", "learning_rate = nan", "recipe.learning_rate is nan; a number was expected"),
+    (
+        "learning_rate = 1e-3",
+        "learning_rate = -1",
+        'methods."ProPML, gently".recipe.learning_rate is -1; give a finite number',
+    ),
     ('loss = "power"', 'loss = "power", los = 1', "methods.Own.recipe.los is not a known setting of a recipe; did you"),
     (
         'loss = "power"',
@@ -205,7 +216,7 @@ def test_a_mistake_is_one_sentence_with_file_key_and_nearest_name(write, right, 
 
 
 def test_a_recipe_is_not_for_tables(write):
-    text = 'datasets = ["yeastcc"]\n[methods.Ridge]\nmethod = "ridge"\nrecipe = { lr = 1 }\n'
+    text = 'datasets = ["yeastcc"]\n[methods.Ridge]\nmethod = "ridge"\nrecipe = { learning_rate = 1 }\n'
     with pytest.raises(ValueError, match=r"methods\.Ridge\.recipe is for experiments on images"):
         load_experiment(write(text))
 
@@ -228,7 +239,7 @@ def test_the_key_says_what_is_learned_and_not_where_or_what_is_measured():
         ImageCell("toy", "voc2007", noise, other, 0),
         ImageCell("toy", "digits-mosaic", noise, other, 0, images={"train": 5}),
         ImageCell("toy", "digits-mosaic", noise, other, 0, selection="oracle"),
-        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "lr": 2e-3}), 0),
+        ImageCell("toy", "digits-mosaic", noise, ImageMethod("BCE", {"loss": "bce", "learning_rate": 2e-3}), 0),
     ]
     hashes = {each.key.rpartition("-")[2] for each in [cell, *changed]}
     assert len(hashes) == 1 + len(changed)

@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_verdicts(here):
 def test_models_may_learn_from_some_rows_and_judge_all(here):
     done = propml("audit", "photos.csv", *OPTIONS, "--train-rows", "60", "--out", "some")
     assert done.code == 0, done.err
-    assert "note: each model learned from 60 rows that it does not judge" in done.err
+    assert "note: each model trained on 60 random rows, none of which it judges" in done.err
     assert len(rows_of(here / "some" / "verdicts.csv")) == len(rows_of(here / "audit" / "verdicts.csv"))
     kept = json.loads((here / "some" / "audit.json").read_text())
     assert kept["settings"]["train_rows"] == kept["judged_by"]["train_rows"] == 60
@@ -546,7 +546,7 @@ def test_labels_of_two_spellings(here):
             ("photos.csv", "--candidates", "tags", "--id", "id", "--votes", "votes.csv", "--min-votes", "3"),
             "here the data names its candidates; leave out --min-votes",
         ),
-        (("photos.csv", "--candidates", "tags", "--undecided", "drop"), "--undecided drop is for --apply"),
+        (("photos.csv", "--candidates", "tags", "--undecided", "drop"), "--undecided drop works only with --apply"),
         (("photos.csv", "--candidates", "camera", "--sep", "none", "--incomplete"), "a cell holds one"),
         (("d.npz", "--sep", "|"), "--sep | is for the column that --candidates names"),
         (("d.npz", "--categorical", "a"), "has no columns to name with --categorical"),

@@ -14,7 +14,7 @@ from command_line import LABELS, propml, told, write_photos
 from propml.auditing.model_card import read_model
 from propml.metrics import METRICS
 from propml.metrics import evaluate as all_metrics
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_all_metrics_as_json(folder, here):
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert list(found["metrics"]) == list(METRICS)
-    source = open_source(here / "test.csv")
+    source = open_table(here / "test.csv")
     true = np.array([[label in cell.split(";") for label in LABELS] for cell in source.cells("truth")], dtype=int)
     saved = read_model(folder / "model")
     X, _ = saved.features.apply(source)
@@ -57,7 +57,7 @@ def test_a_table_to_read(folder, here):
 
 
 def test_columns_of_0_and_1_by_the_names_of_the_labels(folder, here):
-    source = open_source(here / "test.csv")
+    source = open_table(here / "test.csv")
     columns = {name: source.cells(name) for name in ("a", "b", "c", "camera")}
     flags = {label: [int(label in cell.split(";")) for cell in source.cells("truth")] for label in LABELS}
     pq.write_table(pa.table({**columns, **flags}), here / "test.parquet")
@@ -111,7 +111,7 @@ def test_matrix_files_carry_their_truth(here):
 
 
 def test_an_unknown_true_label_is_told(folder, here):
-    columns = {name: open_source(here / "test.csv").cells(name) for name in ("a", "b", "c", "camera")}
+    columns = {name: open_table(here / "test.csv").cells(name) for name in ("a", "b", "c", "camera")}
     flags = {label: [1] * 60 for label in LABELS} | {"night": [1] * 7 + [-1] + [0] * 52}
     pq.write_table(pa.table({**columns, **flags}), here / "test.parquet")
     asked = ("evaluate", folder / "model", "test.parquet", "--label-columns", ",".join(LABELS))

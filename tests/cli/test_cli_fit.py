@@ -13,7 +13,7 @@ from command_line import LABELS, propml, told, write_photos
 
 import propml as package
 from propml.auditing.model_card import read_model
-from propml.cli.file_options import READING, reading
+from propml.cli.file_options import READING, reading_options
 
 
 @pytest.fixture
@@ -177,9 +177,9 @@ def test_a_place_that_cannot_be_used_is_told_before_the_work(photos, tmp_path, m
 
 def test_an_option_that_a_command_lacks_is_not_passed_over():
     options = dict.fromkeys(READING) | {"sep": ";", "votes_columns": "item,annotator,label"}
-    assert set(reading(options)) == set(READING)
+    assert set(reading_options(options)) == set(READING)
     with pytest.raises(KeyError, match="text"):
-        reading({name: value for name, value in options.items() if name != "text"})
+        reading_options({name: value for name, value in options.items() if name != "text"})
 
 
 def test_a_missing_argument_is_a_usage_error():

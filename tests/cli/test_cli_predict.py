@@ -7,7 +7,7 @@ import pytest
 from command_line import LABELS, propml, told, write_photos
 
 from propml.auditing.model_card import read_model
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_labels_as_the_model_predicts_them(folder, here, monkeypatch):
     assert list(rows[0]) == ["id", "predicted"]
     assert [row["id"] for row in rows] == [f"p{i}" for i in range(30)]
     saved = read_model(folder / "model")
-    X, _ = saved.features.apply(open_source(here / "new.csv"))
+    X, _ = saved.features.apply(open_table(here / "new.csv"))
     expected = [set(names) for names in saved.model.predict_labels(X)]
     assert [set(row["predicted"].split(";")) - {""} for row in rows] == expected
     assert any(len(names) > 1 for names in expected)

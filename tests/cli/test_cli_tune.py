@@ -180,15 +180,15 @@ def test_images(tmp_path, monkeypatch):
     )
     printed = propml(
         *("tune", "vision", "digits-mosaic", "--backbone", "small_cnn", "--size", 16, "--noise", 0.2, "--epochs", 3),
-        *("--limit", 40, "--trials", 1, "--param", "lr=1e-3..1e-2", "--device", "cpu", "--out", tmp_path),
+        *("--limit", 40, "--trials", 1, "--param", "learning_rate=1e-3..1e-2", "--device", "cpu", "--out", tmp_path),
     )
     assert printed.code == 0, printed
     assert seen["images"] == 40
-    assert 1e-3 <= seen["lr"] <= 1e-2
+    assert 1e-3 <= seen["learning_rate"] <= 1e-2
     assert seen["noise"] == 0.2
     recipe = tomllib.loads((tmp_path / "best.toml").read_text())["recipe"]
     assert recipe["backbone"] == "small_cnn"
-    assert recipe["lr"] == seen["lr"]
+    assert recipe["learning_rate"] == seen["learning_rate"]
 
 
 def test_the_defaults_for_images_are_those_of_a_recipe(monkeypatch):

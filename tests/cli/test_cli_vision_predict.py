@@ -17,7 +17,7 @@ from propml.cli.vision_predict import export, features, picture, predict
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import load_network, save_network
 from propml.vision.predict import predict_images
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import open_source
 from propml.vision.torchvision_import import import_vision
 from propml.vision.training_data import draw_candidates
@@ -38,7 +38,7 @@ def run(tmp_path_factory):
     """A folder as training leaves it behind."""
     folder = tmp_path_factory.mktemp("run")
     torch.manual_seed(0)
-    recipe = Recipe(backbone="small_cnn", size=16)
+    recipe = VisionRecipe(backbone="small_cnn", size=16)
     save_network(folder / "best.safetensors", make_network(recipe, 3), recipe, LABELS, {})
     return folder
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_read(commands, run, p
     for words in (("predict", run, photos, "--picture"), ("picture", run, "digits-mosaic", "--out")):
         done = called(commands, *words, tmp_path / "p.xyz", code=1)
         assert "p.xyz does not end in a kind of picture" in str(done.exception)
-    recipe = Recipe(backbone="small_cnn", size=16)
+    recipe = VisionRecipe(backbone="small_cnn", size=16)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 1), recipe, ("a;b",), {})
     done = called(commands, "predict", tmp_path, photos, "--out", tmp_path / "p.csv", code=1)
     assert "label 'a;b' contains ';'" in str(done.exception)
@@ -169,7 +169,7 @@ def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands,
     monkeypatch.setattr(
         "propml.vision.predict.image_grid", lambda *parts, **options: drawn.update(options, parts=parts)
     )
-    recipe = Recipe(backbone="small_cnn", size=16)
+    recipe = VisionRecipe(backbone="small_cnn", size=16)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
     words = ("picture", tmp_path, "digits-mosaic", "-n", 5, "--noise", 0.3, "--seed", 2, "--out", tmp_path / "g.png")
     assert "5 images; picture: " in called(commands, *words).stdout
@@ -190,7 +190,7 @@ def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, m
         lambda trained, images, *_: seen.append(images) or np.zeros((len(images), 1)),
     )
     monkeypatch.setattr("propml.vision.predict.image_grid", lambda images, *_, **__: seen.append(images))
-    recipe = Recipe(backbone="small_cnn", size=24)
+    recipe = VisionRecipe(backbone="small_cnn", size=24)
     save_network(tmp_path / "best.safetensors", make_network(recipe, 10), recipe, tuple("0123456789"), {})
     monkeypatch.setattr("propml.vision.deep_features.BLOCK", 3000)
     more = ("--cache", tmp_path / "cache", "--out", tmp_path / "f.npz")
@@ -217,7 +217,7 @@ def test_a_picture_of_ones_own_images(commands, run, photos, tmp_path):
 def test_features_say_what_is_wrong(commands, run, tmp_path):
     for option in (("--weights", "w.pth"), ("--size", 224), ("--mean", "0,0,0"), ("--backbone", "resnet18")):
         done = called(commands, "features", "digits-mosaic", "--model", run, *option, code=1)
-        assert "are not for --model, which has its own" in str(done.exception)
+        assert "--model has its own network; leave out" in str(done.exception)
     done = called(commands, "features", "digits-mosaic", "--model", run, "--out", tmp_path / "f.csv", code=1)
     assert "written as .npz or .parquet" in str(done.exception)
     own = ("features", "digits-mosaic", "--backbone", "small_cnn")

@@ -12,9 +12,22 @@ from PIL import Image
 
 from propml.vision.backbone import resolved
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import RECIPES, Recipe
+from propml.vision.recipe import RECIPES, VisionRecipe
 
-SMALL = ("--backbone", "small_cnn", "--size", 16, "--epochs", 2, "--lr", 0.003, "--augment", "none", "--limit", 60)
+SMALL = (
+    "--backbone",
+    "small_cnn",
+    "--size",
+    16,
+    "--epochs",
+    2,
+    "--learning-rate",
+    0.003,
+    "--augment",
+    "none",
+    "--limit",
+    60,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +72,12 @@ def test_what_a_search_found_is_trained_but_for_options_that_are_given():
     printed = propml("vision", "train", "--dataset", "digits-mosaic", "--noise", 0.3, "--tuned", "best.toml", *SMALL)
     assert printed.code == 0, printed.err
     recipe = load_network("run").recipe
-    assert (recipe.lr, recipe.lam, recipe.weight_decay, recipe.noise) == (0.003, 0.3, 1e-5, 0.3)  # SMALL has --lr
+    assert (recipe.learning_rate, recipe.lam, recipe.weight_decay, recipe.noise) == (
+        0.003,
+        0.3,
+        1e-5,
+        0.3,
+    )  # SMALL has --learning-rate
     Path("best.toml").write_text('[methods.Tuned]\nmethod = "ridge"\nparams = { alpha = 3.0 }\n')
     command = ("vision", "train", "--dataset", "digits-mosaic", "--tuned", "best.toml", "--out", "other")
     assert "give it to propml fit --tuned" in told(propml(*command))
@@ -183,7 +201,7 @@ def test_help_shows_examples():
     ("options", "settings"),
     [
         ((), {}),
-        (("--recipe", "paper", "--lr", 0.1), {**RECIPES["paper"], "lr": 0.1}),
+        (("--recipe", "paper", "--lr", 0.1), {**RECIPES["paper"], "learning_rate": 0.1}),
         (
             ("--weights", "none", "--no-ema-warmup", "--ema", 0.9),
             {**RECIPES["scratch"], "ema_warmup": False, "ema_decay": 0.9},
@@ -197,7 +215,7 @@ def test_options_are_the_settings_of_a_recipe(options, settings, monkeypatch):
     monkeypatch.setattr("propml.vision.training.train", lambda learned, judged, recipe, *_, **__: seen.append(recipe))
     monkeypatch.setattr("propml.cli.vision._tell", lambda *_: None)
     assert propml("vision", "train", "--dataset", "digits-mosaic", *options).code == 0
-    assert seen == [resolved(Recipe(**settings))]
+    assert seen == [resolved(VisionRecipe(**settings))]
     assert "--recipe is 'papers'; choose one of default" in told(
         propml("vision", "train", "--dataset", "digits-mosaic", "--recipe", "papers")
     )

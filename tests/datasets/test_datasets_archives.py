@@ -38,7 +38,7 @@ def only(folder: Path) -> list[str]:
 )
 def test_tar_with_any_compression(tmp_path, suffix, mode):
     archive = make_tar(tmp_path / f"a.{suffix}", {"top/a.txt": b"one", "top/deep/b.txt": b"two" * 10_000}, mode)
-    made = extract([archive], tmp_path / "out" / "there", show_progress=False)
+    made = extract([archive], tmp_path / "out" / "there", verbose=False)
     assert only(made) == ["top", "top/a.txt", "top/deep", "top/deep/b.txt"]
     assert (made / "top/deep/b.txt").read_bytes() == b"two" * 10_000
     assert only(tmp_path / "out") == ["there", *(f"there/{name}" for name in only(made))]
@@ -59,7 +59,7 @@ EVIL = ["../evil.txt", "/evil.txt", "top/../../evil.txt", "..\\evil.txt", "C:\\e
 def test_a_member_that_leads_out_is_refused_and_nothing_stays(tmp_path, name, make):
     archive = make(tmp_path / "evil.archive", {"good.txt": b"fine", name: b"evil"})
     with pytest.raises(DamagedArchive, match="leads out of the folder; nothing was unpacked"):
-        extract([archive], tmp_path / "deep" / "out", show_progress=False)
+        extract([archive], tmp_path / "deep" / "out", verbose=False)
     assert only(tmp_path) == ["deep", "evil.archive"]
 
 
@@ -71,7 +71,7 @@ def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
         info.type, info.linkname = kind, "../../secret"
         tar.addfile(info)
     with pytest.raises(DamagedArchive, match="'innocent' that is a link or a device"):
-        extract([archive], tmp_path / "out", show_progress=False)
+        extract([archive], tmp_path / "out", verbose=False)
     assert only(tmp_path) == ["x.tar"]
 
 
@@ -82,7 +82,7 @@ def test_links_in_a_zip_are_refused(tmp_path):
         info.external_attr = (stat.S_IFLNK | 0o777) << 16
         zipped.writestr(info, "/etc/passwd")
     with pytest.raises(DamagedArchive, match="'innocent' that is a link or a device"):
-        extract([archive], tmp_path / "out", show_progress=False)
+        extract([archive], tmp_path / "out", verbose=False)
     assert only(tmp_path) == ["x.zip"]
 
 
@@ -99,7 +99,7 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
         content = bytearray(path.read_bytes())[:9000]
     path.write_bytes(content)
     with pytest.raises(DamagedArchive, match="is not a readable archive"):
-        extract([path], tmp_path / "out", show_progress=False)
+        extract([path], tmp_path / "out", verbose=False)
     assert only(tmp_path) == [path.name]
 
 
@@ -109,7 +109,7 @@ def test_members_that_no_folder_can_hold_are_told_by_the_name_of_the_archive(tmp
         for name in names:
             tar.addfile(tarfile.TarInfo(name), io.BytesIO())
     try:
-        extract([tmp_path / "a.tar"], tmp_path / "out", show_progress=False)
+        extract([tmp_path / "a.tar"], tmp_path / "out", verbose=False)
     except DamagedArchive as error:
         assert "a.tar" in str(error)  # noqa: PT017
         assert only(tmp_path) == ["a.tar"]
@@ -121,21 +121,21 @@ def test_what_is_no_archive_or_is_encrypted_is_refused(tmp_path):
     text = tmp_path / "a.tar"
     text.write_text("<html>404</html>")
     with pytest.raises(DamagedArchive, match="is not a readable archive"):
-        extract([text], tmp_path / "out", show_progress=False)
+        extract([text], tmp_path / "out", verbose=False)
     locked = make_zip(tmp_path / "locked.zip", {"a.txt": b"one"})
     content = bytearray(locked.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + offset] |= 1  # the flag that says "encrypted"
     locked.write_bytes(content)
     with pytest.raises(DamagedArchive, match=r"not a readable archive .*encrypted"):
-        extract([locked], tmp_path / "out", show_progress=False)
+        extract([locked], tmp_path / "out", verbose=False)
     assert only(tmp_path) == ["a.tar", "locked.zip"]
 
 
 def test_an_archive_without_the_required_files_is_refused(tmp_path):
     archive = make_zip(tmp_path / "a.zip", {"top/a.txt": b"one"})
     with pytest.raises(ValueError, match=r"a\.zip lacks b\.txt"):
-        extract([archive], tmp_path / "out", inner="top", required=["b.txt"], show_progress=False)
+        extract([archive], tmp_path / "out", inner="top", required=["b.txt"], verbose=False)
     assert only(tmp_path) == ["a.zip"]
 
 
@@ -143,9 +143,9 @@ def test_a_folder_that_another_process_made_stays(tmp_path):
     archive = make_zip(tmp_path / "a.zip", {"a.txt": b"new"})
     (tmp_path / "out").mkdir()
     with pytest.raises(FileExistsError, match=r"out is there and lacks a\.txt; move it away"):
-        extract([archive], tmp_path / "out", required=["a.txt"], show_progress=False)
+        extract([archive], tmp_path / "out", required=["a.txt"], verbose=False)
     (tmp_path / "out" / "a.txt").write_text("old")
-    extract([archive], tmp_path / "out", required=["a.txt"], show_progress=False)
+    extract([archive], tmp_path / "out", required=["a.txt"], verbose=False)
     assert (tmp_path / "out" / "a.txt").read_text() == "old"
     assert only(tmp_path) == ["a.zip", "out", "out/a.txt"]
 
@@ -161,8 +161,8 @@ def test_losing_the_race_at_the_last_moment(tmp_path, monkeypatch):
         raise OSError(39, "Directory not empty")
 
     monkeypatch.setattr(os, "rename", rename)
-    extract([archive], destination, required=["a.txt"], show_progress=False)
+    extract([archive], destination, required=["a.txt"], verbose=False)
     assert (destination / "a.txt").read_text() == "theirs"
     monkeypatch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     with pytest.raises(PermissionError):
-        extract([archive], tmp_path / "other", show_progress=False)
+        extract([archive], tmp_path / "other", verbose=False)

@@ -11,7 +11,7 @@ from propml.datasets.download import download
 
 CONTENT = np.random.default_rng(0).bytes(100_000)
 SHA = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
-QUICK = {"wait": 0.001, "show_progress": False}
+QUICK = {"wait": 0.001, "verbose": False}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from propml.datasets import REGISTRY, Dataset, ImageDataset, fetch, load, lookup
 from propml.datasets.catalogue import at_hand
 from propml.datasets.entry import Facts
 
-QUICK = {"wait": 0.001, "show_progress": False}
+QUICK = {"wait": 0.001, "verbose": False}
 ARFF = b"@relation r\n@attribute x numeric\n@attribute l {0,1}\n@data\n1,0\n2,1\n"
 XML = b'<labels><label name="l"/></labels>'
 

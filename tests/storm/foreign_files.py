@@ -37,7 +37,7 @@ from propml.tables import read_dataset
 from propml.tables.features import learn_features
 from propml.tables.files import read_table as read_user_table
 from propml.tables.files import write_cleaned
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 from propml.vision.image_cache import build_cache
 from propml.vision.sources import ImageSource, read_own_images
 from storm.byte_damage import damaged
@@ -250,12 +250,12 @@ def _exported(path: Path) -> None:
 
 
 def _unpacked(path: Path) -> None:
-    extract([path], path.parent / "unpacked", show_progress=False)
+    extract([path], path.parent / "unpacked", verbose=False)
 
 
 def _decoded(path: Path) -> None:
     source = ImageSource("photos", (path,), None, None, (), "train")
-    build_cache(source, 8, None, on_error="error", workers=1, show=False)
+    build_cache(source, 8, None, on_error="error", workers=1, verbose=False)
 
 
 def _shown(path: Path) -> None:
@@ -319,10 +319,10 @@ KINDS: dict[str, Kind] = {
     "npz, sparse, within": Kind("data.npz", _sparse, _npz_readers, within_zip),
     "svmlight": Kind("data.svm", SVM.encode(), (read_dataset, _user)),
     "svmlight.gz": Kind("data.svm.gz", gzip.compress(SVM.encode()), (read_dataset, _user), within_gzip),
-    "mat": Kind("data.mat", _mat(False, data=X, **_labels), (read_mat, open_source)),
-    "mat, sparse": Kind("data.mat", _mat(False, data=sp.csc_array(X), **_labels), (read_mat, open_source)),
-    "mat, deflated": Kind("data.mat", _mat(True, data=X, **_labels), (read_mat, open_source)),
-    "mat, within": Kind("data.mat", _mat(True, data=sp.csc_array(X), **_labels), (read_mat, open_source), within_mat),
+    "mat": Kind("data.mat", _mat(False, data=X, **_labels), (read_mat, open_table)),
+    "mat, sparse": Kind("data.mat", _mat(False, data=sp.csc_array(X), **_labels), (read_mat, open_table)),
+    "mat, deflated": Kind("data.mat", _mat(True, data=X, **_labels), (read_mat, open_table)),
+    "mat, within": Kind("data.mat", _mat(True, data=sp.csc_array(X), **_labels), (read_mat, open_table), within_mat),
     "coco": Kind("coco/annotations/instances_train2014.json", json.dumps(COCO).encode(), (
         lambda path: read_coco(path.parents[1], missing="keep"),
     )),

@@ -26,13 +26,13 @@ from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
 from propml.noise import Noise
 from propml.tables.features import learn_features
 from propml.tables.files import read_table
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 from propml.tuning.result import read_best
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.ema import WeightAverage
 from propml.vision.optimiser import make_optimiser
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 4)) * (RNG.random((30, 4)) < 0.7)
@@ -130,7 +130,7 @@ def _fit_folder(folder: Path, number: int) -> None:
 
 def _use_folder(folder: Path) -> Any:
     saved = read_model(folder / "m")
-    given, notes = saved.features.apply(open_source(folder / "data" / "d.csv"))
+    given, notes = saved.features.apply(open_table(folder / "data" / "d.csv"))
     return saved.model.predict_proba(given), list(saved.model.labels_), notes, saved.card["settings"]
 
 
@@ -147,7 +147,7 @@ def _audit_folder(folder: Path, number: int) -> None:
 
 
 def _apply(folder: Path) -> Any:
-    path, counts = apply_review(folder / "audit", folder / "data" / "decisions.csv", data=folder / "data" / "d.csv")
+    path, counts, _ = apply_review(folder / "audit", folder / "data" / "decisions.csv", data=folder / "data" / "d.csv")
     return path.read_bytes(), tuple(counts)
 
 
@@ -249,7 +249,7 @@ def _restore(folder: Path) -> Any:
 
 def _save_network(folder: Path, number: int) -> None:
     torch.manual_seed(number)
-    recipe = Recipe(size=16, backbone="small_cnn", epochs=1)
+    recipe = VisionRecipe(size=16, backbone="small_cnn", epochs=1)
     network = make_network(recipe, 3, load_weights=False)
     save_network(folder / "best.safetensors", network, recipe, ("cat", "dog", "owl"), {"lam": 0.3})
 

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from propml.tables.features import Features, learn_features, treatment_of
 from propml.tables.files import read_table
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 from propml.tables.table import as_table
 from propml.tables.treatments import Number
 from propml.tables.words import Text
@@ -256,7 +256,7 @@ def test_parquet_types(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "d.parquet")
-    source = open_source(tmp_path / "d.parquet")
+    source = open_table(tmp_path / "d.parquet")
     made = Features.learn(source)
     kinds = {treatment.name: treatment.kind for treatment in made.features.treatments}
     assert kinds == {
@@ -269,7 +269,7 @@ def test_parquet_types(tmp_path):
     again, _ = made.features.apply(source)
     assert np.allclose(dense(again), dense(made.X))
     pq.write_table(table.set_column(6, "v", pa.array([[1.0]] * 4)), tmp_path / "other.parquet")
-    other = open_source(tmp_path / "other.parquet")
+    other = open_table(tmp_path / "other.parquet")
     with pytest.raises(ValueError, match=r"row 0, column 'v' is array\(\[1\.\]\), expected a list of 2 numbers"):
         made.features.apply(other)
 
@@ -292,7 +292,8 @@ def test_a_column_that_repeats_the_labels_is_noted(tmp_path):
     table = read_table(tmp_path / "d.csv", candidates="tags")
     learn_features(table, categorical=["x"])
     assert table.notes == [
-        "column 'truth' names labels, and is learned from; if it holds the answers, leave it out with ignore=['truth']"
+        "column 'truth' names labels, and is used as a feature; if it holds the answers, leave it out with "
+        "ignore=['truth']"
     ]
 
 
@@ -300,12 +301,12 @@ def test_matrices_stay_as_they_came(tmp_path):
     np.savez(tmp_path / "d.npz", X=np.arange(6.0).reshape(3, 2), candidates=[[1], [0], [1]])
     made = learn_features(read_table(tmp_path / "d.npz"))
     assert made.X.tolist() == [[0, 1], [4, 5]]
-    X, _ = made.features.apply(open_source(tmp_path / "d.npz"), rows=np.array([1]))
+    X, _ = made.features.apply(open_table(tmp_path / "d.npz"), rows=np.array([1]))
     assert X.tolist() == [[2, 3]]
     assert made.features.describe() == {"X": "matrix of 2 numbers, as it came"}
     np.savez(tmp_path / "wide.npz", X=np.ones((3, 3)))
     with pytest.raises(ValueError, match="has 3 features, the model was trained with 2"):
-        made.features.apply(open_source(tmp_path / "wide.npz"))
+        made.features.apply(open_table(tmp_path / "wide.npz"))
     with pytest.raises(ValueError, match="trained on a matrix of features, and this holds columns"):
         made.features.apply({"x": [1.0]})
 
@@ -314,7 +315,7 @@ def test_a_sparse_file_may_lack_the_last_features(tmp_path):
     (tmp_path / "a.svm").write_text("0 1:1 5:1\n1 2:1\n")
     (tmp_path / "b.svm").write_text(" 1:3\n")
     made = learn_features(read_table(tmp_path / "a.svm"))
-    X, _ = made.features.apply(open_source(tmp_path / "b.svm"))
+    X, _ = made.features.apply(open_table(tmp_path / "b.svm"))
     assert X.toarray().tolist() == [[0, 3, 0, 0, 0, 0]]
 
 

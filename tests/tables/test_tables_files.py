@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 from propml.csv_safety import neutralised, original
 from propml.tables.files import read_table, write_cleaned
-from propml.tables.sources import open_source
+from propml.tables.sources import open_table
 from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
@@ -100,8 +100,8 @@ def test_hostile_cells_are_neutralised_and_read_back(tmp_path):
     assert all(row["tags"].startswith("'=cmd") for row in raw)
     again = read_table(tmp_path / "out.csv", candidates="tags")
     assert again.candidates.to_lists()[:3] == [["=cmd|' /C calc'!A0", "b", "c"], [evil, "c"], [evil, "c"]]
-    assert open_source(tmp_path / "out.csv").cells("text")[:4] == [evil, "+1", "-2.5e3", "@SUM(A1)"]
-    assert open_source(tmp_path / "out.csv").cells("text")[5:7] == ["=already", "'=twice"]
+    assert open_table(tmp_path / "out.csv").cells("text")[:4] == [evil, "+1", "-2.5e3", "@SUM(A1)"]
+    assert open_table(tmp_path / "out.csv").cells("text")[5:7] == ["=already", "'=twice"]
 
 
 RISKY = st.text(st.sampled_from("=+-@\t\r\n'\"a1.,;"), max_size=8)
@@ -123,7 +123,7 @@ def test_any_cells_survive_reading_and_writing(tmp_path_factory, rows):
         csv.writer(file).writerows([["one", "two", "tags"], *([*map(neutralised, row), "x"] for row in rows)])
     table = read_table(folder / "d.csv", candidates="tags")
     write_cleaned(table, table.candidates, folder / "out.csv")
-    again = open_source(folder / "out.csv")
+    again = open_table(folder / "out.csv")
     assert list(zip(again.cells("one"), again.cells("two"), strict=True)) == rows
 
 
@@ -150,7 +150,7 @@ def test_cells_with_any_character_and_many_blocks(tmp_path, monkeypatch):
     with (tmp_path / "d.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["text", "tags"], *rows])
     table = read_table(tmp_path / "d.csv", candidates="tags")
-    assert open_source(tmp_path / "d.csv").cells("text") == [row[0] for row in rows]
+    assert open_table(tmp_path / "d.csv").cells("text") == [row[0] for row in rows]
     write_cleaned(table, without(table.candidates, (9, "a"), (1, "b")), tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         written = list(csv.reader(file))[1:]
@@ -376,7 +376,7 @@ def test_what_is_no_whole_number_is_no_label(tmp_path, cell):
 def test_a_parquet_column_without_all_its_rows_is_told(tmp_path):
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), path)
-    table = open_source(path)
+    table = open_table(path)
     pq.write_table(pa.table({"x": [1.0, 2.0]}), path)  # as in a file whose columns end before it says
     with pytest.raises(ValueError, match=r"d\.parquet is not a readable Parquet file \(column 'x' has 2 of its 3 rows"):
         table.cells("x")
@@ -540,10 +540,10 @@ def test_matrix_files_without_candidates(tmp_path):
     np.savez(tmp_path / "d.npz", X=np.eye(2), truth=np.eye(2, dtype=int), label_names=["a", "b"])
     with pytest.raises(ValueError, match="holds no candidate labels"):
         read_table(tmp_path / "d.npz")
-    true = true_labels(open_source(tmp_path / "d.npz"), ("c", "b", "a"))
+    true = true_labels(open_table(tmp_path / "d.npz"), ("c", "b", "a"))
     assert true.to_matrix().tolist() == [[0, 0, 1], [0, 1, 0]]
     scipy.io.savemat(tmp_path / "d.mat", {"data": np.eye(3), "target": np.eye(2, 3)})
-    source = open_source(tmp_path / "d.mat")
+    source = open_table(tmp_path / "d.mat")
     assert source.candidates is None
     assert source.truth.to_matrix().tolist() == np.eye(3, 2).tolist()
     with pytest.raises(ValueError, match=r"row 1 has the label 'label_1', which the model never saw"):
@@ -551,7 +551,7 @@ def test_matrix_files_without_candidates(tmp_path):
     assert true_labels(source, ("label_0",), ignore_unseen=True).sizes().tolist() == [1, 0, 0]
     scipy.io.savemat(tmp_path / "bare.mat", {"data": sp.eye_array(3, format="csc")})
     with pytest.raises(ValueError, match="holds no true labels"):
-        true_labels(open_source(tmp_path / "bare.mat"), ("a",))
+        true_labels(open_table(tmp_path / "bare.mat"), ("a",))
 
 
 @pytest.mark.parametrize(
@@ -561,7 +561,7 @@ def test_matrix_files_without_candidates(tmp_path):
 def test_mat_files_that_do_not_fit_are_told(tmp_path, content, told):
     scipy.io.savemat(tmp_path / "d.mat", content)
     with pytest.raises(ValueError, match=told):
-        open_source(tmp_path / "d.mat")
+        open_table(tmp_path / "d.mat")
 
 
 @pytest.mark.parametrize(

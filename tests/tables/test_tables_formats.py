@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from propml.file_errors import FileError
-from propml.tables import open_source, read_dataset, read_table, write_cleaned
+from propml.tables import open_table, read_dataset, read_table, write_cleaned
 from propml.tables.features import Features, learn_features
 from propml.tables.writing import write_rows
 from propml.targets import Candidates
@@ -130,7 +130,7 @@ def test_a_workbook_keeps_its_formulas_and_other_sheets(tmp_path):
     assert [sheet["C2"].value, sheet["C4"].value, sheet["E4"].value] == ["sea", "=SUM(1)", "=B4*2"]
     assert sheet["C4"].data_type == "s"  # text, which no spreadsheet computes
     assert made["notes"]["A1"].value == "keep me"
-    assert open_source(tmp_path / "c.xlsx").where(1, "tags").endswith("row 1 (line 4 of the sheet), column 'tags'")
+    assert open_table(tmp_path / "c.xlsx").where(1, "tags").endswith("row 1 (line 4 of the sheet), column 'tags'")
 
 
 def test_a_workbook_without_rows_and_a_damaged_one_are_told(tmp_path):
@@ -201,10 +201,10 @@ def test_a_saved_dataset_names_its_classes_and_keeps_their_numbers(tmp_path):
 def test_a_folder_of_splits_and_one_without_tables_are_told(tmp_path):
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(ValueError, match="holds the splits train, test; name the folder of one"):
-        open_source(tmp_path)
+        open_table(tmp_path)
     (tmp_path / "dataset_dict.json").unlink()
     with pytest.raises(ValueError, match="a folder without a Parquet"):
-        open_source(tmp_path)
+        open_table(tmp_path)
 
 
 def test_a_class_that_the_file_does_not_name_is_told(tmp_path):
@@ -212,7 +212,7 @@ def test_a_class_that_the_file_does_not_name_is_told(tmp_path):
     made = pa.table({"y": [0, 3]}).replace_schema_metadata({"huggingface": json.dumps(features)})
     pq.write_table(made, tmp_path / "d.parquet")
     with pytest.raises(ValueError, match=r"d\.parquet.*class 3 is none of the 1 classes"):
-        open_source(tmp_path / "d.parquet").cells("y")
+        open_table(tmp_path / "d.parquet").cells("y")
 
 
 # -- what a file is, and new files ---------------------------------------------------------------------------------
@@ -227,9 +227,9 @@ def test_the_content_tells_what_the_name_does_not(tmp_path):
         "e.export": lambda path: path.write_text("x\ttags\n1\ta\n2\tb\n"),
     }.items():
         write(tmp_path / name)
-        assert {"x", "tags"} <= set(open_source(tmp_path / name).names)
+        assert {"x", "tags"} <= set(open_table(tmp_path / name).names)
     (tmp_path / "f.csv").write_text(LINES)
-    assert open_source(tmp_path / "f.csv", file_format="jsonl").names == ("id", "tags", "x")
+    assert open_table(tmp_path / "f.csv", file_format="jsonl").names == ("id", "tags", "x")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".json", ".jsonl", ".parquet", ".feather", ".xlsx"])
@@ -240,7 +240,7 @@ def test_new_tables_are_read_back(tmp_path, ending, monkeypatch):
     path = tmp_path / f"p{ending}"
     rows = [["a", [], 0.25], ["b", [], 0.5], ["=c", ["sea", "sky"], 0.75]]
     write_rows(path, ["id", "predicted", "p"], iter(rows))
-    table = open_source(path)
+    table = open_table(path)
     assert [str(cell) for cell in table.cells("id")] == ["a", "b", "=c"]
     assert np.asarray(table.cells("p"), dtype=float).tolist() == [0.25, 0.5, 0.75]
     assert read_table(path, candidates="predicted", features="p").candidates.to_lists() == [["sea", "sky"]]
@@ -251,5 +251,5 @@ def test_numbers_of_any_format_are_a_dataset(tmp_path):
     path.write_text('{"x": 1, "v": 2.5, "y": ["a"]}\n{"x": 2, "v": 3, "y": ["a", "b"]}\n')
     made = read_dataset(path, candidates="y")
     assert made.X.tolist() == [[1, 2.5], [2, 3]]
-    learned = Features.learn(open_source(path), ["x", "v"])
+    learned = Features.learn(open_table(path), ["x", "v"])
     assert learned.X.shape == (2, 2)

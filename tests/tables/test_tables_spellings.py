@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from propml.tables import open_source, read_dataset, read_table, write_cleaned
+from propml.tables import open_table, read_dataset, read_table, write_cleaned
 from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
@@ -109,16 +109,16 @@ def test_votes_beside_labels_of_another_spelling(tmp_path):
 
 def test_true_labels_of_another_spelling(photos):
     with pytest.raises(ValueError, match="has the label 'cat', which the model never saw"):
-        true_labels(open_source(photos), ("CAT", "new york", "sea"), "tags")
-    true = true_labels(open_source(photos), ("CAT", "new york", "sea"), "tags", merge_labels=True)
+        true_labels(open_table(photos), ("CAT", "new york", "sea"), "tags")
+    true = true_labels(open_table(photos), ("CAT", "new york", "sea"), "tags", merge_labels=True)
     assert true.to_lists() == [["CAT", "sea"], ["CAT"], ["CAT"], ["new york", "sea"], ["new york"], ["CAT"]]
 
 
 def test_true_labels_in_columns_of_another_spelling(tmp_path):
     (tmp_path / "d.csv").write_text("x,Cat,dog\n1,1,0\n2,0,1\n")
     with pytest.raises(ValueError, match="has no column 'cat'"):
-        true_labels(open_source(tmp_path / "d.csv"), ("cat", "dog"), label_columns="Cat,dog", ignore_unseen=True)
-    true = true_labels(open_source(tmp_path / "d.csv"), ("cat", "dog"), label_columns="Cat,dog", merge_labels=True)
+        true_labels(open_table(tmp_path / "d.csv"), ("cat", "dog"), label_columns="Cat,dog", ignore_unseen=True)
+    true = true_labels(open_table(tmp_path / "d.csv"), ("cat", "dog"), label_columns="Cat,dog", merge_labels=True)
     assert true.to_lists() == [["cat"], ["dog"]]
 
 

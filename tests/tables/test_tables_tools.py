@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from propml.tables import learn_features, open_source, read_table, write_cleaned
+from propml.tables import learn_features, open_table, read_table, write_cleaned
 from propml.targets import Candidates
 
 TEXTS = ["the sea at dusk", "a street at night", "people at the sea"]
@@ -145,7 +145,7 @@ def test_doccano_lines_keep_what_they_have(tmp_path):
     assert read_back(tmp_path / "c.jsonl") == lines
     by_column = read_table(path, candidates="label", id_column="id")
     assert by_column.candidates.to_lists() == table.candidates.to_lists()
-    assert open_source(path, file_format="jsonl").names == ("id", "text", "label", "Comments")
+    assert open_table(path, file_format="jsonl").names == ("id", "text", "label", "Comments")
 
 
 # -- Argilla -------------------------------------------------------------------------------------------------------
@@ -250,5 +250,5 @@ def test_a_model_learns_from_an_export_and_reads_one_without_labels(tmp_path):
     table = read_table(path, text="text")
     learned = learn_features(table)
     fresh = written(tmp_path / "new.json", [{**task, "annotations": []} for task in studio_tasks()], lines=False)
-    X, _ = learned.features.apply(open_source(fresh))
+    X, _ = learned.features.apply(open_table(fresh))
     assert X.shape == (3, learned.X.shape[1])

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from propml.tuning.spaces import Number
+from propml.tuning.spaces import Range
 
 
 class Hill:
@@ -15,7 +15,7 @@ class Hill:
     method, title, is_large = "ridge", "Hill", False
 
     def __init__(self, epochs=1, log=None, seconds=0.0):
-        self.space = {"x": Number(0.0, 1.0)}
+        self.space = {"x": Range(0.0, 1.0)}
         self.epochs, self.log, self.seconds, self.fixed = epochs, log, seconds, {}
 
     def facts(self):

@@ -8,12 +8,12 @@ from propml.tuning.tasks import VisionTask
 from propml.vision.recipe import write_recipe
 
 
-def worth(lr, epoch, epochs):
+def worth(learning_rate, epoch, epochs):
     """Best at a learning rate of 1e-4, and growing with the epochs."""
-    return 1 - abs(lr - 1e-4) * 2e3 - 0.05 * (epochs - epoch) / epochs
+    return 1 - abs(learning_rate - 1e-4) * 2e3 - 0.05 * (epochs - epoch) / epochs
 
 
-def train(source, validation, recipe, out, *, resume, device, cache, show, on_epoch):
+def train(source, validation, recipe, out, *, resume, device, cache, verbose, on_epoch):
     out.mkdir(parents=True, exist_ok=True)
     if recipe.weight_decay > 4e-4:
         raise ValueError(f"weight_decay is {recipe.weight_decay}; that is too much")
@@ -27,7 +27,7 @@ def train(source, validation, recipe, out, *, resume, device, cache, show, on_ep
     for epoch in range(first, recipe.epochs + 1):
         if recipe.batch_size == 13 and epoch == 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        value = worth(recipe.lr, epoch, recipe.epochs)
+        value = worth(recipe.learning_rate, epoch, recipe.epochs)
         record = {"epoch": epoch, "held-out mAP raw": value, "held-out mAP ema": value - 0.01, "mAP raw": value / 2}
         history.append({**record, "began": first})
         (out / "history.json").write_text(json.dumps(history))

@@ -20,7 +20,7 @@ from propml.datasets import digits_mosaic
 from propml.tuning import read_best, search
 from propml.tuning.result import SearchResult, compared_trials, pictures, render_page
 from propml.tuning.searching import run_search
-from propml.tuning.spaces import Choice, Number, When
+from propml.tuning.spaces import OneOf, Range, When
 from propml.tuning.tasks import TableData
 
 
@@ -127,10 +127,10 @@ def test_a_study_without_values_has_no_best():
 # -- the page and its pictures -------------------------------------------------------------------------------------
 
 SPACE = {
-    "a": Number(0.01, 1.0, log=True),
-    "b": Number(0.0, 1.0),
-    "c": Choice(("x", "y")),
-    "d": Number(0.0, 1.0, when=When("c", ("x",))),
+    "a": Range(0.01, 1.0, log=True),
+    "b": Range(0.0, 1.0),
+    "c": OneOf(("x", "y")),
+    "d": Range(0.0, 1.0, when=When("c", ("x",))),
 }
 STORED = {
     "a": FloatDistribution(0.01, 1, log=True),

@@ -14,7 +14,7 @@ from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 from propml.datasets import digits_mosaic
 from propml.tuning.result import SearchResult
 from propml.tuning.searching import run_search, search, work
-from propml.tuning.spaces import Number
+from propml.tuning.spaces import Range
 from propml.tuning.tasks import Pruned, TableData, make_task
 from propml.tuning.trials import Desk, best_trial, sort_out
 
@@ -120,7 +120,7 @@ def test_choices_and_scales_stay_within_a_study_and_ends_may_move(tmp_path, made
     with pytest.raises(ValueError, match=r"another space of alpha: 'numbers, log scale', now '\[1\.0, 2\.0\]'"):
         again(alpha=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"another space of alpha: 'numbers, log scale', now 'numbers'"):
-        again(alpha=Number(1, 10))
+        again(alpha=Range(1, 10))
 
 
 def test_a_study_without_a_usable_trial_takes_another_space(tmp_path, made):
@@ -341,7 +341,7 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
 
 
 def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):
-    wild = {**SMALL, "learning_rate": Number(1e-3, 1e30, log=True)}
+    wild = {**SMALL, "learning_rate": Range(1e-3, 1e30, log=True)}
     found = search(made.X, made.candidates, trials=9, epochs=9, space=wild)
     assert 0 < len(found.failures()) < 9
     assert all("training loss is no number" in each.why for each in found.failures())

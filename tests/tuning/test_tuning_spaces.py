@@ -9,8 +9,8 @@ from propml.targets import Candidates
 from propml.tuning.spaces import (
     SPACES,
     VISION,
-    Choice,
-    Number,
+    OneOf,
+    Range,
     When,
     altered,
     parse_dimension,
@@ -37,12 +37,12 @@ def test_every_method_has_a_space_of_real_arguments_that_it_can_be_made_with(met
 
 
 def test_numbers_stay_inside_and_logarithmic_ones_spread_over_the_magnitudes():
-    values = [each["alpha"] for each in drawn({"alpha": Number(1e-4, 1.0, log=True)}, 400)]
+    values = [each["alpha"] for each in drawn({"alpha": Range(1e-4, 1.0, log=True)}, 400)]
     assert 1e-4 <= min(values) <= max(values) <= 1
     # A quarter of the draws lies in each of the four decades.
     shares = np.histogram(np.log10(values), [-4, -3, -2, -1, 0])[0] / 400
     np.testing.assert_allclose(shares, 0.25, atol=0.08)
-    whole = [each["k"] for each in drawn({"k": Number(1, 3, integer=True)})]
+    whole = [each["k"] for each in drawn({"k": Range(1, 3, integer=True)})]
     assert set(whole) == {1, 2, 3}
     assert all(isinstance(k, int) for k in whole)
 
@@ -56,7 +56,7 @@ def test_conditional_dimensions_are_there_when_they_make_sense():
 
 
 def test_a_condition_waits_for_its_dimension_wherever_it_stands():
-    space = {"b": Number(0, 1, when=When("a", (1,))), "a": Choice((0, 1))}
+    space = {"b": Range(0, 1, when=When("a", (1,))), "a": OneOf((0, 1))}
     assert all(("b" in chosen) == (chosen["a"] == 1) for chosen in drawn(space))
 
 
@@ -69,7 +69,7 @@ def test_configurations_come_back_with_what_is_fixed():
     assert back["forest"] is False
     assert back["order"] == 0.3
     assert "learning_rate" not in back  # its worker died before it was suggested
-    assert restored({"a": None}, {"a": Choice((None, 1))}) == {"a": None}
+    assert restored({"a": None}, {"a": OneOf((None, 1))}) == {"a": None}
 
 
 def test_with_many_labels_lam_reaches_further_down():
@@ -79,17 +79,17 @@ def test_with_many_labels_lam_reaches_further_down():
 
 
 def test_the_paper_s_ranges_for_images():
-    assert (VISION["lr"].low, VISION["lr"].high) == (2e-5, 2e-4)
+    assert (VISION["learning_rate"].low, VISION["learning_rate"].high) == (2e-5, 2e-4)
     assert (VISION["weight_decay"].low, VISION["weight_decay"].high) == (1e-7, 5e-4)
     assert (VISION["lam"].low, VISION["lam"].high) == (0.02, 1.0)
 
 
 def test_changes_keep_the_declared_scale():
-    space = {"a": Number(1.0, 10.0, log=True)}
-    assert altered(space, {"a": (2, 5)}, KNOWN, "it")["a"] == Number(2, 5, log=True)
-    assert altered(space, {"a": 3.0}, KNOWN, "it")["a"] == Choice((3.0,))
-    assert altered(space, {"b": (1, 9)}, KNOWN, "it")["b"] == Number(1, 9, integer=True)
-    assert altered(space, {"b": [[1, 2], []]}, KNOWN, "it")["b"] == Choice(((1, 2), ()))
+    space = {"a": Range(1.0, 10.0, log=True)}
+    assert altered(space, {"a": (2, 5)}, KNOWN, "it")["a"] == Range(2, 5, log=True)
+    assert altered(space, {"a": 3.0}, KNOWN, "it")["a"] == OneOf((3.0,))
+    assert altered(space, {"b": (1, 9)}, KNOWN, "it")["b"] == Range(1, 9, integer=True)
+    assert altered(space, {"b": [[1, 2], []]}, KNOWN, "it")["b"] == OneOf(((1, 2), ()))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_changes_keep_the_declared_scale():
         ({"a": (2.0, 1.0)}, "a goes from 2.0 to 1.0; the first must be smaller"),
         ({"a": (1.0, 1.0)}, "must be smaller"),
         ({"a": (1.0, float("inf"))}, "two finite numbers"),
-        ({"a": Number(0, 1, log=True)}, "a goes from 0 on a logarithmic scale; start above 0"),
-        ({"a": Number(0.5, 2, integer=True)}, "is a whole number"),
+        ({"a": Range(0, 1, log=True)}, "a goes from 0 on a logarithmic scale; start above 0"),
+        ({"a": Range(0.5, 2, integer=True)}, "is a whole number"),
         ({"a": []}, "a has no value to choose from"),
         ({"a": [1, 1]}, "has a value twice"),
-        ({"a": Number(0, 1, when=When("b", (1,)))}, "a depends on b, which is missing"),
+        ({"a": Range(0, 1, when=When("b", (1,)))}, "a depends on b, which is missing"),
         (
-            {"a": Number(0, 1, when=When("b", (1,))), "b": Number(0, 1, when=When("a", (1,)))},
+            {"a": Range(0, 1, when=When("b", (1,))), "b": Range(0, 1, when=When("a", (1,)))},
             "conditions of a, b go round in a circle",
         ),
         ({"random_state": 1}, "random_state is given by the search"),
@@ -118,7 +118,7 @@ def test_bad_spaces_are_told_in_a_sentence(change, words):
 
 
 def test_what_the_command_line_says():
-    assert parse_dimension("lam=log:1e-3..1") == ("lam", Number(1e-3, 1, log=True))
+    assert parse_dimension("lam=log:1e-3..1") == ("lam", Range(1e-3, 1, log=True))
     assert parse_dimension("loss = power | bce") == ("loss", ["power", "bce"])
     assert parse_dimension("forest=true") == ("forest", True)
     for wrong in ("lam", "=3", "lam=", "lam=a..b"):

@@ -11,7 +11,7 @@ from propml.tuning.result import read_best
 from propml.tuning.searching import run_search
 from propml.tuning.tasks import Pruned, VisionTask
 from propml.tuning.trials import DIED, Desk
-from propml.vision.recipe import METHODS, PAPER, Recipe
+from propml.vision.recipe import METHODS, PAPER, VisionRecipe
 from propml.vision.sources import open_source
 
 
@@ -57,7 +57,7 @@ def test_oracle_looks_at_the_validation_images(source, recipe):
     assert own.value({"epoch": 1, "held-out mAP raw": 0.9, "mAP raw": 0.3, "mAP ema": 0.4}) == 0.4
 
 
-@pytest.mark.parametrize("loss", get_args(get_type_hints(Recipe)["loss"]))
+@pytest.mark.parametrize("loss", get_args(get_type_hints(VisionRecipe)["loss"]))
 def test_a_search_is_called_as_its_method_is_in_the_tables(source, recipe, loss):
     title = task(source, replace(recipe, loss=loss)).title
     assert METHODS[title] == {"loss": loss}
@@ -66,7 +66,7 @@ def test_a_search_is_called_as_its_method_is_in_the_tables(source, recipe, loss)
 
 def test_a_pruned_run_ends_after_its_epoch_and_leaves_no_weights(source, recipe, tmp_path):
     with pytest.raises(Pruned):
-        reported(task(source, recipe), {"lr": 1e-4}, tmp_path, stop_after=1)
+        reported(task(source, recipe), {"learning_rate": 1e-4}, tmp_path, stop_after=1)
     assert len(history(tmp_path)) == 1
     assert not list(tmp_path.rglob("*.safetensors"))
 
@@ -86,8 +86,8 @@ def test_a_run_that_kills_its_process_is_tried_again_and_the_search_goes_on(sour
 
 def test_a_run_goes_on_from_its_checkpoint_and_reports_all_epochs(source, recipe, tmp_path):
     with pytest.raises(Pruned):
-        reported(task(source, recipe), {"lr": 1e-4, "lam": 0.3}, tmp_path, stop_after=1)
-    reports = reported(task(source, recipe), {"lr": 1e-4, "lam": 0.3}, tmp_path)
+        reported(task(source, recipe), {"learning_rate": 1e-4, "lam": 0.3}, tmp_path, stop_after=1)
+    reports = reported(task(source, recipe), {"learning_rate": 1e-4, "lam": 0.3}, tmp_path)
     # The better of both kinds of weights counts; epoch 1 was not done again.
     assert [epoch for epoch, _ in reports] == [1, 2, 3]
     assert [value for _, value in reports] == pytest.approx([fake_trainer.worth(1e-4, e, 3) for e in (1, 2, 3)])
@@ -100,16 +100,17 @@ def test_what_the_trainer_says_is_why_a_trial_failed(source, recipe):
 
 
 def test_spaces_of_images(source, recipe):
-    assert set(task(source, recipe).space) == {"loss", "lr", "weight_decay", "lam"}
-    with pytest.raises(ValueError, match="'learning_rate' is not an argument of the vision recipe"):
-        task(source, recipe, changes={"learning_rate": 1.0})
+    assert set(task(source, recipe).space) == {"loss", "learning_rate", "weight_decay", "lam"}
+    with pytest.raises(ValueError, match="'rate' is not an argument of the vision recipe"):
+        task(source, recipe, changes={"rate": 1.0})
+    assert task(source, recipe, changes={"lr": (1e-3, 1e-2)}).space["learning_rate"].high == 1e-2  # its former name
     with pytest.raises(ValueError, match="is not an argument"):
         task(source, recipe, changes={"epochs": 3})
     assert task(source, recipe).facts() != task(source, replace(recipe, batch_size=8)).facts()
 
 
 def test_the_real_trainer_is_searched(source, recipe, tmp_path):
-    own = VisionTask(source, replace(recipe, epochs=2), {"lr": (1e-3, 1e-2)}, device="cpu", cache=None)
+    own = VisionTask(source, replace(recipe, epochs=2), {"learning_rate": (1e-3, 1e-2)}, device="cpu", cache=None)
     found = run_search(own, trials=1, storage=tmp_path / "s.db", folder=tmp_path)
     assert found.trials[0].state == "complete"
     assert 0 < found.value <= 1
@@ -117,5 +118,7 @@ def test_the_real_trainer_is_searched(source, recipe, tmp_path):
     assert method == "vision"
     with pytest.raises(ValueError, match="images were searched"):
         found.estimator()
-    assert Recipe(**params) == replace(recipe, epochs=2, **{n: params[n] for n in ("lr", "weight_decay", "lam")})
+    assert VisionRecipe(**params) == replace(
+        recipe, epochs=2, **{n: params[n] for n in ("learning_rate", "weight_decay", "lam")}
+    )
     assert (tmp_path / "trials" / "0" / "run" / "best.safetensors").exists()

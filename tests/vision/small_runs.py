@@ -7,7 +7,7 @@ import torch
 
 from propml.persistence import read_state
 from propml.vision.checkpoint import load_network
-from propml.vision.recipe import RECIPES, Recipe
+from propml.vision.recipe import RECIPES, VisionRecipe
 from propml.vision.sources import open_source
 from propml.vision.torchvision_import import import_vision
 from propml.vision.training import train
@@ -19,7 +19,7 @@ SMALL = {
     "backbone": "small_cnn",
     "epochs": 2,
     "batch_size": 32,
-    "lr": 3e-3,
+    "learning_rate": 3e-3,
     "augment": "none",
     "lam": 0.3,
     "eval_every": 1,
@@ -34,13 +34,13 @@ def mosaics(n_train=96, n_test=50):
 
 
 def small_recipe(**changes):
-    return Recipe(**{**SMALL, **changes})
+    return VisionRecipe(**{**SMALL, **changes})
 
 
 def run(out, recipe, *, n_train=96, n_test=50, **options):
     """Train on mosaics; all options of :func:`propml.vision.training.train`."""
     learned, judged = mosaics(n_train, n_test)
-    return train(learned, judged if n_test else None, recipe, out, cache=None, show=False, **options)
+    return train(learned, judged if n_test else None, recipe, out, cache=None, verbose=False, **options)
 
 
 def weights_of(folder):

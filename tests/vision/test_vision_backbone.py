@@ -5,12 +5,12 @@ import torch
 from safetensors.torch import save_file
 
 from propml.vision.backbone import input_of, load_backbone, make_network, resolved
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.torchvision_import import import_vision
 
 
 def recipe(backbone="resnet10t", **changes):
-    return Recipe(
+    return VisionRecipe(
         backbone=backbone, **{"size": 32, "weights": None, "head_width": 16, "head_feedforward": 32, **changes}
     )
 
@@ -196,9 +196,9 @@ def test_official_tresnet_names_are_translated(tmp_path, monkeypatch):
 
 
 def test_what_a_recipe_leaves_open_is_decided_by_its_backbone():
-    open_recipe = resolved(Recipe())
+    open_recipe = resolved(VisionRecipe())
     assert (open_recipe.size, open_recipe.weights, open_recipe.tune) == (300, "pretrained", "all")
-    assert (resolved(Recipe(backbone="small_cnn")).weights, resolved(Recipe(size=20)).size) == (None, 20)
+    assert (resolved(VisionRecipe(backbone="small_cnn")).weights, resolved(VisionRecipe(size=20)).size) == (None, 20)
     for changes in ({"weights": None}, {"head": "query2label"}, {"curriculum": "cdcr"}, {"select": "last"}):
-        assert resolved(Recipe(**changes)).tune == "at-once"
-    assert resolved(Recipe(weights=None, tune="head")).tune == "head"
+        assert resolved(VisionRecipe(**changes)).tune == "at-once"
+    assert resolved(VisionRecipe(weights=None, tune="head")).tune == "head"

@@ -12,7 +12,7 @@ from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.ema import WeightAverage
 from propml.vision.optimiser import make_optimiser, set_rate
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 
 def a_state(network=None, *, scaled=False):
@@ -87,7 +87,7 @@ def test_a_checkpoint_that_was_cut_short_is_refused(tmp_path):
 
 
 def test_a_network_comes_back_with_its_labels_and_scores_the_same(tmp_path):
-    recipe = Recipe(**{**SMALL, "weights": "pretrained"})
+    recipe = VisionRecipe(**{**SMALL, "weights": "pretrained"})
     network = make_network(recipe, 3, load_weights=False).eval()
     save_network(tmp_path / "best.safetensors", network, recipe, ("cat", "dog", "owl"), {"lam": 0.3, "epoch": 2})
     loaded = load_network(tmp_path)  # the folder of a run
@@ -175,7 +175,7 @@ def test_a_forged_checkpoint_is_refused_and_changes_nothing(tmp_path, change):
     ],
 )
 def test_a_forged_network_is_refused(tmp_path, change):
-    recipe = Recipe(**SMALL)
+    recipe = VisionRecipe(**SMALL)
     network = make_network(recipe, 3, load_weights=False).eval()
     save_network(tmp_path / "best.safetensors", network, recipe, ("cat", "dog", "owl"), {"lam": 0.3})
     forge(tmp_path / "best.safetensors", change)

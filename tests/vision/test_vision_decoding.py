@@ -34,7 +34,7 @@ def test_postscript_named_as_a_photo_is_left_out_and_no_program_is_started(tmp_p
     Image.open(tmp_path / "photo.jpg").load()
     assert len(called) == 1  # this is what Pillow does where nobody says which formats are meant
     source = ImageSource("photos", (tmp_path / "photo.jpg",), None, None, (), "train")
-    skipped = decode_images(source, 8, show=False).skipped
+    skipped = decode_images(source, 8, verbose=False).skipped
     assert len(skipped) == 1
     assert "cannot identify image file" in skipped[0][1]
     with pytest.warns(UserWarning, match="1 pictures cannot be shown, first that of row 0: cannot identify"):

@@ -13,12 +13,12 @@ from propml.vision import checkpoint as export
 from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork, export_onnx
 from propml.vision.predict import probabilities
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 
 def network(**settings):
     torch.manual_seed(0)
-    recipe = Recipe(size=32, weights=None, **settings)
+    recipe = VisionRecipe(size=32, weights=None, **settings)
     made = make_network(recipe, 4).eval()
     for module in made.modules():
         if isinstance(module, torch.nn.BatchNorm2d):  # statistics as after training, not 0 and 1

@@ -13,7 +13,7 @@ from propml.targets import Candidates
 from propml.vision.checkpoint import TrainingState, load_network
 from propml.vision.evaluation import Judge
 from propml.vision.head import fit_head
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.training import train
 
 
@@ -35,7 +35,7 @@ def recipe(tmp_path):
 
 def run(out, recipe, n=96, **changes):
     learned, judged = mosaics(n)
-    return train(learned, judged, Recipe(**{**recipe, **changes}), out, cache=None, show=False, device="cpu")
+    return train(learned, judged, VisionRecipe(**{**recipe, **changes}), out, cache=None, verbose=False, device="cpu")
 
 
 def rows(n=240, seed=0):
@@ -49,7 +49,7 @@ def rows(n=240, seed=0):
 def test_a_head_learns_what_features_tell_and_works_on_features_as_they_are():
     (X, learned), (new, hidden) = rows(), rows(seed=1)
     told = hidden.to_torch()
-    recipe = Recipe(loss="bce", lam=1.0, head_epochs=20)
+    recipe = VisionRecipe(loss="bce", lam=1.0, head_epochs=20)
     found = fit_head(X, learned, recipe, new, lambda z: -float(((z > 0) != told)[:, [0, 2]].sum()))
     logits = new @ found.weight.T + found.bias
     assert torch.corrcoef(torch.stack([logits[:, 0], -logits[:, 2], new[:, 0]])).min() > 0.7
@@ -63,7 +63,7 @@ def test_a_head_learns_what_features_tell_and_works_on_features_as_they_are():
 def test_lam_is_the_one_that_is_worth_most():
     X, learned = rows()
     candidates = Candidates.from_matrix(np.maximum(learned.to_matrix(), [0, 1, 0]))
-    found = fit_head(X, candidates, Recipe(head_epochs=2), X[:50], lambda z: float(z.abs().mean()))
+    found = fit_head(X, candidates, VisionRecipe(head_epochs=2), X[:50], lambda z: float(z.abs().mean()))
     assert len({entry["lam"] for entry in found.tried}) == 4
     assert found.lam == max(found.tried, key=lambda entry: entry["worth"])["lam"]
 
@@ -82,7 +82,7 @@ def test_head_alone_leaves_the_backbone_as_it_was(tmp_path, recipe):
 
 
 def test_tuning_starts_from_the_frozen_network_and_batch_norms_keep_their_statistics(tmp_path, recipe):
-    result = run(tmp_path / "run", recipe, lr=1e-3)
+    result = run(tmp_path / "run", recipe, learning_rate=1e-3)
     assert [entry["epoch"] for entry in result.history] == [0, 1, 2]
     frozen = load_network(tmp_path / "run" / "frozen.safetensors").network.state_dict()
     _, last = read_state(tmp_path / "run" / "last.safetensors")
@@ -127,8 +127,8 @@ def test_a_stop_changes_nothing(tmp_path, recipe, monkeypatch):
     monkeypatch.setattr(TrainingState, "save", save)
     monkeypatch.setattr("propml.vision.head.fit_head", lambda *_, **__: pytest.fail("the head is there already"))
     learned, judged = mosaics(96)
-    resumed = Recipe(**{**recipe, **changes})
-    train(learned, judged, resumed, tmp_path / "stopped", cache=None, show=False, device="cpu", resume=True)
+    resumed = VisionRecipe(**{**recipe, **changes})
+    train(learned, judged, resumed, tmp_path / "stopped", cache=None, verbose=False, device="cpu", resume=True)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from propml.vision.backbone import make_network
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 
 @pytest.mark.parametrize(("total", "pct_start"), [(20, 0.2), (100, 0.2), (37, 0.3), (3950, 0.2)])
@@ -28,7 +28,7 @@ def test_a_schedule_of_few_steps_starts_at_its_peak():
 
 
 def test_biases_and_norms_do_not_decay():
-    network = make_network(Recipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
+    network = make_network(VisionRecipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
     still, decaying = make_optimiser(network, "adamw", 1e-3, 0.1).param_groups
     assert still["weight_decay"] == 0.0
     assert decaying["weight_decay"] == 0.1
@@ -46,7 +46,7 @@ def test_adam_couples_decay_with_the_gradient_and_adamw_does_not():
     for kind in ("adam", "adamw"):
         layer = nn.Linear(1, 1)
         nn.init.ones_(layer.weight)
-        optimiser = make_optimiser(layer, kind, lr=0.1, weight_decay=0.5)
+        optimiser = make_optimiser(layer, kind, learning_rate=0.1, weight_decay=0.5)
         layer.weight.grad, layer.bias.grad = torch.zeros(1, 1), torch.zeros(1)
         optimiser.step()
         moved[kind] = 1 - layer.weight.item()
@@ -61,7 +61,7 @@ def test_set_rate_reaches_every_group():
 
 
 def test_layers_learn_the_slower_the_further_they_are_from_the_head():
-    network = make_network(Recipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
+    network = make_network(VisionRecipe(backbone="resnet10t", weights=None, size=32), n_labels=3)
     optimiser = make_optimiser(network, "adamw", 1e-3, 0.1, layer_decay=0.5)
     set_rate(optimiser, (0.1, 0.9))
     rates = {id(each): group["lr"] for group in optimiser.param_groups for each in group["params"]}

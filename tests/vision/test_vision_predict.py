@@ -9,7 +9,7 @@ from propml.vision import predict
 from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.predict import Predictions, find_images, predict_images, probabilities
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 LABELS = ("cat", "dog", "person")
 
@@ -17,7 +17,7 @@ LABELS = ("cat", "dog", "person")
 @pytest.fixture(scope="module")
 def trained():
     torch.manual_seed(0)
-    recipe = Recipe(backbone="small_cnn", size=16)
+    recipe = VisionRecipe(backbone="small_cnn", size=16)
     network = make_network(recipe, len(LABELS)).eval()
     torch.nn.init.normal_(network.head.weight, std=2.0)  # so that images differ in their labels
     return TrainedNetwork(network, LABELS, recipe, *input_of("small_cnn")[1:], {})

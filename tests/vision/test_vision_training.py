@@ -104,7 +104,7 @@ def test_images_that_cannot_be_read_are_told_before_training_and_listed(tmp_path
         told.append(note)
         assert not (tmp_path / "run" / "curves.csv").exists()
 
-    result = train(source, None, small_recipe(epochs=1), tmp_path / "run", cache=None, show=False, tell=tell)
+    result = train(source, None, small_recipe(epochs=1), tmp_path / "run", cache=None, verbose=False, tell=tell)
     assert told == result.notes
     assert "mine (train): 32 images; 8 could not be read and are left out: " in told[1]
     assert told[1].endswith("and 3 more")
@@ -148,8 +148,8 @@ def test_two_runs_do_not_mix(tmp_path):
     run(tmp_path / "run", small_recipe(epochs=1))
     with pytest.raises(ValueError, match="holds a run already"):
         run(tmp_path / "run", small_recipe(epochs=1))
-    with pytest.raises(ValueError, match=r"was started with epochs 1, not 2, lr 0\.003, not 0\.1; go on"):
-        run(tmp_path / "run", small_recipe(epochs=2, lr=0.1), resume=True)
+    with pytest.raises(ValueError, match=r"was started with epochs 1, not 2, learning_rate 0\.003, not 0\.1; go on"):
+        run(tmp_path / "run", small_recipe(epochs=2, learning_rate=0.1), resume=True)
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
@@ -213,7 +213,7 @@ def test_a_last_batch_of_one_image_does_not_break_batch_norms(tmp_path):
     """At 32 pixels the last batch norms of this network see a single place of each image."""
     recipe = small_recipe(backbone="resnet10t", size=32, batch_size=16, select="last", epochs=1)
     learned, _ = mosaics(33)
-    assert train(learned, None, recipe, tmp_path / "run", cache=None, show=False).epoch == 1
+    assert train(learned, None, recipe, tmp_path / "run", cache=None, verbose=False).epoch == 1
 
 
 def test_images_of_a_single_label_are_learned_from(tmp_path):
@@ -221,7 +221,7 @@ def test_images_of_a_single_label_are_learned_from(tmp_path):
         replace(each, truth=each.truth[:, :1], candidates=None, label_names=each.label_names[:1])
         for each in mosaics(96, 50)
     )
-    result = train(learned, judged, small_recipe(), tmp_path / "run", cache=None, show=False)
+    result = train(learned, judged, small_recipe(), tmp_path / "run", cache=None, verbose=False)
     assert set(result.held_out) == {"mAP"}
     assert 0 < result.metrics["mAP"] <= 1
 
@@ -326,10 +326,10 @@ def test_the_seed_decides_everything(tmp_path):
 
 def test_decoded_images_are_kept_in_a_folder_of_ones_own(tmp_path, monkeypatch):
     learned, _ = mosaics(40)
-    train(learned, None, small_recipe(size=8, epochs=1), tmp_path / "run", cache=tmp_path / "cache", show=False)
+    train(learned, None, small_recipe(size=8, epochs=1), tmp_path / "run", cache=tmp_path / "cache", verbose=False)
     assert list((tmp_path / "cache").glob("*/images.npy"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    train(learned, None, small_recipe(size=8, epochs=1), tmp_path / "again", show=False)
+    train(learned, None, small_recipe(size=8, epochs=1), tmp_path / "again", verbose=False)
     assert list((tmp_path / "xdg" / "propml" / "images").glob("*/images.npy"))
 
 

@@ -17,7 +17,7 @@ HERE = Process(torch.device("cpu"))
 
 def prepared(folder, recipe=None, n=40, validation=None, source=None):
     source = source or mosaics(n)[0]
-    return prepare_data(source, validation, recipe or small_recipe(noise=0.3), folder, HERE, cache=None, show=False)
+    return prepare_data(source, validation, recipe or small_recipe(noise=0.3), folder, HERE, cache=None, verbose=False)
 
 
 def test_a_tenth_is_held_out_and_never_learned_from(tmp_path):

@@ -57,7 +57,7 @@ def test_the_batch_is_named(value):
     with pytest.raises(ValueError) as told:
         watch.look()
     assert f"the loss is {value} in epoch 3, step 12, on the batch of 000027.jpg, 000028.jpg" in str(told.value)
-    assert "and 1 more; look at these images, lower lr" in str(told.value)
+    assert "and 1 more; look at these images, lower learning_rate" in str(told.value)
 
 
 def test_a_batch_of_another_process_cannot_be_named():

@@ -182,22 +182,22 @@ def _decision(cells: Sequence[str], header: Sequence[str], where: str, line: int
     if verdict not in VERDICTS and (verdict or about_verdict):
         raise ValueError(f"{where}: the verdict is {verdict!r}; it must be one of {', '.join(VERDICTS)}")
     belongs = (decision == "accept") == (verdict in SAYS_TRUE) if about_verdict else decision == "keep"
-    told = (cell.get("decided_at", ""), cell.get("note", ""))
-    return Decision(cell["item"], cell["label"], belongs, verdict, *told, line)
+    remarks = (cell.get("decided_at", ""), cell.get("note", ""))
+    return Decision(cell["item"], cell["label"], belongs, verdict, *remarks, line)
 
 
 def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
     """By item and label; the same said twice counts once, and a contradiction is an error."""
-    found: dict[tuple[str, str], Decision] = {}
+    by_cell: dict[tuple[str, str], Decision] = {}
     for each in decisions:
-        before = found.setdefault((each.item, each.label), each)
+        before = by_cell.setdefault((each.item, each.label), each)
         if before.belongs != each.belongs:
             lines = f" (lines {before.line} and {each.line})" if before.line and each.line else ""
             raise ValueError(
                 f"item {each.item!r} both has and has not label {each.label!r} by two decisions{lines}; "
                 f"remove one of them"
             )
-    return found
+    return by_cell
 
 
 def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decision], list[Decision]]:
@@ -302,21 +302,21 @@ class Reviewed(NamedTuple):
         >>> str(Reviewed(decided=2, went=88, stayed=325, came=0, stayed_out=0))
         '2 verdicts decided, 413 undecided: of these 88 labels went, 325 stayed'
         """
-        told = f"{self.decided} verdicts decided, {self.undecided} undecided"
+        sentence = f"{self.decided} verdicts decided, {self.undecided} undecided"
         if not self.undecided:
-            return told
+            return sentence
         missing = f", {self.came} missing ones were added, {self.stayed_out} were not"
         more = missing if self.came or self.stayed_out else ""
-        return f"{told}: of these {self.went} labels went, {self.stayed} stayed{more}"
+        return f"{sentence}: of these {self.went} labels went, {self.stayed} stayed{more}"
 
 
 def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Candidates) -> Reviewed:
     """Count what :func:`apply_decisions` made of a report, with the candidates that it returned."""
-    told, n_labels = report.verdicts(), after.shape[1]
+    verdicts, n_labels = report.verdicts(), after.shape[1]
     at = cell_positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
-    cell = told.row * n_labels + told.label
+    cell = verdicts.row * n_labels + verdicts.label
     undecided = ~np.isin(cell, at[:, 0] * n_labels + at[:, 1])
-    there, missing = np.isin(cell, _cells(after.states)), told.verdict == "missing"
+    there, missing = np.isin(cell, _cells(after.states)), verdicts.verdict == "missing"
     counts = ((undecided & (missing == new) & (there == has)).sum() for new in (False, True) for has in (new, not new))
     return Reviewed(len(at), *map(int, counts))
 
@@ -347,9 +347,9 @@ def cell_positions(decisions: Sequence[Decision], items: Iterable[Any], labels: 
 
 def _only_kept(report: AuditReport) -> sp.csr_array:
     """The candidates without those that the audit would drop or doubts."""
-    told = report.verdicts()
-    doubted = np.isin(told.verdict, ("drop", "doubtful"))
-    at = np.column_stack([told.row[doubted], told.label[doubted]])
+    verdicts = report.verdicts()
+    doubted = np.isin(verdicts.verdict, ("drop", "doubtful"))
+    at = np.column_stack([verdicts.row[doubted], verdicts.label[doubted]])
     return _decided(report.candidates.states, at, np.zeros(len(at), dtype=bool))
 
 

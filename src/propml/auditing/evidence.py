@@ -61,7 +61,7 @@ def telling_words(
     learned = truth[::step]
     n, with_word, with_label = len(learned), np.asarray(counted.sum(axis=0)).ravel(), learned.sum(axis=0)
     both = counted.T @ learned
-    told: list[list[str]] = []
+    telling: list[list[str]] = []
     for start in range(0, len(row), BLOCK):
         own, its = row[start : start + BLOCK], label[start : start + BLOCK]
         sizes = np.diff(held.indptr)[own]
@@ -73,12 +73,12 @@ def telling_words(
         no = np.maximum(with_word[word] - seen - yes, 0)
         score = np.log((yes + 0.5) / (true + 1)) - np.log((no + 0.5) / (n - true + 1))
         good = np.flatnonzero((score > TELLING) & (yes >= 1))
-        found: list[list[str]] = [[] for _ in own]
+        of_block: list[list[str]] = [[] for _ in own]
         for k in good[np.lexsort((-score[good], at[good]))].tolist():
-            if len(found[at[k]]) < MOST_WORDS:
-                found[at[k]].append(str(words[word[k]]))
-        told += found
-    return told
+            if len(of_block[at[k]]) < MOST_WORDS:
+                of_block[at[k]].append(str(words[word[k]]))
+        telling += of_block
+    return telling
 
 
 def nearest_true(
@@ -116,7 +116,7 @@ def nearest_true(
     alike = normalize(vectors)
     asked = np.flatnonzero(~kept)
     asked = asked[np.argsort(-suspicion[asked], kind="stable")[:MOST_VERDICTS]]
-    found: dict[int, list[int]] = {}
+    examples: dict[int, list[int]] = {}
     for own in np.unique(label[asked]).tolist():
         true = np.flatnonzero(kept & (label == own))
         true = row[true[np.argsort(suspicion[true], kind="stable")[:MOST_TRUE]]]
@@ -125,5 +125,5 @@ def nearest_true(
         queries = asked[label[asked] == own]
         search = NearestNeighbors(n_neighbors=min(N_EXAMPLES, len(true)), algorithm="brute").fit(alike[true])
         near = search.kneighbors(alike[row[queries]], return_distance=False)
-        found |= dict(zip(queries.tolist(), true[near].tolist(), strict=True))
-    return found
+        examples |= dict(zip(queries.tolist(), true[near].tolist(), strict=True))
+    return examples

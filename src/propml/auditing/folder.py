@@ -118,7 +118,7 @@ def write_audit(
             made.append(_write_columns(beside / ANNOTATORS, report.annotators("columns")))
         if decided:
             made.append(write_decisions(decided, beside / DECIDED))
-        told = {
+        record = {
             "data": str(table.path),
             "reading": jsonable(reading, lossy=True),
             "settings": jsonable(settings, lossy=True),
@@ -133,8 +133,8 @@ def write_audit(
             "report_sha256": file_digest(beside / REPORT / REPORT_FILE),
             "files": {path.name: file_digest(path) for path in made},
         }
-        write_json(beside / SETTINGS, {**told, "own_sha256": _own_digest(told)})
-    for name in before.keys() - told["files"].keys():
+        write_json(beside / SETTINGS, {**record, "own_sha256": _own_digest(record)})
+    for name in before.keys() - record["files"].keys():
         if _is_unchanged(folder / name, before[name]):
             (folder / name).unlink()
     return [*(folder / path.name for path in made), folder / SETTINGS]
@@ -180,8 +180,8 @@ def apply_review(
     record = read_audit(folder, data=data, votes=votes, xml=xml)
     report = AuditReport.load(folder / REPORT)
     # The page, from which decisions come, need not be there any more; another one is of another audit.
-    told = record.told
-    for path, digest in ((folder / REPORT / REPORT_FILE, told["report_sha256"]), (folder / PAGE, told["files"][PAGE])):
+    pages = ((folder / REPORT / REPORT_FILE, record.told["report_sha256"]), (folder / PAGE, record.told["files"][PAGE]))
+    for path, digest in pages:
         if path.exists() and not _is_unchanged(path, digest):
             raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
     with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
@@ -241,15 +241,15 @@ def read_audit(
         Where these files are now, if they were moved.
     """
     folder = Path(folder)
-    told = _read_settings(folder)
-    files = _files_read(told["data"], told["reading"])
+    content = _read_settings(folder)
+    files = _files_read(content["data"], content["reading"])
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
         if what not in files:
             raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
         files[what] = file
     for what, file in files.items():
-        _check_same(Path(file), told["sha256"][what], what)
-    return AuditRecord(told, files)
+        _check_same(Path(file), content["sha256"][what], what)
+    return AuditRecord(content, files)
 
 
 def decided_before(folder: str | Path) -> list[Decision]:
@@ -266,16 +266,16 @@ def _read_settings(folder: Path) -> dict[str, Any]:
             f"there is no audit in {folder}, or it was stopped half-way; name the folder that `propml audit` wrote"
         )
     with file_errors.reading(path, "record of an audit", "audit again"):
-        told = json.loads(path.read_bytes())
-        check_schema(told, RECORD, "it")
-        if told.pop("own_sha256") != _own_digest(told):
+        content = json.loads(path.read_bytes())
+        check_schema(content, RECORD, "it")
+        if content.pop("own_sha256") != _own_digest(content):
             raise ValueError("it was changed after the audit: its checksum does not match")
-        check_schema(told["sha256"], dict.fromkeys(_files_read(told["data"], told["reading"]), str), "sha256")
-    return told
+        check_schema(content["sha256"], dict.fromkeys(_files_read(content["data"], content["reading"]), str), "sha256")
+    return content
 
 
-def _own_digest(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+def _own_digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _made_before(folder: Path) -> dict[str, str]:
@@ -349,9 +349,9 @@ class _FirstColumns:
         cells = self._table.cells(name)
         if isinstance(cells, np.ndarray) and cells.ndim == 1:
             return cells[self._rows]
-        made = np.empty(len(self._rows), dtype=object)
-        made[:] = [cells[row] if isinstance(cells[row], str) else str(cells[row]) for row in self._rows]
-        return made
+        texts = np.empty(len(self._rows), dtype=object)
+        texts[:] = [cells[row] if isinstance(cells[row], str) else str(cells[row]) for row in self._rows]
+        return texts
 
 
 def _verdict_files(data: Path) -> list[str]:

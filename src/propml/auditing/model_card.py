@@ -106,8 +106,8 @@ def write_model(folder: str | Path, model: CandidateClassifier, features: Featur
     and names that file by its digest. Whenever this is killed, the folder holds the model before or the new one, and a
     card of that one or none.
     """
-    told = {"features": json_array(features.to_json()), "card": json_array({k: card[k] for k in card if k != "made"})}
-    content = state_bytes(type(model).__name__, {**model._state(), "folder": told})
+    record = {"features": json_array(features.to_json()), "card": json_array({k: card[k] for k in card if k != "made"})}
+    content = state_bytes(type(model).__name__, {**model._state(), "folder": record})
     card_file = Path(os.path.realpath(Path(folder) / CARD))
     with replacing(card_file) as new_card:
         fill(new_card, _json_text({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
@@ -124,8 +124,8 @@ def read_model(folder: str | Path) -> SavedModel:
         raise FileNotFoundError(f"there is no model in {folder}; `propml fit` makes one")
     if card_file.is_file():
         with reading(card_file, "card of a model", "remove it (the model does without), or train again"):
-            check_schema(told := json.loads(card_file.read_bytes()), {"model_sha256": str, str: object}, "the card")
-            if file_digest(path) != told["model_sha256"]:
+            check_schema(copy := json.loads(card_file.read_bytes()), {"model_sha256": str, str: object}, "the card")
+            if file_digest(path) != copy["model_sha256"]:
                 raise ValueError(f"it describes another model than {path}")
     with reading(path, "model of a folder", "train again"):
         kind, state = read_state(path)
@@ -136,17 +136,17 @@ def read_model(folder: str | Path) -> SavedModel:
         card = from_json_array(state["folder"]["card"])
         check_schema(card, CARD_READ, "the card")
         model = method_from_state(kind, state)
-        made = sum(t.n_features if isinstance(t, Matrix) else len(t.features) for t in features.treatments)
-        if made != model.n_features_in_:
-            raise ValueError(f"it makes {made} features and the model takes {model.n_features_in_}")
+        n_features = sum(t.n_features if isinstance(t, Matrix) else len(t.features) for t in features.treatments)
+        if n_features != model.n_features_in_:
+            raise ValueError(f"it makes {n_features} features and the model takes {model.n_features_in_}")
         return SavedModel(model, features, card)
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in pieces; of a folder, that of the names and digests of its files."""
     if path.is_dir():
-        told = [f"{part.name} {file_digest(part)}" for part in sorted(path.iterdir()) if part.is_file()]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        digests = [f"{part.name} {file_digest(part)}" for part in sorted(path.iterdir()) if part.is_file()]
+        return hashlib.sha256("\n".join(digests).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

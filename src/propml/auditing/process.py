@@ -36,7 +36,7 @@ def audit(
     random_state: int = 0,
     verbose: bool = False,
 ) -> AuditReport:
-    """Find out which candidate labels are wrong; no row is judged by a model that saw it, or a copy of it.
+    """Find the candidate labels that are wrong. No model judges a row that it was trained on, or a copy of one.
 
     Parameters
     ----------
@@ -46,30 +46,30 @@ def audit(
         Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
         (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).
     noise : {"auto", "uniform", "by-label", "confusions"}, float or mapping
-        What you know about false candidates. "auto" assumes little and drops only what is false under all of these:
-        "uniform", each false label is proposed at the same rate; "by-label", at a rate of its own; "confusions", false
-        labels look like true ones. A number is the share of candidates that is false, a mapping has one for each
-        label. See :mod:`propml.auditing.noise`.
+        How false candidates arise. "uniform": every false label is proposed at the same rate. "by-label": each label
+        has its own rate. "confusions": false labels look like true ones. "auto" drops only what is false under all
+        three. A number is the share of candidates that is false; a mapping gives a share for each label. See
+        :mod:`propml.auditing.noise`.
     incomplete : bool
-        Whether true labels may be missing from the candidates; then labels that probably are missing are named.
-        By default every true label of a row is among its candidates.
+        Whether true labels may be missing from the candidates. The report then names labels that are probably missing.
+        By default, every true label of a row is assumed to be among its candidates.
     votes : table, optional
         Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
         ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
         :class:`~propml.targets.Annotations`.
     reviewed : iterable of Decision
-        What a person has decided already (:func:`propml.auditing.decisions.read_decisions`). Labels that do not belong
-        are excluded, those that do are candidates; models learn from that, and the reviewed labels correct P(true) of
-        all others. The report says how many errors are probably left.
+        Decisions that a person has made (:func:`propml.auditing.decisions.read_decisions`). Rejected labels are
+        excluded, confirmed labels are candidates. Models learn from these decisions, which also correct P(true) of all
+        other labels. The report estimates how many errors are left.
     model : classifier, optional
-        Gives the scores; cloned. By default :class:`~propml.ProPMLClassifier`, with little effort. Any method of this
-        package will do, and any multi-label classifier of scikit-learn's kind, forests included.
+        The classifier that scores labels; it is cloned. By default a fast :class:`~propml.ProPMLClassifier`. Any method
+        of this package works, and any multi-label classifier with scikit-learn's interface, such as a random forest.
     cv : int, or iterable of (train, held-out) index pairs
         Folds. Rows with the same features are held out together.
     train_rows : int, "auto" or None
-        Rows that each model learns from, drawn from those that it does not judge. "auto": all of them up to 100 000,
-        fewer where rows are long (see :func:`propml.auditing.crossfit.rows_to_learn_from`); None: all of them. All rows
-        are judged either way. The number is in the report's settings where it is not all.
+        How many rows each model trains on, drawn from those that it does not judge. "auto": all, at most 100 000, and
+        fewer where rows are long (see :func:`propml.auditing.crossfit.rows_to_learn_from`). None: all. Every row is
+        judged in any case. If models train on a sample, its size is in the report's settings.
     random_state : int
         For the folds and the default model.
     verbose : bool
@@ -150,8 +150,8 @@ def _check_contrast(candidates: Candidates, several: bool) -> None:
         raise ValueError("no row has a candidate label, so there is nothing to audit; check how they were made")
     if not _excludes(candidates) and not several:
         raise ValueError(
-            "no label is excluded in any row, so nothing tells how false labels look; leave out of each row what it "
-            "surely does not show, or give the votes of several annotators"
+            "no label is excluded in any row, so a model cannot learn what false labels look like; leave out the "
+            "labels that a row surely does not have, or give the votes of several annotators"
         )
 
 

@@ -54,8 +54,8 @@ class ReliabilityCounts:
     >>> seen = Candidates.from_votes(["a", "a", "b", "b"], ["eve", "tom", "eve", "tom"], ["cat", "cat", "dog", "cat"])
     >>> counts = ReliabilityCounts(Votes(seen.annotations, seen))
     >>> counts.add(slice(0, 2), np.array([[1.0, 0.0], [1.0, 0.0]]))
-    >>> made = counts.reliability()
-    >>> made.sensitivity, made.false_positive_rate, made.agreement
+    >>> reliability = counts.reliability()
+    >>> reliability.sensitivity, reliability.false_positive_rate, reliability.agreement
     (array([0.5, 1. ]), array([0.5, 0. ]), array([0.5, 0.5]))
     """
 

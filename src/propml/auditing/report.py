@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from propml.auditing.reliability import Reliability
-from propml.auditing.report_files import read_report, write_report
-from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, judge
+from propml.auditing.report_files import read_audit_report, write_audit_report
+from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, give_verdicts
 from propml.extras import require
 from propml.messages import argument
 from propml.targets import Candidates
@@ -86,23 +86,23 @@ class AuditReport:
     @cached_property
     def noise(self) -> NoiseShares | None:
         """How many of each label's candidates may be false; there is none where votes tell more."""
-        told = self.settings.get("noise")
-        if told is None:
+        noise = self.settings.get("noise")
+        if noise is None:
             return None
-        least, most = (np.asarray(told[name], dtype=np.float64) for name in ("false_least", "false_most"))
-        return NoiseShares(told["assumed"], least, most)
+        least, most = (np.asarray(noise[name], dtype=np.float64) for name in ("false_least", "false_most"))
+        return NoiseShares(noise["assumed"], least, most)
 
     @cached_property
     def errors_left(self) -> float:
         """How many of the candidates are probably false, those that a person confirmed aside."""
-        told = self.verdicts()
-        return float((1 - told.probability[told.verdict != "missing"]).sum())
+        verdicts = self.verdicts()
+        return float((1 - verdicts.probability[verdicts.verdict != "missing"]).sum())
 
     def notes(self) -> list[str]:
         """What to know before one believes the verdicts, in sentences."""
-        told, labels = self.verdicts(), len(self.label_names)
-        dropped = np.bincount(told.label[told.verdict == "drop"], minlength=labels)
-        candidates = np.bincount(told.label[told.verdict != "missing"], minlength=labels)
+        verdicts, labels = self.verdicts(), len(self.label_names)
+        dropped = np.bincount(verdicts.label[verdicts.verdict == "drop"], minlength=labels)
+        candidates = np.bincount(verdicts.label[verdicts.verdict != "missing"], minlength=labels)
         notes = []
         if looked := self.settings.get("reviewed"):
             n, others = looked["true"] + looked["false"], int(candidates.sum()) - looked["true"]
@@ -116,13 +116,13 @@ class AuditReport:
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
             if not dropped.any() and most > TELLING:
                 notes.append(
-                    "Nothing is dropped: scores do not tell false labels from true ones that are hard to predict. "
-                    f"If you know how false labels come about, state it with {argument('noise')}."
+                    "Nothing is dropped: scores cannot tell false labels from true labels that are hard to predict. "
+                    f"If you know how false labels arise, say so with {argument('noise')}."
                 )
         for label in np.flatnonzero(dropped > candidates / 2).tolist():
             notes.append(
-                f"{self.label_names[label]!r}: {dropped[label]} of {candidates[label]} candidates would go; "
-                f"look at some of them before you accept that."
+                f"{self.label_names[label]!r}: {dropped[label]} of {candidates[label]} candidates would be dropped; "
+                f"look at some of them first."
             )
         return notes
 
@@ -145,7 +145,7 @@ class AuditReport:
         return self._judge(DROP_BELOW, KEEP_ABOVE)
 
     def _judge(self, drop_below: float, keep_above: float) -> Verdicts:
-        return judge(
+        return give_verdicts(
             self.probabilities,
             self.candidates,
             incomplete=self.incomplete,
@@ -174,9 +174,9 @@ class AuditReport:
 
     def worst(self, n: int = 20, library: Library = "pandas") -> Any:
         """The candidate labels that are least probable, as :meth:`to_frame` has them, the worst first."""
-        told = self.verdicts()
-        told = told[told.verdict != "missing"]
-        return _frame(self._columns(told[np.argsort(told.probability, kind="stable")[: max(n, 0)]]), library)
+        verdicts = self.verdicts()
+        verdicts = verdicts[verdicts.verdict != "missing"]
+        return _frame(self._columns(verdicts[np.argsort(verdicts.probability, kind="stable")[: max(n, 0)]]), library)
 
     def labels(self, library: Library = "pandas") -> Any:
         """One row per label: its candidates, the estimated share of true ones, and the verdicts.
@@ -184,14 +184,14 @@ class AuditReport:
         Without votes also the least and the largest share of its candidates that may be false. With votes the share of
         looks at rows in which the label is true, and is not, that proposed it.
         """
-        told = self.verdicts()
+        verdicts = self.verdicts()
         n_labels = len(self.label_names)
         counts = {
-            name: np.bincount(told.label[told.verdict == name], minlength=n_labels)
+            name: np.bincount(verdicts.label[verdicts.verdict == name], minlength=n_labels)
             for name in VERDICTS
             if name != "missing" or self.incomplete
         }
-        judged = told[told.verdict != "missing"]
+        judged = verdicts[verdicts.verdict != "missing"]
         candidates = np.bincount(judged.label, minlength=n_labels)
         true = np.bincount(judged.label, judged.probability, minlength=n_labels)
         share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
@@ -214,38 +214,38 @@ class AuditReport:
         columns: dict[str, Any] = {"annotator": [str(name) for name in self.reliability.annotators]}
         return _frame(columns | {name: getattr(self.reliability, name) for name in names}, library)
 
-    def _columns(self, told: Verdicts) -> dict[str, Any]:
+    def _columns(self, verdicts: Verdicts) -> dict[str, Any]:
         items, labels = self.item_ids, self.label_names
         columns: dict[str, Any] = {
-            "item": [items[row] for row in told.row.tolist()],
-            "label": [labels[label] for label in told.label.tolist()],
-            "verdict": told.verdict.astype(object),
-            "confidence": told.confidence,
-            "probability": told.probability,
+            "item": [items[row] for row in verdicts.row.tolist()],
+            "label": [labels[label] for label in verdicts.label.tolist()],
+            "verdict": verdicts.verdict.astype(object),
+            "confidence": verdicts.confidence,
+            "probability": verdicts.probability,
         }
         votes, voters = self.candidates.votes, self.candidates.voters
         if votes is not None and voters is not None:
-            columns["votes"] = np.asarray(votes[told.row, told.label]).ravel()
-            columns["voters"] = voters[told.row]
+            columns["votes"] = np.asarray(votes[verdicts.row, verdicts.label]).ravel()
+            columns["voters"] = voters[verdicts.row]
         return columns
 
     # -- on disk and on screen -----------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
         """Write the report into a folder: ``report.safetensors``, no pickle."""
-        write_report(self, Path(folder))
+        write_audit_report(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read what :meth:`save` wrote; a file that was cut short or changed is refused."""
-        return cls(**read_report(Path(folder)))
+        return cls(**read_audit_report(Path(folder)))
 
     def __repr__(self) -> str:
-        told = self.verdicts()
-        found = told.counts()
-        judged = told.probability[told.verdict != "missing"]
+        verdicts = self.verdicts()
+        counts = verdicts.counts()
+        judged = verdicts.probability[verdicts.verdict != "missing"]
         notes = "".join(f"\n  {note}" for note in self.notes()[:NOTES_SHOWN])
-        kinds = ", ".join(f"{found[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
+        kinds = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
         people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
         judge_name = str(self.settings.get("model", "a model"))
         if folds := self.settings.get("folds"):

@@ -19,7 +19,7 @@ from propml.targets import Annotations, Candidates
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["REPORT_FILE", "read_report", "write_report"]
+__all__ = ["REPORT_FILE", "read_audit_report", "write_audit_report"]
 
 REPORT_FILE, KIND = "report.safetensors", "AuditReport"
 VOTES = ("row", "annotator", "label")
@@ -63,12 +63,12 @@ TOLD: Schema = {
 }
 
 
-def write_report(report: AuditReport, folder: Path) -> None:
+def write_audit_report(report: AuditReport, folder: Path) -> None:
     """Write the file as a whole."""
     candidates, rates = report.candidates, report.reliability
     states = sp.csr_array(candidates.states, copy=True)
     states.sum_duplicates()
-    told = {
+    record = {
         "labels": _names(candidates.labels),
         "index": None if _is_counted(candidates.index) else _names(candidates.index),
         "incomplete": report.incomplete,
@@ -78,7 +78,7 @@ def write_report(report: AuditReport, folder: Path) -> None:
     }
     votes = candidates.annotations
     state = {
-        "told": json_array(told),
+        "told": json_array(record),
         "states": states,
         # Excluded labels of complete candidates have probability 0: what is stored is enough.
         "probabilities": report.probabilities if report.incomplete else _stored(report.probabilities, states),
@@ -88,7 +88,7 @@ def write_report(report: AuditReport, folder: Path) -> None:
     write_state(folder / REPORT_FILE, KIND, state)
 
 
-def read_report(folder: Path) -> dict[str, Any]:
+def read_audit_report(folder: Path) -> dict[str, Any]:
     """The arguments of an ``AuditReport``, or an error that says what is wrong with the file."""
     path = folder / REPORT_FILE
     if not path.is_file():
@@ -97,40 +97,40 @@ def read_report(folder: Path) -> dict[str, Any]:
         kind, state = read_state(path)
         if kind != KIND:
             raise ValueError(f"it holds a {kind}")
-        told = from_json_array(state["told"])
-        check_schema(told, TOLD, "the report")
-        sizes = {"labels": len(set(told["labels"]))}
+        record = from_json_array(state["told"])
+        check_schema(record, TOLD, "the report")
+        sizes = {"labels": len(set(record["labels"]))}
         for what, names in (("rows", "index"), ("annotators", "reliability")):
-            if told[names] is not None:
-                sizes[what] = len(told[names])
+            if record[names] is not None:
+                sizes[what] = len(record[names])
         check_schema(state, STORED, "the report", sizes)
         for name in ("false_least", "false_most"):
-            if len(told["settings"].get("noise", {}).get(name, told["labels"])) != len(told["labels"]):
+            if len(record["settings"].get("noise", {}).get(name, record["labels"])) != len(record["labels"]):
                 raise ValueError(f"{name} has not one share for each label")
-        return _arguments(told, state)
+        return _arguments(record, state)
 
 
-def _arguments(told: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def _arguments(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     states, probabilities, votes, rates = (state[name] for name in ("states", "probabilities", "votes", "rates"))
     index: Sequence[Hashable] | np.ndarray
-    index = np.arange(states.shape[0]) if told["index"] is None else tuple(told["index"])
+    index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
     annotations = None
-    if told["annotators"] is not None:
-        annotations = Annotations(votes["row"], votes["annotator"], votes["label"], tuple(told["annotators"]))
-        sizes = (states.shape[0], len(told["annotators"]), states.shape[1])
+    if record["annotators"] is not None:
+        annotations = Annotations(votes["row"], votes["annotator"], votes["label"], tuple(record["annotators"]))
+        sizes = (states.shape[0], len(record["annotators"]), states.shape[1])
         for name, most in zip(VOTES, sizes, strict=True):
             if votes[name].max(initial=-1) >= most:
                 raise ValueError(f"votes are of {name} {votes[name].max()}, and there are {most}")
-    if not told["incomplete"]:
+    if not record["incomplete"]:
         dense = np.zeros(states.shape, dtype=np.float32)
         dense[np.repeat(np.arange(states.shape[0]), np.diff(states.indptr)), states.indices] = probabilities
         probabilities = dense
     return {
-        "candidates": Candidates(states, tuple(told["labels"]), index, annotations),
+        "candidates": Candidates(states, tuple(record["labels"]), index, annotations),
         "probabilities": probabilities,
-        "incomplete": told["incomplete"],
-        "reliability": None if rates is None else Reliability(annotators=tuple(told["reliability"]), **rates),
-        "settings": told["settings"],
+        "incomplete": record["incomplete"],
+        "reliability": None if rates is None else Reliability(annotators=tuple(record["reliability"]), **rates),
+        "settings": record["settings"],
     }
 
 

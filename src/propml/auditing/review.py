@@ -131,8 +131,8 @@ def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequ
 def _pictures(page: ReviewData, images: Any, most: int, near: dict[int, list[int]]) -> dict[int, str]:
     """The most suspicious items, and the true examples beside them."""
     examples = page.rows[np.unique([item for items in near.values() for item in items])[:most].astype(np.int64)]
-    made = thumbnails(images, dict.fromkeys([*page.suspects[:most].tolist(), *examples.tolist()]))
-    return {item: made[row] for item, row in enumerate(page.rows.tolist()) if row in made}
+    by_row = thumbnails(images, dict.fromkeys([*page.suspects[:most].tolist(), *examples.tolist()]))
+    return {item: by_row[row] for item, row in enumerate(page.rows.tolist()) if row in by_row}
 
 
 def inert_json(data: Any) -> str:
@@ -143,7 +143,7 @@ def inert_json(data: Any) -> str:
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # Half a surrogate pair cannot be written as UTF-8; U+2028 and U+2029 end a line for some readers.
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _policy(css: str, js: str) -> str:

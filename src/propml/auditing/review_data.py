@@ -51,8 +51,8 @@ class ReviewData:
         judged = np.flatnonzero(code != PAGE_ORDER.index("missing"))
         kept = code[judged] == PAGE_ORDER.index("keep")
         suspicion = -np.asarray(self.columns["probability"])[judged]
-        found = nearest_true(vectors, row[judged], label[judged], kept, suspicion)
-        return {int(judged[verdict]): items for verdict, items in found.items()}
+        examples = nearest_true(vectors, row[judged], label[judged], kept, suspicion)
+        return {int(judged[verdict]): items for verdict, items in examples.items()}
 
 
 def review_data(report: AuditReport, max_verdicts: int) -> ReviewData:
@@ -126,12 +126,12 @@ def _whole(values: Any, held: np.ndarray) -> list[int]:
 
 def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.ndarray) -> dict[str, Any]:
     """Who voted for each verdict's label, as numbers of sets of annotators: there are far fewer sets than verdicts."""
-    told, looked = candidates.annotations, candidates.voters
-    if told is None or looked is None:
+    annotations, looked = candidates.annotations, candidates.voters
+    if annotations is None or looked is None:
         return {"annotators": [], "voter_sets": [], "voters": None, "looked": None}
     n_labels = candidates.shape[1]
-    given = told.label >= 0
-    cast, by = told.row[given] * n_labels + told.label[given], told.annotator[given]
+    given = annotations.label >= 0
+    cast, by = annotations.row[given] * n_labels + annotations.label[given], annotations.annotator[given]
     order = np.argsort(cast, kind="stable")
     cast, by = cast[order], by[order]
     wanted = row * n_labels + label
@@ -141,7 +141,7 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         voters.append(numbers.setdefault(tuple(by[start:end].tolist()), len(numbers)))
     return {
-        "annotators": [str(name) for name in told.names],
+        "annotators": [str(name) for name in annotations.names],
         "voter_sets": [list(each) for each in numbers],
         "voters": voters,
         "looked": looked[rows].tolist(),
@@ -151,7 +151,9 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
 def reliability_tables(report: AuditReport) -> list[dict[str, Any]]:
     """The reliability of labels and of annotators, for the top of the page."""
     tables = {"label": report.labels("columns"), "annotator": report.annotators("columns")}
-    return [{"title": f"{by.title()}s", "filters": by} | _table(told) for by, told in tables.items() if len(told[by])]
+    return [
+        {"title": f"{by.title()}s", "filters": by} | _table(table) for by, table in tables.items() if len(table[by])
+    ]
 
 
 def _table(told: Mapping[str, Any]) -> dict[str, Any]:

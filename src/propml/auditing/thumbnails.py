@@ -38,7 +38,7 @@ def thumbnails(images: Any, rows: Iterable[int], size: int = SIZE) -> dict[int, 
     """
     if importlib.util.find_spec("PIL") is None:
         return {}
-    made: dict[int, str] = {}
+    encoded: dict[int, str] = {}
     unreadable: list[str] = []
     for row in rows:
         if images[row] is None:
@@ -46,14 +46,14 @@ def thumbnails(images: Any, rows: Iterable[int], size: int = SIZE) -> dict[int, 
         try:
             with warnings.catch_warnings():  # of Pillow, on what it could read all the same
                 warnings.filterwarnings("ignore", module="PIL")
-                made[row] = _embedded(_small(images[row], size))
+                encoded[row] = _embedded(_small(images[row], size))
         except MemoryError:
             raise
         except Exception as why:  # a damaged file can break its decoder in any way
             unreadable.append(f"that of row {row}: {why or repr(why)}")
     if unreadable:
         warnings.warn(f"{len(unreadable)} pictures cannot be shown, first {unreadable[0]}", stacklevel=2)
-    return made
+    return encoded
 
 
 def _small(image: Any, size: int) -> Any:

@@ -1,8 +1,8 @@
 """From probabilities to verdicts: keep, doubtful, drop, and labels that are probably missing.
 
 A candidate is dropped below P(true) = 0.5, kept above 0.75, doubtful in between. The best candidate of a row is never
-dropped, since a row has at least one true label; it is doubtful when it is improbable. An excluded label is missing
-above 0.75, which is asked only where candidates may be incomplete.
+dropped, since a row has at least one true label; it is doubtful when it is improbable. Where candidates may be
+incomplete, an excluded label with P(true) above 0.75 is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "judge"]
+__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "give_verdicts"]
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
 DROP_BELOW, KEEP_ABOVE = 0.5, 0.75
@@ -62,7 +62,7 @@ class Verdicts:
         return {name: int((self.verdict == name).sum()) for name in VERDICTS}
 
 
-def judge(
+def give_verdicts(
     probabilities: np.ndarray,
     candidates: Candidates,
     *,
@@ -84,8 +84,9 @@ def judge(
 
     Examples
     --------
-    >>> told = judge(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), Candidates.from_matrix([[1, 1, 1], [1, 1, 0]]))
-    >>> told.verdict.tolist()
+    >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
+    >>> verdicts = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
+    >>> verdicts.verdict.tolist()
     ['keep', 'drop', 'doubtful', 'doubtful', 'drop']
     """
     if not 0 <= drop_below <= keep_above <= 1:
@@ -99,8 +100,8 @@ def judge(
     verdict[(probability < drop_below) & ~best_of_row(row, probability)] = "drop"
     confidence = np.select([verdict == "keep", verdict == "drop"], [probability, 1 - probability])
     confidence = np.where(verdict == "doubtful", np.maximum(probability, 1 - probability), confidence)
-    told = Verdicts(row, label, verdict, confidence, probability)
-    return _joined(told, _missing(probabilities, candidates, keep_above)) if incomplete else told
+    verdicts = Verdicts(row, label, verdict, confidence, probability)
+    return _joined(verdicts, _missing(probabilities, candidates, keep_above)) if incomplete else verdicts
 
 
 def _candidate_cells(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +151,7 @@ def cleaned_candidates(
     Examples
     --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
-    >>> told = judge(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
+    >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> cleaned_candidates(candidates, told).to_matrix()
     array([[1, 0, 1],
            [1, 0, 0]], dtype=int8)
@@ -164,11 +165,11 @@ def cleaned_candidates(
     row, label = (part.astype(np.int64) for part in stored.coords)
     changed = verdicts.row * n_labels + verdicts.label
     stays = ~np.isin(row * n_labels + label, changed[gone | new])
-    made = sp.coo_array(
+    cleaned = sp.coo_array(
         (
             np.concatenate([stored.data[stays], np.full(int(new.sum()), CANDIDATE, dtype=np.int8)]),
             (np.concatenate([row[stays], verdicts.row[new]]), np.concatenate([label[stays], verdicts.label[new]])),
         ),
         shape=candidates.shape,
     )
-    return Candidates(made.tocsr(), candidates.labels, candidates.index, candidates.annotations)
+    return Candidates(cleaned.tocsr(), candidates.labels, candidates.index, candidates.annotations)

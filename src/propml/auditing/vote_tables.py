@@ -66,13 +66,13 @@ def _check_range(votes: Annotations, candidates: Candidates) -> None:
 
 def _positions(names: Any, what: str) -> dict[Hashable, int]:
     """Where each name stands, also under its text: files hand numbers over as text."""
-    found: dict[Hashable, int] = {}
+    places: dict[Hashable, int] = {}
     for place, name in enumerate(names):
-        found.setdefault(str(unboxed(name)), place)
+        places.setdefault(str(unboxed(name)), place)
     for place, name in enumerate(names):
-        if found.setdefault(unboxed(name), place) != place:
+        if places.setdefault(unboxed(name), place) != place:
             raise ValueError(f"{what} {name!r} stands there twice, so votes on it cannot be matched; name each its own")
-    return found
+    return places
 
 
 def _place(name: Hashable, places: dict[Hashable, int], line: int, what: str) -> int:

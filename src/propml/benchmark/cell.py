@@ -231,7 +231,7 @@ def _best_networks(
     entry = cell.method
     model: Any = make_model("propml", entry.params, cell.seed)
     picked = best_networks(
-        model, X, problem.candidates, problem.truth, splits, lams=entry.lams, seed=cell.seed, show=show
+        model, X, problem.candidates, problem.truth, splits, lams=entry.lams, seed=cell.seed, verbose=show
     )
     return [
         FoldResult(number, test, **fold._asdict())

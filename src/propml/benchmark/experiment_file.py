@@ -27,7 +27,8 @@ from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
 from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
 from propml.vision.recipe import METHODS as IMAGE_METHODS
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe as Recipe
+from propml.vision.recipe import with_new_names
 
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "files", "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
@@ -269,6 +270,7 @@ def _image_method(
 def _recipe(table: TomlTable) -> TomlTable:
     """The table ``recipe`` of the file or of a method: known settings with values of the right kind."""
     recipe, types = table.table("recipe"), get_type_hints(Recipe)
+    recipe.values = with_new_names(recipe.values)
     recipe.refuse(GIVEN_TO_RECIPES)
     recipe.only([field.name for field in fields(Recipe)], "setting of a recipe")
     for key, value in recipe.values.items():

@@ -28,7 +28,8 @@ from propml.metrics import VISION_METRICS
 from propml.noise import Noise
 from propml.paper.metric_names import evaluate_metrics
 from propml.range_scaler import RangeScaler
-from propml.vision.recipe import LAM_RULE, Recipe
+from propml.vision.recipe import LAM_RULE, with_former_names
+from propml.vision.recipe import VisionRecipe as Recipe
 from propml.vision.sources import ImageSource, open_source
 
 # What `flip_rate` may say instead of a number: the noise of the cell, which is known.
@@ -44,7 +45,7 @@ class ImageMethod:
     """A method as an experiment on images runs it."""
 
     name: str  #: what the tables call it; the published name where there is one
-    #: Settings of :class:`propml.vision.recipe.Recipe`, but for noise and seed, which are the cell's;
+    #: Settings of :class:`propml.vision.VisionRecipe`, but for noise and seed, which are the cell's;
     #: ``flip_rate = "noise"`` is the noise of the cell.
     recipe: Mapping[str, Any] = field(default_factory=dict)
     selection: str | None = None  #: "candidates" or "oracle"; None takes the experiment's
@@ -83,6 +84,7 @@ class ImageCell(Cell):
         """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
+        settings = with_former_names(settings)
         if self.method.table is not None:
             own = {"method": self.method.table, "arguments": self.method.params}
             settings = {name: settings[name] for name in ("backbone", "weights", "size", "noise")} | own
@@ -147,12 +149,12 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
 
     recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
     # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.side, cache, show=show) for source in (train, test))
+    _, decoded = (build_cache(source, recipe.side, cache, verbose=show) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
         seen = test if recipe.select == "oracle" else None  # nobody else is shown a test label
-        network = training.train(train, seen, recipe, run, device=device, cache=cache, show=show)
+        network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=show)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
         scored = time.perf_counter()
@@ -177,7 +179,7 @@ def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, devi
     recipe, entry = cell.recipe(), cell.method
     assert entry.table is not None
     network = backbone_alone(recipe.backbone, recipe.weights, recipe.size)
-    learned, judged = (compute_features(network, part, device=device, show=show) for part in (train, test))
+    learned, judged = (compute_features(network, part, device=device, verbose=show) for part in (train, test))
     candidates = draw_candidates(train, recipe.noise, recipe.seed)[learned.kept]
     model = make_model(entry.table, entry.params, cell.seed)
     if "device" in model.get_params():

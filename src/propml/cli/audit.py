@@ -45,23 +45,23 @@ def audit(
         list[Path] | None,
         typer.Option(
             metavar="DECISIONS",
-            help="After the review: write the labels that your decisions leave, and stop. Of several reviewers, give "
-            "it once for each: the majority counts, and conflicts are listed.",
+            help="After the review: write the labels that your decisions leave, and stop. Repeat it for several "
+            "reviewers: the majority decides, and conflicts are listed.",
         ),
     ] = None,
     again: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DECISIONS",
-            help="In the middle of a review: audit the same file as before, with what you decided taken for true. The "
-            "rest is ranked anew, and OUT written anew.",
+            help="During a review: audit the same file again, taking your decisions as true. This ranks the other "
+            "labels again and rewrites OUT.",
         ),
     ] = None,
     undecided: Annotated[
         UndecidedLabels,
         typer.Option(
-            help="With --apply: labels that you did not decide on follow the verdict, or all stay (keep), or only "
-            "those stay that the audit keeps (drop)."
+            help="With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or "
+            "drop all that the audit does not keep."
         ),
     ] = UndecidedLabels.verdict,
     candidates: opt.Candidates = None,
@@ -78,14 +78,14 @@ def audit(
         typer.Option(
             "--incomplete",
             rich_help_panel=opt.LABELS,
-            help="True labels may be missing from the candidates: propose those, too.",
+            help="True labels may be missing from the candidates: propose them, too.",
         ),
     ] = False,
     noise: Annotated[
         str,
         typer.Option(
             rich_help_panel=opt.LABELS,
-            help="How false labels come about: auto (assume little), uniform (one rate for all), by-label (a rate "
+            help="How false labels arise: auto (assume little), uniform (one rate for all), by-label (a rate "
             "for each), confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
         ),
     ] = "auto",
@@ -99,7 +99,7 @@ def audit(
         typer.Option(
             rich_help_panel=opt.COLUMNS,
             metavar="COLUMN",
-            help="Paths of pictures: shown, and learned from where no other column is left, or with --backbone.",
+            help="Column of image paths, to show; also features if there are no other columns, or with --backbone.",
         ),
     ] = None,
     backbone: Annotated[
@@ -107,7 +107,7 @@ def audit(
         typer.Option(
             rich_help_panel=opt.MODEL,
             metavar="NAME",
-            help="Model of timm that sees the pictures.",
+            help="The timm model that turns images into features.",
             show_default="that of propml vision features",
         ),
     ] = None,
@@ -134,7 +134,7 @@ def audit(
         typer.Option(
             rich_help_panel=opt.MODEL,
             min=0,
-            help="Rows that each model learns from at most; 0: all. Every row is judged.",
+            help="Most rows that each model trains on; 0: all. Every row is judged.",
             show_default="100000, fewer for long rows",
         ),
     ] = None,
@@ -142,7 +142,7 @@ def audit(
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
 
-    Every label is judged by models that never saw its row: keep, doubtful or drop, with how sure that is.
+    Models that never saw a row judge its labels: keep, doubtful or drop, each with a confidence.
     Open OUT/review.html, keep or drop with the keyboard, download your decisions, and give them to --apply.
 
     Examples:
@@ -157,7 +157,7 @@ def audit(
 
     [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
 
-    [bold]propml audit --again decisions.csv --out audit[/bold]  (learn from the decisions, and rank the rest anew)
+    [bold]propml audit --again decisions.csv --out audit[/bold]  (learn from the decisions, and rank the rest again)
 
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
@@ -176,7 +176,7 @@ def audit(
     if data is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
     if undecided is not UndecidedLabels.verdict:
-        raise ValueError(f"--undecided {undecided.value} is for --apply, which is not given; leave it out")
+        raise ValueError(f"--undecided {undecided.value} works only with --apply; leave it out")
     if candidates is None and sep != opt.SEP:
         raise ValueError(f"--sep {sep} is for the column that --candidates names, and none is named; leave it out")
     if incomplete and candidates is not None and not opt.separator(sep):
@@ -188,7 +188,7 @@ def audit(
         from propml.vision.sources import table_in_folder
 
         data, pictures = table_in_folder(data, out)
-    reading = opt.reading(locals()) | {"image": image, "allow_outside": allow_outside}
+    reading = opt.reading_options(locals()) | {"image": image, "allow_outside": allow_outside}
     reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
     if (backbone or weights) and not reading["image"]:
         raise ValueError(
@@ -241,7 +241,7 @@ def _run(
     table = read_table(data, **reading)
     device = opt.checked_device(settings["device"])
     others = not table.images or bool(table.feature_columns)
-    learned = learn_features(table, categorical=settings["categorical"] or (), show=True) if others else None
+    learned = learn_features(table, categorical=settings["categorical"] or (), verbose=True) if others else None
     backbone, weights = settings.get("backbone"), settings.get("weights")
     if learned is None or backbone is not None or weights is not None:
         from propml.vision.deep_features import learn_pictures
@@ -263,7 +263,7 @@ def _run(
             verbose=True,
         )
     if (learned_from := report.settings["train_rows"]) is not None:
-        opt.echo_notes([f"each model learned from {learned_from} rows that it does not judge, drawn at random"])
+        opt.echo_notes([f"each model trained on {learned_from} random rows, none of which it judges"])
     with warnings.catch_warnings(record=True) as caught:  # pictures that cannot be shown
         warnings.simplefilter("always", UserWarning)
         files = write_audit(
@@ -288,7 +288,7 @@ def _print_conflicts(path: Path) -> None:
     typer.echo(f"{len(rows)} conflicts, which count as undecided:", err=True)
     for row in rows[:WORST]:
         typer.echo("  " + " · ".join(opt.printable(row[name]) for name in ("item", "label", "note")), err=True)
-    more = f"all {len(rows)} of them stand in {path}; " if len(rows) > WORST else ""
+    more = f"all {len(rows)} of them are in {path}; " if len(rows) > WORST else ""
     typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
@@ -296,8 +296,8 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     import numpy as np
 
     verdicts = report.verdicts()
-    told = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
-    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {told}", highlight=False)
+    counts = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
+    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {counts}", highlight=False)
     opt.echo_notes(report.notes())
     suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
@@ -315,15 +315,15 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     console.print(table)
 
 
-def _noise(told: str) -> AssumedNoise:
+def _noise(text: str) -> AssumedNoise:
     """A kind of noise by name, a share, or shares as label=share,label=share."""
-    if "=" not in told:
+    if "=" not in text:
         try:
-            return float(told)
+            return float(text)
         except ValueError:
-            return cast("AssumedNoise", told)  # a name, or what audit() refuses with a sentence
+            return cast("AssumedNoise", text)  # a name, or what audit() refuses with a sentence
     shares = {}
-    for part in told.split(","):
+    for part in text.split(","):
         label, _, share = part.rpartition("=")
         try:
             shares[label.strip()] = float(share)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from propml.targets import Candidates
 
 
-class Method(StrEnum):
+class CorruptionName(StrEnum):
     SVM = "svm"
     NEIGHBOURS = "neighbours"
     FLIPS = "flips"
@@ -71,13 +71,13 @@ def corrupt(
         ),
     ],
     method: Annotated[
-        Method,
+        CorruptionName,
         typer.Option(
             help="svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
             "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
             "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
         ),
-    ] = Method.SVM,
+    ] = CorruptionName.SVM,
     ratio: Annotated[
         float | None,
         typer.Option(
@@ -222,14 +222,14 @@ def corrupt(
             f"--method {method.value} looks at the features, and {data} holds none; "
             f"choose another method, or a file with X"
         )
-    running = _svm_running(jobs, cache_dir, no_cache) if method is Method.SVM else {}
+    running = _svm_running(jobs, cache_dir, no_cache) if method is CorruptionName.SVM else {}
     candidates = make_candidates(
         method.value, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **settings, **running
     )
     if out is not None:
-        made = {"data": data, "method": method.value, "seed": seed, **settings}
+        settings_used = {"data": data, "method": method.value, "seed": seed, **settings}
         if clean.table is None:
-            write_candidates(out, candidates, clean.rows, made)
+            write_candidates(out, candidates, clean.rows, settings_used)
         else:
             write_cleaned(clean.table, candidates, out)
     if votes_out is not None:
@@ -353,9 +353,9 @@ def _check_apart(files: dict[str, Path | None]) -> None:
             raise ValueError(f"{what} is {path}, which is also {other}; choose another {what}")
 
 
-def _check_preview(method: Method, given: dict[str, Any]) -> None:
+def _check_preview(method: CorruptionName, given: dict[str, Any]) -> None:
     unused = [_flag(name) for name, value in given.items() if value is not None]
-    unused += [] if method is Method.SVM else [f"--method {method.value}"]
+    unused += [] if method is CorruptionName.SVM else [f"--method {method.value}"]
     if unused:
         raise ValueError(
             f"--preview prints what the paper's rounding makes of the labels and does nothing with "

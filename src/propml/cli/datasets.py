@@ -48,10 +48,11 @@ def show(name: Name, data_dir: DataDir = None) -> None:
     entry = lookup(name)
     console = Console()
     _describe(entry, console)
-    found = verify(entry.name, data_dir)
-    _report(found, console)
-    if found.problems:
-        raise ValueError(f"{entry.title} in {found.folder} is not as it should be: {'; '.join(found.problems)}")
+    verification = verify(entry.name, data_dir)
+    _report(verification, console)
+    if verification.problems:
+        problems = "; ".join(verification.problems)
+        raise ValueError(f"{entry.title} in {verification.folder} is not as it should be: {problems}")
     console.print("Everything is as it should be.")
 
 
@@ -63,7 +64,7 @@ def fetch_dataset(
 ) -> None:
     """Download a dataset; goes on where an earlier try stopped, and checks what came."""
     entry = lookup(name)
-    folder = fetch(entry.name, data_dir, force=force, show_progress=sys.stderr.isatty())
+    folder = fetch(entry.name, data_dir, force=force, verbose=sys.stderr.isatty())
     console = Console()
     console.print(f"{entry.title} is in {folder}", markup=False, soft_wrap=True)
     used = at_hand(entry, data_dir)
@@ -84,18 +85,18 @@ def _describe(entry: Entry, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _report(found: Verification, console: Console) -> None:
-    if found.entry.needs:
-        console.print(f"Found in {found.folder}", markup=False, highlight=False, soft_wrap=True)
-    for path, state in found.files:
+def _report(verification: Verification, console: Console) -> None:
+    if verification.entry.needs:
+        console.print(f"Found in {verification.folder}", markup=False, highlight=False, soft_wrap=True)
+    for path, state in verification.files:
         console.print(f"  {path}: {state}", markup=False, highlight=False, soft_wrap=True)
-    if found.facts.copy:
-        console.print(f"This copy is {found.facts.copy}.", markup=False, highlight=False, soft_wrap=True)
+    if verification.facts.copy:
+        console.print(f"This copy is {verification.facts.copy}.", markup=False, highlight=False, soft_wrap=True)
     table = Table(box=None, header_style="bold")
     table.add_column("")
     for column in ("expected", "found", ""):
         table.add_column(column, justify="right")
-    for check in found.checks:
+    for check in verification.checks:
         verdict = "ok" if check.ok else "WRONG"
         table.add_row(check.what, _number(check.expected), _number(check.found), verdict)
     console.print(table)

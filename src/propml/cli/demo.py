@@ -9,7 +9,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for results and report; made if it is not there.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for results and report; created if needed.")] = Path("demo"),
     methods: Annotated[
         list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")
     ] = None,
@@ -43,6 +43,6 @@ def _audit(page: Path, n_samples: int = 600) -> None:
 
     mosaics = digits_mosaic(n_samples)
     candidates = svm_confusions(mosaics.X, mosaics.truth, 1.0, labels=mosaics.label_names, verbose=True)
-    found = audit(mosaics.X, candidates, noise="confusions", verbose=True)
+    report = audit(mosaics.X, candidates, noise="confusions", verbose=True)
     pictures = [(255 * (1 - row.reshape(16, 16) / mosaics.X.max())).astype("uint8") for row in mosaics.X]
-    write_review(found, page, images=pictures, title="Which digits are not in the mosaic?")
+    write_review(report, page, images=pictures, title="Which digits are not in the mosaic?")

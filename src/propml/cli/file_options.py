@@ -20,7 +20,7 @@ Candidates = Annotated[
     ),
 ]
 Sep = Annotated[
-    str, typer.Option(rich_help_panel=LABELS, help="Between two labels of a cell; none: every cell is one label.")
+    str, typer.Option(rich_help_panel=LABELS, help="Separator between the labels of a cell; none: one label per cell.")
 ]
 LabelColumns = Annotated[
     list[str] | None,
@@ -35,21 +35,19 @@ Votes = Annotated[
     ),
 ]
 VotesColumns = Annotated[
-    str, typer.Option(rich_help_panel=LABELS, metavar="A,B,C", help="What these three are called in that table.")
+    str, typer.Option(rich_help_panel=LABELS, metavar="A,B,C", help="Names of these three columns in that table.")
 ]
 MinVotes = Annotated[
-    int, typer.Option(rich_help_panel=LABELS, min=1, help="Votes that make a label a candidate, with --votes.")
+    int, typer.Option(rich_help_panel=LABELS, min=1, help="With --votes: how many votes make a label a candidate.")
 ]
 MinConfidence = Annotated[
     float,
-    typer.Option(
-        rich_help_panel=LABELS, min=0, max=1, help="Votes less sure than this, by their confidence, are none."
-    ),
+    typer.Option(rich_help_panel=LABELS, min=0, max=1, help="Ignore votes whose confidence is below this."),
 ]
 MergeLabels = Annotated[
     bool,
     typer.Option(
-        "--merge-labels", rich_help_panel=LABELS, help="Labels that differ in case or blanks only (Cat, cat) are one."
+        "--merge-labels", rich_help_panel=LABELS, help="Merge labels that differ only in case or blanks (Cat, cat)."
     ),
 ]
 Xml = Annotated[
@@ -72,25 +70,25 @@ Id = Annotated[
     typer.Option("--id", rich_help_panel=COLUMNS, metavar="COLUMN", help="Identifiers.", show_default="row numbers"),
 ]
 Text = Annotated[
-    str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Text: learned from by its words.")
+    str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Column of text, turned into features.")
 ]
 Embed = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=COLUMNS,
         metavar="ENCODER",
-        help="The text as an embedding: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
-        "column of numbers. auto: what held-out candidates prefer.",
+        help="Embed the text: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
+        "column of numbers. auto: what ranks held-out candidates best.",
         show_default="TF-IDF of its words",
     ),
 ]
 AllowOutside = Annotated[
     bool,
-    typer.Option("--allow-outside", help="Read pictures outside the folder of the table, too, where it names them."),
+    typer.Option("--allow-outside", help="Also read images outside the folder of the table."),
 ]
 Categorical = Annotated[
     list[str] | None,
-    typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are names, not amounts."),
+    typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are codes, not quantities."),
 ]
 DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 Format = Annotated[
@@ -100,7 +98,7 @@ Format = Annotated[
         rich_help_panel=FORMAT,
         metavar="NAME",
         help="csv, jsonl, label-studio, … (docs/formats.md).",
-        show_default="the file tells",
+        show_default="from the file",
     ),
 ]
 Delimiter = Annotated[
@@ -108,7 +106,7 @@ Delimiter = Annotated[
     typer.Option(
         rich_help_panel=FORMAT,
         metavar="CHAR",
-        help="Between the cells of a text table.",
+        help="Separator between the cells of a text table.",
         show_default="comma; .tsv: tab",
     ),
 ]
@@ -120,13 +118,13 @@ Decimal = Annotated[
     typer.Option(
         rich_help_panel=FORMAT,
         metavar="CHAR",
-        help="Before the fraction of numbers that have commas: , or . (the other one groups thousands).",
+        help="Decimal sign of numbers that contain commas: , or . (the other one groups thousands).",
     ),
 ]
 Missing = Annotated[
     list[str] | None,
     typer.Option(
-        rich_help_panel=FORMAT, metavar="A,B", help="Words for a missing value, beside NA, n/a, null, none, -, ?."
+        rich_help_panel=FORMAT, metavar="A,B", help="More words for a missing value, besides NA, n/a, null, none, -, ?."
     ),
 ]
 Seed = Annotated[int, typer.Option(rich_help_panel=MODEL, min=0, help="The same seed gives the same result.")]
@@ -134,7 +132,8 @@ Quick = Annotated[
     bool, typer.Option("--quick", rich_help_panel=MODEL, help="One small network: a first look in seconds.")
 ]
 Device = Annotated[
-    str, typer.Option(rich_help_panel=MODEL, help="Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is.")
+    str,
+    typer.Option(rich_help_panel=MODEL, help="Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one."),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
@@ -153,7 +152,7 @@ READING = (
 )
 
 
-def reading(options: Mapping[str, Any]) -> dict[str, Any]:
+def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a command was told about its file, out of all its options: arguments of ``read_table``."""
     given = {name: options[name] for name in READING}
     return given | {

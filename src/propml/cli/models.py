@@ -29,7 +29,7 @@ BLOCK_ROWS = 16_384
 
 def fit(
     data: Annotated[Path, typer.Argument(help=f"{opt.DATA}.")],
-    out: Annotated[Path, typer.Option(help="Folder for the model; made if it is not there.")] = Path("model"),
+    out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
     candidates: opt.Candidates = None,
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
@@ -65,8 +65,8 @@ def fit(
 ) -> None:
     """Train a model on the candidate labels of your own file.
 
-    Numbers, categories, text, dates and gaps in them are recognised; the card says what became of each column.
-    The folder then holds model.safetensors and, for you to read, card.json (λ and how it was chosen, versions, …).
+    Numbers, categories, text, dates and missing values are recognised.
+    The folder then holds model.safetensors and card.json, which describes columns, the choice of λ and versions.
 
     Examples:
 
@@ -89,9 +89,9 @@ def fit(
     if tuned is not None:
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
             model.set_params(**_tuned(tuned, method, quick))
-    reading = opt.reading(locals())
+    reading = opt.reading_options(locals())
     table = read_table(data, **reading)
-    learned = learn_features(table, categorical=categorical or (), show=True)
+    learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
     with told_when_stopped("nothing was written"):
         model.fit(learned.X, table.candidates)
@@ -118,7 +118,7 @@ def predict(
         bool, typer.Option("--probabilities", help="Also the probability of every label, one column each.")
     ] = False,
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, whatever they are.")
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, however probable.")
     ] = None,
     id_column: opt.Id = None,
     file_format: opt.Format = None,
@@ -130,8 +130,8 @@ def predict(
 ) -> None:
     """Predict the labels of new rows.
 
-    The result has the identifier (or number) of each row and its predicted labels: as in beach;sunset, and in JSON,
-    Parquet and Feather as lists.
+    The result has one entry per row: its identifier (or number) and its predicted labels. These are written as
+    beach;sunset, or as lists in JSON, Parquet and Feather.
 
     Examples:
 
@@ -142,7 +142,7 @@ def predict(
     from propml.auditing.destinations import check_folder, check_not_read
     from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
-    from propml.tables.sources import open_source
+    from propml.tables.sources import open_table
     from propml.tables.writing import LISTS, check_ending, like, write_rows
 
     out = like(data, Path("predictions")) if out is None else out
@@ -152,12 +152,12 @@ def predict(
     check_folder(out.parent)
     check_not_read([out], [data])
     saved = _on_device(read_model(model), model, device)
-    source = open_source(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
+    source = open_table(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
-    told = saved.card["settings"].get("reading", {})
-    name, ids = _identifiers(source, id_column, told.get("id_column"))
-    sep = told.get("sep") or ";"
+    reading = saved.card["settings"].get("reading", {})
+    name, ids = _identifiers(source, id_column, reading.get("id_column"))
+    sep = reading.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
     number = str if out.suffix.lower() in (".csv", ".tsv") else float
     if out.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
@@ -170,8 +170,8 @@ def predict(
                 block = X[start : start + BLOCK_ROWS]
                 proba, chosen = _predicted(saved, block, top)
                 for row, own in enumerate(chosen):
-                    told = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
-                    yield [ids[start + row], [labels[j] for j in own], *told]
+                    shares = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
+                    yield [ids[start + row], [labels[j] for j in own], *shares]
                 bar.advance(block.shape[0])
 
         write_rows(out, header, rows(), sep)
@@ -212,12 +212,12 @@ def evaluate(
 
     from propml.auditing.model_card import read_model
     from propml.metrics import evaluate as all_metrics
-    from propml.tables.sources import open_source
+    from propml.tables.sources import open_table
     from propml.tables.truth import true_labels
 
     saved = _on_device(read_model(model), model, device)
     how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
-    source = open_source(data, **how, plain=truth is not None or label_columns is not None)
+    source = open_table(data, **how, plain=truth is not None or label_columns is not None)
     true = true_labels(
         source,
         saved.model.labels_,
@@ -228,18 +228,18 @@ def evaluate(
         merge_labels=saved.card["settings"].get("reading", {}).get("merge_labels", False),
         ignore_unseen=ignore_unseen,
     )
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), show=True)
+    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])
-    found = all_metrics(true.states, scores, predicted)
+    metrics = all_metrics(true.states, scores, predicted)
     if as_json:
-        typer.echo(json.dumps({"metrics": dict(found), "counts": found.counts()}, indent=2))
+        typer.echo(json.dumps({"metrics": dict(metrics), "counts": metrics.counts()}, indent=2))
     else:
-        typer.echo(str(found))
+        typer.echo(str(metrics))
 
 
 def print_columns(console: Console, described: dict[str, str]) -> None:
@@ -275,17 +275,17 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
 
 
 def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
-    """The arguments that a search found."""
+    """The arguments that a search found best."""
     from propml.tuning.result import read_best
 
     if quick:
         raise ValueError(f"--quick gives the networks a size, and so does --tuned {path}; choose one")
-    found, params = read_best(path)
-    if found == "vision":
+    method_name, params = read_best(path)
+    if method_name == "vision":
         raise ValueError(f"{path} holds a recipe for images; give it to propml vision train --tuned")
-    if found != "propml":
+    if method_name != "propml":
         raise ValueError(
-            f"{path} holds arguments of {found} on features scaled to [-1, 1], which propml fit does not do; "
+            f"{path} holds arguments of {method_name} on features scaled to [-1, 1], which propml fit does not do; "
             f"run it with propml benchmark run, or in Python with SearchResult.estimator()"
         )
     if method != "propml":
@@ -304,10 +304,10 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
 
 def _manner(saved: SavedModel, decimal: str | None, missing: list[str] | None) -> dict[str, Any]:
     """How numbers and missing values are written: as somebody says now, or as in training."""
-    told = saved.card["settings"].get("reading", {})
+    reading = saved.card["settings"].get("reading", {})
     return {
-        "decimal": decimal or told.get("decimal"),
-        "missing": told.get("missing", ()) if missing is None else opt.words_of(missing),
+        "decimal": decimal or reading.get("decimal"),
+        "missing": reading.get("missing", ()) if missing is None else opt.words_of(missing),
     }
 
 

@@ -1,4 +1,4 @@
-"""``propml review``: the page on which a person decides, from disk or by way of a server that saves."""
+"""``propml review``: the page on which a person decides, opened from disk or served by a server that saves."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def review(
     host: Annotated[
         str,
         typer.Option(
-            metavar="ADDRESS", help="Address to listen on, with --serve. Others than this machine reach it then."
+            metavar="ADDRESS",
+            help="With --serve: address to listen on. Any other than the default lets other machines connect.",
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, with --serve; 0: any.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: port to listen on; 0: any free one.")] = 0,
 ) -> None:
     """Review an audit: keep or drop labels, on a page in your browser.
 
@@ -33,7 +34,7 @@ def review(
     page = folder / "review.html"
     if not serve:
         if host != "127.0.0.1" or port:
-            raise ValueError("--host and --port are for --serve, which is not given; leave them out")
+            raise ValueError("--host and --port work only with --serve; add it, or leave them out")
         if not page.is_file():
             raise FileNotFoundError(f"there is no review.html in {folder}; name the folder that `propml audit` wrote")
         typer.echo(f"open {page.resolve().as_uri()}")

@@ -159,7 +159,7 @@ def table(
             raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
         check_not_read([out / name for name in (BEST, TRIALS, PAGE)], [data])
         # What may be given several times, and was not, is () here and None to the reader.
-        reading = opt.reading({name: None if value == () else value for name, value in context.params.items()})
+        reading = opt.reading_options({name: None if value == () else value for name, value in context.params.items()})
         reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
         X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
     elif data.lower() in REGISTRY:
@@ -219,10 +219,10 @@ def vision(
 
     [bold]propml tune vision voc2007 --noise 0.4 --weights pretrained --trials 30 --out tuned[/bold]
 
-    [bold]propml tune vision photos.csv --backbone resnet18 --param lr=1e-4..1e-2 --epochs 27[/bold]
+    [bold]propml tune vision photos.csv --backbone resnet18 --param learning_rate=1e-4..1e-2 --epochs 27[/bold]
 
-    [bold]propml tune vision digits-mosaic --backbone small_cnn --size 16 --epochs 9 --param lr=1e-4..1e-2 --augment
-    none[/bold]
+    [bold]propml tune vision digits-mosaic --backbone small_cnn --size 16 --epochs 9 --param
+    learning_rate=1e-4..1e-2 --augment none[/bold]
     """
     from propml.tuning.tasks import VisionTask
     from propml.vision.sources import open_source
@@ -284,7 +284,7 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     from propml.tables.truth import true_labels
 
     read = read_table(path, **reading)
-    learned = learn_features(read, categorical=categorical, show=True)
+    learned = learn_features(read, categorical=categorical, verbose=True)
     opt.echo_notes(read.notes)
     if truth is None:
         return learned.X, read.candidates, None
@@ -297,7 +297,7 @@ def _run(task: Task, out: Path, storage: str | None, experiment: dict[str, Any] 
     from propml.tuning.searching import run_search
 
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(task, storage=storage or out / "study.db", folder=out, show=True, **options)
+        result = run_search(task, storage=storage or out / "study.db", folder=out, verbose=True, **options)
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 

@@ -15,7 +15,7 @@ import typer
 from propml.cli.file_options import checked_device, echo_notes
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.recipe import IMAGES, MACHINE, RECIPES, Recipe, recipe_from
+from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, VisionRecipe, recipe_from, with_new_names
 
 if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
@@ -29,23 +29,24 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
     "Try it in a minute, without data: [bold]propml vision train --dataset digits-mosaic --backbone small_cnn "
-    "--size 16 --epochs 8 --lr 0.003 --augment none[/bold]",
+    "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]",
 )
 
 
 def _options() -> dict[str, Any]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
-    hints, made = get_type_hints(Recipe), {}
-    for each in fields(Recipe):
+    hints, options = get_type_hints(VisionRecipe), {}
+    for each in fields(VisionRecipe):
         about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
         default = each.default if each.default is not None else "none" if kind is str and not about["unset"] else None
         flag = about["flag"] or "--" + each.name.replace("_", "-")
-        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
+        others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
+        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
         option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
-        made[each.name] = (Annotated[kind | None if default is None else kind, option], default)
-    return made
+        options[each.name] = (Annotated[kind | None if default is None else kind, option], default)
+    return options
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -111,13 +112,13 @@ def train(
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
 
-    By default a head is learned on the frozen features of a pretrained backbone, then the whole network from there; it
-    is kept only where held-out candidates say beyond doubt that it is better. λ, epoch and weights are chosen on
-    candidates of images held out, too: no true label is looked at.
+    By default, training fits a head on the frozen features of a pretrained backbone, then fine-tunes the whole network.
+    The fine-tuned network is kept only if held-out candidates clearly favour it. They also choose λ, epoch and weights:
+    no true label is used.
 
     OUT then holds [bold]best.safetensors[/bold] (for [bold]propml vision predict OUT[/bold]), curves.csv (every metric,
-    of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint: after a crash
-    the same command with [bold]--resume[/bold] goes on from there, on a CPU to the same weights.
+    of raw and averaged weights), lam.json, candidates.npz (the noise that was drawn) and the checkpoint. After a
+    crash, the same command with [bold]--resume[/bold] continues from there; on a CPU it reaches the same weights.
 
     Examples:
 
@@ -181,7 +182,7 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _recipe(name: str | None, settings: dict[str, Any]) -> Recipe:
+def _recipe(name: str | None, settings: dict[str, Any]) -> VisionRecipe:
     from propml.vision.backbone import resolved
 
     if name is None:
@@ -189,7 +190,7 @@ def _recipe(name: str | None, settings: dict[str, Any]) -> Recipe:
         name = "scratch" if from_nothing else "default"
     if name not in RECIPES:
         raise ValueError(f"--recipe is {name!r}; choose one of {', '.join(RECIPES)}")
-    return resolved(Recipe(**{**RECIPES[name], **settings}))
+    return resolved(VisionRecipe(**{**RECIPES[name], **settings}))
 
 
 def _tuned(path: Path | None) -> dict[str, Any]:
@@ -198,18 +199,18 @@ def _tuned(path: Path | None) -> dict[str, Any]:
         return {}
     from propml.tuning.result import read_best
 
-    method, found = read_best(path)
+    method, settings = read_best(path)
     if method != "vision":
         raise ValueError(f"{path} holds arguments of {method} for tables; give it to propml fit --tuned")
-    recipe_from(found, path)  # names settings that are not known
-    return {**RECIPES["paper"], **found}
+    recipe_from(settings, path)  # names settings that are not known
+    return {**RECIPES["paper"], **with_new_names(settings)}
 
 
 def _sources(
     dataset: str,
     split: str,
     validation: str | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     limit: int | None,
     **where: Any,
 ) -> tuple[ImageSource, ImageSource | None]:
@@ -242,7 +243,7 @@ def _note(sentence: str) -> None:
         echo_notes([sentence])
 
 
-def _tell(result: TrainingResult, recipe: Recipe) -> None:
+def _tell(result: TrainingResult, recipe: VisionRecipe) -> None:
     how = {
         "candidates": "the best on held-out candidates",
         "oracle": "the best on the true labels of the validation images, as the paper selects",

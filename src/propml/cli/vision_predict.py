@@ -11,7 +11,7 @@ import typer
 from propml.cli.file_options import AllowOutside, printable
 from propml.cli.stopping import told_when_stopped
 from propml.devices import choose_device
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
@@ -30,9 +30,9 @@ DatasetName = Annotated[
 Split = Annotated[str, typer.Option(help="Part of the dataset: train, test, or as the dataset calls it.")]
 Noise = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Make candidates of the true labels: flip others with this probability."),
+    typer.Option(min=0, max=1, help="Turn true labels into candidates: flip every other label with this probability."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of --noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of --noise.")]
 Data = Annotated[Path | None, typer.Option(help="Where known datasets are looked for.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of leaving it out.")
@@ -43,7 +43,7 @@ def features(
     dataset: DatasetName,
     backbone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=Recipe.backbone),
+        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=VisionRecipe.backbone),
     ] = None,
     weights: Annotated[
         str,
@@ -55,18 +55,18 @@ def features(
     ] = "pretrained",
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Of a run of `propml vision train`, in the place of --backbone."),
+        typer.Option(metavar="FOLDER", help="Network of a `propml vision train` run, instead of --backbone."),
     ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the images in pixels.", show_default="as the weights want it")
     ] = None,
     mean: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="Taken off pixels in [0, 1].", show_default="as the weights want it"),
+        typer.Option(metavar="R,G,B", help="Subtracted from pixels in [0, 1].", show_default="as the weights want it"),
     ] = None,
     std: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="What they are divided by.", show_default="as the weights want it"),
+        typer.Option(metavar="R,G,B", help="Divides the pixels after that.", show_default="as the weights want it"),
     ] = None,
     mirror: Annotated[bool, typer.Option(help="Average over each image and its mirror image.")] = True,
     split: Split = "train",
@@ -83,11 +83,11 @@ def features(
     workers: Workers = None,
     device: Device = "auto",
 ) -> None:
-    """Write what a pretrained backbone sees in images as a table: the first thing to try.
+    """Turn images into a table of features with a pretrained backbone. Try this first.
 
     The file holds features, candidate and true labels, and every command takes it:
     [bold]propml fit features.npz[/bold], [bold]propml audit features.npz[/bold].
-    What was computed is kept, block by block: after a stop the same command goes on.
+    Features are saved block by block: after an interruption, the same command continues.
 
     Examples:
 
@@ -104,15 +104,15 @@ def features(
     check_destination(out)
     if model is None:
         own = None if weights == "none" else weights
-        name = Recipe.backbone if backbone is None else backbone
+        name = VisionRecipe.backbone if backbone is None else backbone
         trained = backbone_alone(name, own, size, mean=_triple(mean, "--mean"), std=_triple(std, "--std"))
     elif backbone or size or mean or std or weights != "pretrained":
-        raise ValueError("--backbone, --weights, --size, --mean and --std are not for --model, which has its own")
+        raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
     else:
         trained = _loaded(model)
     source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
     with told_when_stopped("what was computed is kept, and the same command goes on"):
-        found = compute_features(
+        computed = compute_features(
             trained,
             source,
             mirror=mirror,
@@ -121,11 +121,11 @@ def features(
             device=str(choose_device(device)),
             cache="auto" if cache is None else cache,
             workers=workers,
-            show=True,
+            verbose=True,
         )
-    write_features(out, found, source)
-    _tell_skipped(found.skipped)
-    n, d = found.X.shape
+    write_features(out, computed, source)
+    _tell_skipped(computed.skipped)
+    n, d = computed.X.shape
     typer.echo(f"{n} images, {d} features, {len(source.label_names)} labels; written: {out}")
 
 
@@ -144,7 +144,7 @@ def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, whatever they are.")
+        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, however probable.")
     ] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     out: Annotated[
@@ -177,27 +177,27 @@ def predict(
     trained = _loaded(model)
     if out is not None and (clash := next((label for label in trained.label_names if ";" in label), None)):
         raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
-    found = predict_images(
+    predictions = predict_images(
         trained,
         images,
         on_error="error" if strict else "skip",
         batch_size=batch_size,
         device=str(choose_device(device)),
         workers=workers,
-        show=True,
+        verbose=True,
     )
-    labels = found.labels(top=top, threshold=threshold)
+    labels = predictions.labels(top=top, threshold=threshold)
     if out is None:
-        for path, own in zip(found.paths, labels, strict=True):
-            told = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
-            typer.echo(f"{_plain(path)}: {_plain(told)}")
+        for path, own in zip(predictions.paths, labels, strict=True):
+            text = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
+            typer.echo(f"{_plain(path)}: {_plain(text)}")
     else:
-        _write_csv(out, found, labels)
+        _write_csv(out, predictions, labels)
     if picture is not None:
-        _draw(picture, found, trained.recipe.side, top, threshold)
-    _tell_skipped(found.skipped)
+        _draw(picture, predictions, trained.recipe.side, top, threshold)
+    _tell_skipped(predictions.skipped)
     if out is not None:
-        typer.echo(f"{len(found.paths)} images; predictions: {out}")
+        typer.echo(f"{len(predictions.paths)} images; predictions: {out}")
 
 
 def picture(
@@ -207,7 +207,7 @@ def picture(
     split: Split = "test",
     images: Annotated[int, typer.Option("--images", "-n", min=1, help="How many, drawn at random.")] = 12,
     noise: Noise = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of --noise, and of which images are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --noise and of the choice of images.")] = 0,
     top: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show the N most probable labels.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     data: Data = None,
@@ -215,7 +215,7 @@ def picture(
     allow_outside: AllowOutside = False,
     device: Device = "auto",
 ) -> None:
-    """Draw images in a grid with what is predicted, what the candidates are and what is true.
+    """Draw a grid of images with their predicted, candidate and true labels.
 
     Examples:
 
@@ -235,7 +235,7 @@ def picture(
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     chosen = np.random.default_rng(seed).permutation(len(source))[:images]
     source = source.take(np.sort(chosen))
-    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", show=False)
+    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", verbose=False)
     shown = source.take(read.kept)
     image_grid(
         read.images,
@@ -291,25 +291,26 @@ def _loaded(folder: Path) -> TrainedNetwork:
     return load_network(folder)
 
 
-def _write_csv(out: Path, found: Predictions, labels: list[list[tuple[str, float]]]) -> None:
+def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str, float]]]) -> None:
     from propml.tables.text import write_csv
 
-    header = ["image", "predicted", *(f"p({label})" for label in found.label_names)]
+    header = ["image", "predicted", *(f"p({label})" for label in predictions.label_names)]
     rows = (
         [_unicode(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
-        for path, own, scores in zip(found.paths, labels, found.probabilities.tolist(), strict=True)
+        for path, own, scores in zip(predictions.paths, labels, predictions.probabilities.tolist(), strict=True)
     )
     write_csv(out, header, rows)
 
 
-def _draw(picture: Path, found: Predictions, size: int, top: int | None, threshold: float) -> None:
+def _draw(picture: Path, predictions: Predictions, size: int, top: int | None, threshold: float) -> None:
     from propml.vision.image_cache import decode_images
     from propml.vision.predict import image_grid
     from propml.vision.sources import ImageSource
 
-    first = ImageSource("images", found.paths[:24], None, None, found.label_names, "new")
-    pixels = decode_images(first, size, on_error="error", show=False).images
-    image_grid(pixels, found.probabilities[: len(first)], found.label_names, top=top, threshold=threshold, path=picture)
+    first = ImageSource("images", predictions.paths[:24], None, None, predictions.label_names, "new")
+    pixels = decode_images(first, size, on_error="error", verbose=False).images
+    shown = predictions.probabilities[: len(first)]
+    image_grid(pixels, shown, predictions.label_names, top=top, threshold=threshold, path=picture)
 
 
 def _unicode(path: Path) -> str:

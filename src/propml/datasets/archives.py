@@ -38,7 +38,7 @@ def extract(
     *,
     inner: str = "",
     required: Sequence[str] = (),
-    show_progress: bool = True,
+    verbose: bool = True,
 ) -> Path:
     """Unpack archives together into one new folder, all or nothing.
 
@@ -62,7 +62,7 @@ def extract(
         content = temporary / "content"
         content.mkdir()
         total = sum(archive.stat().st_size for archive in archives)
-        with progress_bar(f"unpacking {destination.name}", total, show=show_progress) as bar:
+        with progress_bar(f"unpacking {destination.name}", total, show=verbose) as bar:
             for archive in archives:
                 _unpack(archive, content, bar)
         absent = [name for name in required if not (content / inner / name).is_file()]

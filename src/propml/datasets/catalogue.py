@@ -102,7 +102,7 @@ def _unpacked(entry: Entry, archive: Path) -> Path:
     """The content of an archive in the user's cache, keyed by checksum so that another archive is another folder."""
     folder = cache_dir() / "unpacked" / checksum_of(archive, "sha256").partition(":")[2][:16]
     if not all(existing_file(folder, path) for path in entry.needs):
-        extract([archive], folder, required=entry.needs, show_progress=sys.stderr.isatty())
+        extract([archive], folder, required=entry.needs, verbose=sys.stderr.isatty())
     return folder
 
 

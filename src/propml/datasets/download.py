@@ -23,6 +23,7 @@ from propml.datasets.archives import DamagedArchive, extract
 from propml.datasets.catalogue import lookup
 from propml.datasets.entry import Entry, RemoteFile
 from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
+from propml.deprecation import renamed_argument
 from propml.progress import Bar, progress_bar
 
 __all__ = ["download", "fetch"]
@@ -52,6 +53,7 @@ class _Dropped(Exception):
     """The transfer stopped early; what has come so far is kept."""
 
 
+@renamed_argument("show_progress", "verbose")
 def fetch(
     name: str,
     data_dir: str | Path | None = None,
@@ -59,7 +61,7 @@ def fetch(
     force: bool = False,
     retries: int = 4,
     wait: float = 0.5,
-    show_progress: bool = True,
+    verbose: bool = True,
 ) -> Path:
     """Download a dataset, unless it is already there.
 
@@ -87,7 +89,7 @@ def fetch(
             return folder
     folder = writable_data_dir(data_dir)
     if entry.folder:
-        _fetch_archives(entry, folder, retries, wait, show_progress)
+        _fetch_archives(entry, folder, retries, wait, verbose)
         return folder
     for file in entry.files:
         present = existing_file(folder, file.path)
@@ -104,7 +106,7 @@ def fetch(
             checksum=file.checksum,
             retries=retries,
             wait=wait,
-            show_progress=show_progress,
+            verbose=verbose,
         )
     return folder
 
@@ -120,7 +122,7 @@ def _is_published(path: Path, file: RemoteFile) -> bool:
     return file.checksum is None or matches(path, file.checksum)
 
 
-def _fetch_archives(entry: Entry, folder: Path, retries: int, wait: float, show_progress: bool) -> None:
+def _fetch_archives(entry: Entry, folder: Path, retries: int, wait: float, verbose: bool) -> None:
     """Archives are removed once they are unpacked; one that is damaged is removed too."""
     destination = folder / entry.folder
     if destination.exists():
@@ -128,10 +130,10 @@ def _fetch_archives(entry: Entry, folder: Path, retries: int, wait: float, show_
     archives = [folder / file.path for file in entry.files]
     for file, archive in zip(entry.files, archives, strict=True):
         if not archive.is_file():
-            download(file.url, archive, retries=retries, wait=wait, show_progress=show_progress)
+            download(file.url, archive, retries=retries, wait=wait, verbose=verbose)
     required = [need.partition("/")[2] for need in entry.needs]
     try:
-        extract(archives, destination, inner=entry.inner, required=required, show_progress=show_progress)
+        extract(archives, destination, inner=entry.inner, required=required, verbose=verbose)
     except DamagedArchive as error:
         error.archive.unlink()
         raise
@@ -147,7 +149,7 @@ def download(
     retries: int = 4,
     wait: float = 0.5,
     timeout: float = 30.0,
-    show_progress: bool = True,
+    verbose: bool = True,
 ) -> Path:
     """Download ``url`` to ``path``.
 
@@ -173,7 +175,7 @@ def download(
     if urllib.parse.urlsplit(url).scheme not in _WEB:
         raise ValueError(f"{url} is not an http or https address")
     with _folder(path.parent):
-        _download(url, path, checksum, retries, wait, timeout, show_progress)
+        _download(url, path, checksum, retries, wait, timeout, verbose)
     return path
 
 
@@ -192,15 +194,15 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _download(
-    url: str, path: Path, checksum: str | None, retries: int, wait: float, timeout: float, show_progress: bool
+    url: str, path: Path, checksum: str | None, retries: int, wait: float, timeout: float, verbose: bool
 ) -> None:
     part = path.with_name(f"{path.name}.part")
     resumed = part.exists()
-    _transfer_stubbornly(url, part, retries, wait, timeout, show_progress)
+    _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
     found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
     if found != checksum and resumed:  # the beginning may be of another file: once more, from the start
         part.unlink()
-        _transfer_stubbornly(url, part, retries, wait, timeout, show_progress)
+        _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
         found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
     if found != checksum:
         part.unlink()
@@ -211,12 +213,12 @@ def _download(
     os.replace(part, path)
 
 
-def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, show_progress: bool) -> None:
+def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, verbose: bool) -> None:
     failures = 0
     while True:
         before = _size(part)
         try:
-            return _transfer(url, part, timeout, show_progress)
+            return _transfer(url, part, timeout, verbose)
         except _Dropped as error:
             failures = 0 if _size(part) > before else failures + 1
             if failures > retries:
@@ -224,7 +226,7 @@ def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeou
             time.sleep(wait * 2**failures if failures else 0)
 
 
-def _transfer(url: str, part: Path, timeout: float, show_progress: bool) -> None:
+def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
     """One connection; raises ``_Dropped`` when it ends before the file does."""
     start = _size(part)
     headers = {"User-Agent": "propml", "Accept-Encoding": "identity"}
@@ -236,7 +238,7 @@ def _transfer(url: str, part: Path, timeout: float, show_progress: bool) -> None
                 start = 0
             announced = response.headers.get("Content-Length")
             total = start + int(announced) if announced and announced.isdecimal() else None
-            with progress_bar(f"fetching {part.stem}", total or 0, show=show_progress) as bar:
+            with progress_bar(f"fetching {part.stem}", total or 0, show=verbose) as bar:
                 bar.advance(start)
                 _copy(response, part, "ab" if start else "wb", bar)
     except urllib.error.HTTPError as error:

@@ -25,9 +25,9 @@ These four take ``reduction`` ("none", "mean" or "sum" over examples): a kernel 
 gradient.
 """
 
-import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
+from propml.deprecation import former_names
 from propml.losses.asl import ASLLoss, asl_loss
 from propml.losses.bce import CandidateBCELoss, bce_loss
 from propml.losses.candidates import CandidateBits
@@ -58,12 +58,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "BCELoss":
-        raise AttributeError(f"module 'propml.losses' has no attribute {name!r}")
-    warnings.warn(
-        "propml.losses.BCELoss is now called CandidateBCELoss; the old name goes with the next release",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return CandidateBCELoss
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__, {"BCELoss": "CandidateBCELoss"})

@@ -86,7 +86,7 @@ class MLkNNClassifier(CandidateClassifier):
         n_rows, n_labels = candidates.shape
         n_counts = min(self.k, n_rows - 1) + 1
         self.rows_, self.carried_ = X, candidates.to_sparse().astype(np.int32)
-        counts = self._counts(nearest_rows(X, X, n_counts - 1, leave_out_self=True, show=self.verbose))
+        counts = self._counts(nearest_rows(X, X, n_counts - 1, leave_out_self=True, verbose=self.verbose))
         cells = (self.carried_.toarray() * n_counts + counts) * n_labels + np.arange(n_labels)
         seen = np.bincount(cells.ravel(), minlength=2 * n_counts * n_labels)
         self._weigh(seen.reshape(2, n_counts, n_labels))

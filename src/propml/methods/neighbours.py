@@ -6,16 +6,13 @@ nearest, given the largest error that those may have, are few; only their distan
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
+from propml.methods.base import Features
 from propml.progress import progress_bar
-
-Rows: TypeAlias = np.ndarray | sp.csr_array
 
 # Rough distances that are held at once (16 MB), and entries of the differences between rows (2 MB, to stay in cache).
 BLOCK = 2**22
@@ -24,7 +21,9 @@ DIFFERENCES = 2**18
 NOISY_BITS = 20
 
 
-def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = False, show: bool = False) -> np.ndarray:
+def nearest_rows(
+    queries: Features, rows: Features, k: int, *, leave_out_self: bool = False, verbose: bool = False
+) -> np.ndarray:
     """The k nearest rows of each query, nearest first.
 
     Distances that agree to nine digits count as equal; among equals the row that comes first is nearer.
@@ -35,7 +34,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
     k : int
     leave_out_self : bool
         Query i is row i, which is not its own neighbour.
-    show : bool
+    verbose : bool
         Show a progress bar.
 
     Returns
@@ -59,7 +58,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
     if k == 0:
         return found
     rough = _RoughDistances(rows, largest=max(_largest(queries), _largest(rows)))
-    with progress_bar("nearest neighbours", n_queries, show=show) as bar:
+    with progress_bar("nearest neighbours", n_queries, show=verbose) as bar:
         for block in gen_batches(n_queries, max(1, BLOCK // n_rows)):
             some = _in_the_form_of(rows, queries[block])
             distances, lengths = rough.to(some)
@@ -74,7 +73,7 @@ def nearest_rows(queries: Rows, rows: Rows, k: int, *, leave_out_self: bool = Fa
 class _RoughDistances:
     """Squared distances to rows, in float32."""
 
-    def __init__(self, rows: Rows, largest: float) -> None:
+    def __init__(self, rows: Features, largest: float) -> None:
         # Far from the origin the product would leave no digits of the distances; sparse rows must stay where they are.
         self.centre = rows.mean(axis=0) if isinstance(rows, np.ndarray) else None
         self.scale = 1.0 / largest if largest > 0 else 1.0
@@ -83,11 +82,11 @@ class _RoughDistances:
         # Relative to the squared lengths: the bound for a sum of as many products, in whichever order.
         self.error = (rows.shape[1] + 8) * float(np.finfo(np.float32).eps)
 
-    def _rough(self, rows: Rows) -> Rows:
+    def _rough(self, rows: Features) -> Features:
         moved = rows if self.centre is None else rows - self.centre
         return (moved * self.scale).astype(np.float32)
 
-    def to(self, queries: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def to(self, queries: Features) -> tuple[np.ndarray, np.ndarray]:
         """Distances ``(n_queries, n_rows)``, and the squared lengths of the queries."""
         rough = self._rough(queries)
         lengths = row_norms(rough, squared=True)
@@ -108,7 +107,7 @@ def _possible(distances: np.ndarray, lengths: np.ndarray, k: int, error: float) 
     return np.flatnonzero(distances <= (bound + 8 * error * (lengths + np.abs(bound)))[:, None])
 
 
-def _exact(queries: Rows, rows: Rows, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _exact(queries: Features, rows: Features, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Squared distances between pairs, by their definition."""
     entries = rows.shape[1] if isinstance(rows, np.ndarray) else 2 * rows.nnz // rows.shape[0]
     pairs = gen_batches(len(row), max(1, DIFFERENCES // max(1, entries)))
@@ -124,12 +123,12 @@ def _first_of_each(row: np.ndarray, column: np.ndarray, distances: np.ndarray, k
     return column[order[starts[:, None] + np.arange(k)]]
 
 
-def _largest(rows: Rows) -> float:
+def _largest(rows: Features) -> float:
     values = rows if isinstance(rows, np.ndarray) else rows.data
     return float(max(values.max(), -values.min())) if values.size else 0.0
 
 
-def _in_the_form_of(rows: Rows, queries: Rows) -> Rows:
+def _in_the_form_of(rows: Features, queries: Features) -> Features:
     if isinstance(rows, np.ndarray):
         return queries if isinstance(queries, np.ndarray) else queries.toarray()
     return sp.csr_array(queries)

@@ -37,26 +37,22 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from propml.devices import choose_device
 from propml.folds import make_folds
-from propml.losses import propml_loss, rank_loss
-from propml.losses.named import LOSSES, get_loss
 from propml.methods.base import CandidateClassifier, Features, check_some
 from propml.methods.propml_arguments import (
     EFFORTS,
     Pairs,
-    Recipe,
     choice_of,
     epochs_of_steps,
     flag_or_auto,
     folds_of,
+    goes_on,
+    network_choices,
     number_or_auto,
     positive_int,
-    recipe_of,
 )
-from propml.neural.balance import SPREAD, lam_grid
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_seeds
-from propml.neural.members import Choice
 from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
 from propml.schema import Array, check_schema
 from propml.targets import Candidates
@@ -65,8 +61,6 @@ from propml.targets import Candidates
 MOST_FOR_A_FOREST = 300_000
 # Training steps between two looks at held-out rows.
 JUDGE_STEPS = 12
-# What loss="auto" averages.
-PROPML, RANKING = "ProPML", "ranking"
 # What a threshold can be good for.
 CUTS = ("auto", "f1", "hamming")
 
@@ -288,7 +282,7 @@ class ProPMLClassifier(CandidateClassifier):
         # The classes of a vector are no candidates among which noise could be.
         noise = together and not self._single_label if noise == "auto" else noise
         plan = Plan(
-            self._choices(candidates, cv),
+            network_choices(self, candidates, cv),
             get_criterion(self.criterion),
             make_seeds(seed, effort.n_models if self.n_models == "auto" else positive_int("n_models", self.n_models)),
             effort.trees if forest else 0,
@@ -297,7 +291,7 @@ class ProPMLClassifier(CandidateClassifier):
             bool(noise),
             self.threshold if self.threshold in CUTS else "auto",
             choose_device(self.device),
-            self._networks if self._goes_on() else {},
+            self._networks if goes_on(self) else {},
             {
                 "patience": max(4, epochs_of_steps(self, n, effort.patience)) if self.early_stopping else None,
                 "judge_every": epochs_of_steps(self, n, JUDGE_STEPS),
@@ -306,55 +300,6 @@ class ProPMLClassifier(CandidateClassifier):
             },
         )
         return fit_ensemble(X, candidates.to_matrix(), make_folds(n, cv, seed), plan, weight)
-
-    def _choices(self, candidates: Candidates, cv: Any) -> list[Choice]:
-        """The kinds of networks that are trained."""
-        recipe = recipe_of(self, len(candidates))
-        if self.loss == "auto":
-            spread = SPREAD if self.effort == "best" else (1.0,)
-            settings = [{"lam": lam} for lam in self._lams(candidates, 1.0, cv, spread)]
-            choices = [
-                Choice(PROPML, recipe, propml_loss, settings),
-                Choice(RANKING, recipe, rank_loss, [{"lam": 1.0}]),
-            ]
-        else:
-            choices = [self._named_choice(candidates, cv, recipe)]
-        return self._gone_on(choices) if self._goes_on() else choices
-
-    def _named_choice(self, candidates: Candidates, cv: Any, recipe: Recipe) -> Choice:
-        """The network of a named loss, or of a function."""
-        loss, order = get_loss(self.loss)
-        extra = {}
-        if self.loss == "power":
-            order = number_or_auto("order", self.order, 0, np.inf, "a number of at least 0")
-            order = LOSSES["power"][1] if order == "auto" else order
-            extra = {"order": order}
-        return Choice("network", recipe, loss, [{"lam": lam, **extra} for lam in self._lams(candidates, order, cv)])
-
-    def _goes_on(self) -> bool:
-        return bool(self.warm_start and getattr(self, "_networks", None))
-
-    def _gone_on(self, choices: list[Choice]) -> list[Choice]:
-        """The choices with the λ that they had, where none is given now."""
-        for choice in choices:
-            if choice.name not in self._networks:
-                raise ValueError(
-                    f"warm_start goes on from the networks of the last fit, and {choice.name!r} was not among them; "
-                    f"give the same loss, or fit a new model"
-                )
-        if self.lam != "auto":
-            return choices
-        return [replace(c, settings=[{**c.settings[0], "lam": self.lam_[c.name]}]) for c in choices]
-
-    def _lams(self, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD) -> list[float]:
-        lam = number_or_auto("lam", self.lam, 0, np.inf, "a number of at least 0")
-        if lam != "auto":
-            return [lam]
-        if self.loss == "rank":
-            return [1.0]
-        if self.cv is None and len(spread) > 1:
-            raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
-        return lam_grid(candidates, order, (1.0,) if cv is None else spread)
 
     def _take(self, fitted: Fitted) -> None:
         self.ensemble_ = ensemble_state(fitted.ensemble)

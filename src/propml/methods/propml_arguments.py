@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from propml.losses import propml_loss, rank_loss
+from propml.losses.named import LOSSES, get_loss
+from propml.neural.balance import SPREAD, lam_grid
+from propml.neural.members import Choice
 from propml.neural.recipe import Recipe
+from propml.targets import Candidates
 
 if TYPE_CHECKING:
     from propml.methods.propml import ProPMLClassifier
@@ -99,6 +105,64 @@ def recipe_of(model: ProPMLClassifier, n_rows: int, epochs: int | None = None) -
         weight_decay=model.weight_decay,
         ema=model.ema,
     )
+
+
+def network_choices(model: ProPMLClassifier, candidates: Candidates, cv: Any) -> list[Choice]:
+    """The kinds of networks that are trained, each with the λ to choose from."""
+    recipe = recipe_of(model, len(candidates))
+    if model.loss == "auto":
+        spread = SPREAD if model.effort == "best" else (1.0,)
+        settings = [{"lam": lam} for lam in _lams(model, candidates, 1.0, cv, spread)]
+        choices = [
+            Choice("ProPML", recipe, propml_loss, settings),
+            Choice("ranking", recipe, rank_loss, [{"lam": 1.0}]),
+        ]
+    else:
+        choices = [_named_choice(model, candidates, cv, recipe)]
+    return _gone_on(model, choices) if goes_on(model) else choices
+
+
+def goes_on(model: ProPMLClassifier) -> bool:
+    """Whether a warm start has networks to go on from."""
+    return bool(model.warm_start and getattr(model, "_networks", None))
+
+
+def _named_choice(model: ProPMLClassifier, candidates: Candidates, cv: Any, recipe: Recipe) -> Choice:
+    """The network of a named loss, or of a function."""
+    loss, order = get_loss(model.loss)
+    extra = {}
+    if model.loss == "power":
+        order = number_or_auto("order", model.order, 0, np.inf, "a number of at least 0")
+        order = LOSSES["power"][1] if order == "auto" else order
+        extra = {"order": order}
+    lams = _lams(model, candidates, order, cv)
+    return Choice("network", recipe, loss, [{"lam": lam, **extra} for lam in lams])
+
+
+def _gone_on(model: ProPMLClassifier, choices: list[Choice]) -> list[Choice]:
+    """The choices with the λ that they had, where none is given now."""
+    for choice in choices:
+        if choice.name not in model._networks:
+            raise ValueError(
+                f"warm_start goes on from the networks of the last fit, and {choice.name!r} was not among them; "
+                f"give the same loss, or fit a new model"
+            )
+    if model.lam != "auto":
+        return choices
+    return [replace(c, settings=[{**c.settings[0], "lam": model.lam_[c.name]}]) for c in choices]
+
+
+def _lams(
+    model: ProPMLClassifier, candidates: Candidates, order: float, cv: Any, spread: tuple[float, ...] = SPREAD
+) -> list[float]:
+    lam = number_or_auto("lam", model.lam, 0, np.inf, "a number of at least 0")
+    if lam != "auto":
+        return [lam]
+    if model.loss == "rank":
+        return [1.0]
+    if model.cv is None and len(spread) > 1:
+        raise ValueError('lam="auto" needs held-out rows to choose by; give cv=5 (folds), or a number for lam')
+    return lam_grid(candidates, order, (1.0,) if cv is None else spread)
 
 
 def folds_of(cv: Any, n_rows: int, kept: np.ndarray | None = None) -> int | Pairs | None:

@@ -4,9 +4,7 @@ import numpy as np
 
 from propml.targets import Candidates
 
-# λ is tried around 0.3 of the balanced one for ProPML, around the balanced one for BCE.
-CENTRE = 0.3
-# So far to both sides.
+# λ is tried so far to both sides of the balanced one.
 SPREAD = (1 / 3, 1.0, 3.0)
 
 
@@ -28,6 +26,5 @@ def balanced_lam(candidates: Candidates, order: float = 1.0) -> float:
 
 
 def lam_grid(candidates: Candidates, order: float = 1.0, spread: tuple[float, ...] = SPREAD) -> list[float]:
-    """The λ that ``lam="auto"`` tries: multiples of the balanced one, shifted by the order of the power mean."""
-    centre = CENTRE**order * balanced_lam(candidates, order)
-    return [factor * centre for factor in spread]
+    """The λ that ``lam="auto"`` tries: multiples of the balanced one."""
+    return [factor * balanced_lam(candidates, order) for factor in spread]

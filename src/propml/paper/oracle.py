@@ -73,7 +73,7 @@ def best_networks(
     *,
     lams: Sequence[float] | None = None,
     seed: int,
-    show: bool = False,
+    verbose: bool = False,
 ) -> list[OracleScores]:
     """The scores of every fold's test rows, by the λ and epoch that do best on their true labels.
 
@@ -111,7 +111,7 @@ def best_networks(
             from_odds=model.loss != "rank",
             judge_every=max(1, recipe.epochs // looks),
             bfloat16=model.bfloat16,
-            show=show,
+            show=verbose,
         )
 
     curves = 1 - train(recipe, settings, LOOKS).criterion.mean(axis=2)  # (epochs, folds, settings)

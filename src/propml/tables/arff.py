@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
-from propml.tables.table import Cells, Edits, Extra, Keep, found
+from propml.tables.table import Cells, Edits, Extra, Keep, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArffTable"]
@@ -31,7 +31,7 @@ class ArffTable:
         self.n_rows = self._data.shape[0]
 
     def cells(self, name: str) -> Cells:
-        numbers, values = self._column(self.names.index(found(self, name)))
+        numbers, values = self._column(self.names.index(checked_column(self, name)))
         if values is None:
             return numbers
         if set(values) <= {"0", "1"}:
@@ -53,7 +53,7 @@ class ArffTable:
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         if keep is not None or extra:
             raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
-        columns = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
+        columns = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}
         changed = {column: edit(0, self._as_written(column)) for column, edit in columns.items()}
         zeros = {column: (self._attributes[column].values or ("0",))[0] for column in changed}
         with open_unpacked(self.path) as file:
@@ -67,9 +67,9 @@ class ArffTable:
                 new = {column: cells[row] for column, cells in changed.items()}
                 lines[number] = lines[number].replace(bare, _edited(bare, new, zeros), 1)
                 row += 1
-        made = "\n".join(lines).encode(encoding)
+        content = "\n".join(lines).encode(encoding)
         with replacing(path) as beside:
-            beside.write_bytes(gzip.compress(made) if is_gzipped(self.path) else made)
+            beside.write_bytes(gzip.compress(content) if is_gzipped(self.path) else content)
 
 
 def _edited(line: str, new: Mapping[int, str], zeros: Mapping[int, str]) -> str:

@@ -56,9 +56,9 @@ def read_array_file(path: Path, kind: str) -> ArrayFile:
 def _read_npz(path: Path) -> ArrayFile:
     content = readers.load_arrays(path)
     if "candidates" in content:
-        made = readers.read_npz(path, None, path.stem)
-        truth = None if made.truth is None else Candidates.from_matrix(made.truth, made.label_names, empty="ignore")
-        return ArrayFile(path, made.X, made.candidates, truth, _write_npz)
+        data = readers.read_npz(path, None, path.stem)
+        truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
+        return ArrayFile(path, data.X, data.candidates, truth, _write_npz)
     X = readers.feature_matrix(content, path)
     truth = None
     if "truth" in content:
@@ -109,9 +109,9 @@ def _read_mat(path: Path) -> ArrayFile:
     content = read_mat5(path, set())
     if not any(key in content for key in CANDIDATE_KEYS) and "data" in content:
         return _read_mat_without_candidates(path)
-    made = read_mat(path)
-    truth = None if made.truth is None else Candidates.from_matrix(made.truth, made.label_names, empty="ignore")
-    return ArrayFile(path, made.X, made.candidates, truth, _write_mat)
+    data = read_mat(path)
+    truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
+    return ArrayFile(path, data.X, data.candidates, truth, _write_mat)
 
 
 def _read_mat_without_candidates(path: Path) -> ArrayFile:

@@ -17,7 +17,7 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
-from propml.tables.table import Cells, Edits, Extra, Keep, check_names, found
+from propml.tables.table import Cells, Edits, Extra, Keep, check_names, checked_column
 from propml.unpacking import check_unpacked
 
 __all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
@@ -60,7 +60,7 @@ class ArrowTable:
             self._classes = class_names(json.loads((self._schema.metadata or {}).get(b"huggingface", b"{}")))
 
     def cells(self, name: str) -> Cells:
-        found(self, name)
+        checked_column(self, name)
         with _reading(self.path):
             parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
             if (count := sum(map(len, parts))) != self.n_rows:
@@ -83,7 +83,7 @@ class ArrowTable:
             for batch in self._batches():
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 for name, edit in (edits or {}).items():
-                    cells, names = columns[found(self, name)].to_pylist(), self._classes.get(name)
+                    cells, names = columns[checked_column(self, name)].to_pylist(), self._classes.get(name)
                     changed = edit(start, [named(cell, names) for cell in cells] if names else cells)
                     made = [_numbered(cell, names) for cell in changed] if names else list(changed)
                     columns[name] = pyarrow.array(made, type=schema.field(name).type)

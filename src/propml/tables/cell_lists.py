@@ -73,8 +73,8 @@ def list_like(cell: str, values: Sequence[Any]) -> str:
     text = cell.strip()
     written = {_value(entry): entry for entry in _entries(text) or ()}
     example = next(iter(written.values()), '""')
-    made = [written.get(value) or _written(value, example) for value in values]
-    return text[0] + ("," if "," in text and ", " not in text else ", ").join(made) + text[-1]
+    entries = [written.get(value) or _written(value, example) for value in values]
+    return text[0] + ("," if "," in text and ", " not in text else ", ").join(entries) + text[-1]
 
 
 def numbers_in(cell: Any) -> list[float] | None:

@@ -17,9 +17,9 @@ from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, TextLabels
-from propml.tables.sources import format_of, open_source
+from propml.tables.sources import format_of, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
-from propml.tables.table import Table, found
+from propml.tables.table import Table, checked_column
 from propml.tables.truth import certain, over_labels
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
@@ -68,7 +68,7 @@ def read_dataset(
     delimiter : str, optional
         Between the cells of a text table; by default ``,`` and, for ``.tsv``, a tab.
     file_format : str, optional
-        Where the file does not tell, as :func:`~propml.tables.sources.open_source` has it.
+        Where the file does not tell, as :func:`~propml.tables.sources.open_table` has it.
     name : str, optional
         By default the name of the file.
     """
@@ -83,18 +83,18 @@ def read_dataset(
         if candidates is not None or truth is not None or features is not None or ignore:
             raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
         with reading(path, f"{kind} file"):
-            made = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
-            return _without_empty(made, empty, path)
+            dataset = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
+            return _without_empty(dataset, empty, path)
     if candidates is None:
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
-    table: Any = open_source(path, delimiter=delimiter, file_format=kind)
+    table: Any = open_table(path, delimiter=delimiter, file_format=kind)
     if isinstance(table, ArrayFile):
         raise ValueError(f"{path}: a {kind} file is read with propml.tables.read_table or propml.datasets.read_mat")
     with reading(path, f"{kind} file"):
-        named = {found(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
+        named = {checked_column(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
         chosen = feature_columns(table, features, named)
         given, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
-        made = Dataset(
+        dataset = Dataset(
             name=name,
             X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
             truth=None if true is None else true.to_matrix(np.uint8),
@@ -102,7 +102,7 @@ def read_dataset(
             label_names=tuple(map(str, given.labels)),
             feature_names=tuple(chosen),
         )
-        return _without_empty(made, empty, path)
+        return _without_empty(dataset, empty, path)
 
 
 def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
@@ -140,8 +140,8 @@ def _label_sets(
         first = {matched_by(name): str(name) for name in reversed(by_name)}
         labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
     if groups := alike(labels):
-        told = f"{table.path}: labels differ only in case or blanks: {told_alike(groups)}"
-        warnings.warn(f"{told}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
+        message = f"{table.path}: labels differ only in case or blanks: {told_alike(groups)}"
+        warnings.warn(f"{message}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
     given, *true = [_over(given, labels, table, columns, matched_by) for columns, given in sets]
     return given, certain(table, true[0]) if true else None
 

@@ -48,10 +48,10 @@ class Embedded(Vector):
     @classmethod
     def of(cls, name: str, cells: Cells, encoder: str) -> Embedded:
         """From the cells of a column."""
-        made = cls.learn(name, embed(cells, encoder))
-        assert isinstance(made, Embedded)
-        made.encoder = encoder
-        return made
+        treatment = cls.learn(name, embed(cells, encoder))
+        assert isinstance(treatment, Embedded)
+        treatment.encoder = encoder
+        return treatment
 
 
 def embed(cells: Cells, name: str) -> np.ndarray:
@@ -67,9 +67,9 @@ def embed(cells: Cells, name: str) -> np.ndarray:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with replacing(kept) as beside, beside.open("wb") as file:
             np.save(file, vectors)
-    made = np.full((len(texts), vectors.shape[1]), np.nan, dtype=np.float32)
-    made[[text is not None for text in texts]] = vectors
-    return made
+    rows = np.full((len(texts), vectors.shape[1]), np.nan, dtype=np.float32)
+    rows[[text is not None for text in texts]] = vectors
+    return rows
 
 
 @lru_cache(maxsize=2)
@@ -109,12 +109,12 @@ def preferred(
     for name, module in ENCODERS.items():
         if importlib.util.find_spec(module) is not None:
             tried[name] = np.nan_to_num(embed(texts, name))
-    found = {name: _held_out(X, candidates[rows]) for name, X in tried.items()}
-    if found.keys() <= {None}:
+    scores = {name: _held_out(X, candidates[rows]) for name, X in tried.items()}
+    if scores.keys() <= {None}:
         return None, "no encoder is installed: pip install 'propml[text]'"
-    best = max(found, key=lambda name: found[name])
-    told = ", ".join(f"{name or 'words'} {score:.3f}" for name, score in found.items())
-    return best, f"mean average precision on held-out candidates: {told}"
+    best = max(scores, key=lambda name: scores[name])
+    comparison = ", ".join(f"{name or 'words'} {score:.3f}" for name, score in scores.items())
+    return best, f"mean average precision on held-out candidates: {comparison}"
 
 
 def _held_out(X: Any, candidates: sp.csr_array) -> float:
@@ -126,11 +126,11 @@ def _held_out(X: Any, candidates: sp.csr_array) -> float:
     judged = given[cut:].any(axis=0) & ~given[cut:].all(axis=0)
     if not judged.any():
         return 0.0
-    found = []
+    precisions = []
     for alpha in RIDGES:
         scores = Ridge(alpha=alpha).fit(X[:cut], given[:cut]).predict(X[cut:])
-        found.append(float(average_precision_score(given[cut:][:, judged], scores[:, judged])))
-    return max(found)
+        precisions.append(float(average_precision_score(given[cut:][:, judged], scores[:, judged])))
+    return max(precisions)
 
 
 def _is_static(folder: Path) -> bool:

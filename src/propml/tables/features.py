@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from propml.deprecation import renamed_argument
 from propml.messages import argument
 from propml.progress import track
 from propml.schema import check_schema
@@ -19,7 +20,7 @@ from propml.tables.cell_lists import shown
 from propml.tables.embeddings import Embedded, preferred
 from propml.tables.leaks import leaks
 from propml.tables.sources import Source
-from propml.tables.table import Cells, Table, as_table, choose_columns, listed
+from propml.tables.table import Cells, Table, as_table, choose_columns, quoted_names
 from propml.tables.treatments import (
     Category,
     LeftOut,
@@ -108,7 +109,7 @@ class Features:
         decimal: str | None = None,
         missing: Collection[str] = (),
         most_categories: int = MOST_CATEGORIES,
-        show: bool = False,
+        verbose: bool = False,
     ) -> Learned:
         """Look at the columns, decide what becomes of each, and do it.
 
@@ -131,7 +132,7 @@ class Features:
             Words that mean a missing value, beside the usual ones.
         most_categories : int
             Values of a category with a feature of their own.
-        show : bool
+        verbose : bool
             Show a progress bar.
         """
         if isinstance(source, ArrayFile):
@@ -142,7 +143,7 @@ class Features:
         treatments: list[Treatment] = []
         parts = []
         notes: list[str] = []
-        for name in track(names, "reading columns", len(names), show=show):
+        for name in track(names, "reading columns", len(names), show=verbose):
             asked = "text" if name in text else "category" if name in categorical else None
             with _naming_cells(table, name, rows):
                 cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
@@ -155,11 +156,11 @@ class Features:
                     notes += _notes_on_numbers(table, cells, treatment, rows)
                 treatments.append(treatment)
                 parts.append(treatment.apply(cells, []))
-        made = cls(treatments)
-        if not made.names:
-            told = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
-            raise ValueError(f"{table.path}: no column is left that a model could learn from ({told})")
-        return Learned(made, _joined(parts), notes)
+        features = cls(treatments)
+        if not features.names:
+            reasons = "; ".join(f"{treatment.name!r} {treatment.sentence()}" for treatment in treatments)
+            raise ValueError(f"{table.path}: no column is left that a model could learn from ({reasons})")
+        return Learned(features, _joined(parts), notes)
 
     def apply(
         self,
@@ -168,7 +169,7 @@ class Features:
         rows: np.ndarray | None = None,
         decimal: str | None = None,
         missing: Collection[str] = (),
-        show: bool = False,
+        verbose: bool = False,
     ) -> Any:
         """The features of another table, and notes on what was strange in it; the arguments are those of ``learn``.
 
@@ -193,10 +194,10 @@ class Features:
             if treatment.name not in table.names:
                 raise ValueError(
                     f"{table.path} has no column {treatment.name!r}, from which the model learned; "
-                    f"it has {listed(table.names)}"
+                    f"it has {quoted_names(table.names)}"
                 )
         parts = []
-        for treatment in track(used, "reading columns", len(used), show=show):
+        for treatment in track(used, "reading columns", len(used), show=verbose):
             with _naming_cells(table, treatment.name, rows):
                 cells = plain_cells(_taken(table.cells(treatment.name), rows), decimal, missing)
                 parts.append(treatment.apply(cells, notes))
@@ -225,7 +226,8 @@ class Features:
         return cls([treatment_from_json(column) for column in stored])
 
 
-def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: bool = False) -> Learned:
+@renamed_argument("show", "verbose")
+def learn_features(table: UserTable, *, categorical: Sequence[str] = (), verbose: bool = False) -> Learned:
     """The features of the rows that a user's file has candidates for."""
     names: Sequence[str] = ()
     if categorical:
@@ -244,7 +246,7 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), show: b
         explicit=table.explicit_features,
         decimal=table.decimal,
         missing=table.missing,
-        show=show,
+        verbose=verbose,
     )
     table.notes.extend(learned.notes)
     table.notes.extend(leaks(table, learned.features.treatments, learned.X))
@@ -294,10 +296,10 @@ def treatment_of(
         return _constant(name, different)
     if asked == "category" or (asked is None and not _reads_like_text(present, different)):
         return Category.learn(name, texts, most_categories)
-    made = Text.learn(name, texts)
-    if made is None or (asked is None and _covered(made, texts) < FEWEST_COVERED):
+    treatment = Text.learn(name, texts)
+    if treatment is None or (asked is None and _covered(treatment, texts) < FEWEST_COVERED):
         return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
-    return made
+    return treatment
 
 
 def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Treatment:
@@ -361,8 +363,8 @@ def _reads_like_text(present: Sequence[str], different: int) -> bool:
 
 def _covered(text: Text, texts: Sequence[str | None]) -> float:
     """The share of rows in which a term of the vocabulary occurs."""
-    made = text.apply(texts, [])
-    return float((np.diff(made.indptr) > 0).mean())
+    counts = text.apply(texts, [])
+    return float((np.diff(counts.indptr) > 0).mean())
 
 
 def _taken(cells: Cells, rows: np.ndarray | None) -> Cells:
@@ -377,10 +379,10 @@ def _joined(parts: list[Any]) -> np.ndarray | sp.csr_array:
     filled = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in parts)
     if filled < DENSE_FROM * shape[0] * shape[1]:
         return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts if part.shape[1]], format="csr"))
-    made = np.empty(shape, dtype=np.float32)
+    joined = np.empty(shape, dtype=np.float32)
     start = 0
     for i, part in enumerate(parts):
-        made[:, start : start + part.shape[1]] = part.toarray() if sp.issparse(part) else part
+        joined[:, start : start + part.shape[1]] = part.toarray() if sp.issparse(part) else part
         start += part.shape[1]
         parts[i] = None
-    return made
+    return joined

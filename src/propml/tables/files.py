@@ -16,9 +16,9 @@ from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
 from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
-from propml.tables.sources import Source, open_source
+from propml.tables.sources import Source, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
-from propml.tables.table import Table, choose_columns, found
+from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
 from propml.targets import Candidates
@@ -119,17 +119,17 @@ def read_table(
 ) -> UserTable:
     """Read features and candidate labels from a user's file.
 
-    Rows without a candidate label are left out (a note says how many) and stand unchanged in the cleaned file.
+    Rows without a candidate label are left out; a note says how many. The cleaned file keeps them as they were.
 
     Parameters
     ----------
     path : path, or a table in memory
-        What :func:`~propml.tables.sources.open_source` reads; npz, svmlight, ``.mat`` and exports of labelling tools
+        What :func:`~propml.tables.sources.open_table` reads; npz, svmlight, ``.mat`` and exports of labelling tools
         carry their labels.
     candidates : str, optional
         The column of delimited text or of lists; in JSON a path such as ``meta.tags``.
     sep : str
-        Between two labels in it; empty where every cell is one label, which may be a whole number.
+        Separator between the labels of a cell; empty if every cell holds one label, which may be a whole number.
     label_columns : str or sequence of str, optional
         Columns of 0 and 1 instead: names, names separated by commas, or patterns such as ``y_*``.
     votes : path, optional
@@ -137,23 +137,23 @@ def read_table(
         as in the answers of a language model. Needs ``id_column``. Or the label matrix of rules (npy, npz: items by
         rules, -1 abstains), whose rows are those of the data.
     votes_columns : sequence of three str
-        What these are called there.
+        Names of these columns in that table.
     min_votes : int
-        Votes that make a label a candidate, where ``votes`` alone tell the candidates.
+        How many votes make a label a candidate, if candidates come from ``votes`` alone.
     min_confidence : float
-        Votes that are less sure, by their column ``confidence``, are none.
+        Ignore votes whose ``confidence`` is below this.
     merge_labels : bool
-        Take labels that differ in case or blanks only for one; by default a note names them.
+        Merge labels that differ only in case or blanks; by default a note names them.
     features : str or sequence of str, optional
-        Columns, given as ``label_columns`` are; by default all that are nothing else.
+        Feature columns, given like ``label_columns``; by default all columns without another role.
     ignore : str or sequence of str
-        Columns that are no features.
+        Columns that are not features.
     id_column : str, optional
-        A column of identifiers, each of them once.
+        A column of unique identifiers.
     text, image : str, optional
         Columns to show; a text column is also a feature, an image column holds paths, seen from the file's folder.
     embed : str, optional
-        What the text column is learned from by, instead of its words: an encoder (``"wordllama"``, ``"minilm"``, a
+        How to represent the text column, if not by its words: an encoder (``"wordllama"``, ``"minilm"``, a
         name or folder of sentence-transformers or model2vec), a column of lists of numbers, or ``"auto"``.
     allow_outside : bool
         Show images outside that folder, too: those that ``..``, a path from the root or a link lead to.
@@ -162,14 +162,14 @@ def read_table(
     delimiter, encoding : str, optional
         For CSV and TSV.
     decimal : {",", "."}, optional
-        What stands before the fraction of numbers that have commas; the other sign groups thousands.
+        The decimal sign of numbers that contain commas; the other sign groups thousands.
     missing : str or sequence of str
-        Words that mean a missing value in columns that are learned from, beside the usual ones (``NA``, ``?``, …).
+        Words for a missing value in feature columns, besides the usual ones (``NA``, ``?``, …).
     file_format : str, optional
-        What the file is, where neither its name nor its content tells: ``"jsonl"``, ``"label-studio"``, …
+        The format, if neither the file's name nor its content shows it: ``"jsonl"``, ``"label-studio"``, …
     """
     plain = bool(candidates or label_columns or votes)
-    source = open_source(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
+    source = open_table(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
     if isinstance(source, ArrayFile):
         _check_votes_options(votes, votes_columns, min_votes, True)
         named = candidates or label_columns or votes or features or ignore or id_column or text or embed or image or xml
@@ -275,9 +275,9 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
         )
     if len(columns) != 3:
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
-    table = open_source(path)
+    table = open_table(path)
     if isinstance(table, ArrayFile | ArffTable):
-        raise ValueError(f"{path} is no annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
+        raise ValueError(f"{path} is not an annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
     return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
 
@@ -323,7 +323,7 @@ def feature_columns(
     else:
         columns = choose_columns(table, features)
         if text is not None and text not in columns:
-            columns.append(found(table, text))
+            columns.append(checked_column(table, text))
         if clash := [name for name in columns if name in taken]:
             raise ValueError(f"{table.path}: column {clash[0]!r} is named as a feature and as something else")
     if not columns and needed:
@@ -389,5 +389,5 @@ def _images(
 def _shown(table: Table, column: str | None, rows: np.ndarray) -> list[str] | None:
     if column is None:
         return None
-    cells = table.cells(found(table, column))
+    cells = table.cells(checked_column(table, column))
     return ["" if cells[row] is None else str(cells[row]) for row in rows]

@@ -15,7 +15,7 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.table import Edits, Extra, Keep, check_names, found
+from propml.tables.table import Edits, Extra, Keep, check_names, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["JsonTable", "read_records"]
@@ -46,7 +46,7 @@ class JsonTable:
         self.lines: Sequence[int] = ()
 
     def cells(self, name: str) -> list[Any]:
-        found(self, name)
+        checked_column(self, name)
         return [flat.get(name) for flat in self._flat]
 
     def where(self, row: int, name: str) -> str:
@@ -114,9 +114,11 @@ def write_records(
     write = _writer(text, in_lines)
     if in_lines:
         lines = [line for line in text.split("\n") if line.strip()]
-        made = [write(changed[row]) if row in changed else line for row, line in enumerate(lines)]
-        made = [line for row, line in enumerate(made) if keep is None or keep[row]] + [write(new) for new in added]
-        content = "\n".join(made) + "\n"
+        written = [write(changed[row]) if row in changed else line for row, line in enumerate(lines)]
+        written = [line for row, line in enumerate(written) if keep is None or keep[row]] + [
+            write(new) for new in added
+        ]
+        content = "\n".join(written) + "\n"
     else:
         whole = json.loads(text)
         rows = _list_in(whole, source)

@@ -17,7 +17,7 @@ from propml.messages import argument
 from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
-from propml.tables.table import Edit, Table, choose_columns, found, listed
+from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
 __all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
@@ -148,20 +148,20 @@ class TextLabels:
         """What to write instead; a cell whose labels stay is left as it is, to the character."""
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-            made = list(cells)
+            edited = list(cells)
             for row, states in changes.within(start, len(cells)).by_row():
-                cell = made[row]
+                cell = edited[row]
                 if self.spelled:
                     values = list_in(cell) or []
-                    made[row] = list_like(cell, _edited_list(values, states, [values]))
+                    edited[row] = list_like(cell, _edited_list(values, states, [values]))
                 elif isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
-                    made[row] = self._edited_text(cell or "", states)
+                    edited[row] = self._edited_text(cell or "", states)
                 elif isinstance(cell, int | float):
                     name = self._edited_text(_name_of(cell), states)
-                    made[row] = type(cell)(name) if name else None
+                    edited[row] = type(cell)(name) if name else None
                 else:
-                    made[row] = _edited_list(cell, states, cells)
-            return made
+                    edited[row] = _edited_list(cell, states, cells)
+            return edited
 
         return {self.column: edit}
 
@@ -207,10 +207,10 @@ class FlagLabels:
 
         def edit_of(mine: Changes) -> Edit:
             def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-                part, made = mine.within(start, len(cells)), list(cells)
+                part, edited = mine.within(start, len(cells)), list(cells)
                 for row, state in zip(part.row.tolist(), part.state.tolist(), strict=True):
-                    made[row] = _flag_like(made[row], state)
-                return made
+                    edited[row] = _flag_like(edited[row], state)
+                return edited
 
             return edit
 
@@ -239,11 +239,11 @@ def labels_in(
     if xml is not None and (candidates is not None or label_columns is not None):
         raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
     if candidates is not None:
-        return TextLabels.of(table, found(table, candidates), sep)
+        return TextLabels.of(table, checked_column(table, candidates), sep)
     if label_columns is not None:
         columns = choose_columns(table, label_columns)
         if not columns:
-            raise ValueError(f"{table.path}: the label columns name nothing; it has {listed(table.names)}")
+            raise ValueError(f"{table.path}: the label columns name nothing; it has {quoted_names(table.names)}")
         return FlagLabels(tuple(columns))
     if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
         names = read_label_header(header)
@@ -257,7 +257,7 @@ def labels_in(
         ways += [f"the XML header that names them ({argument('xml')})"] if isinstance(table, ArffTable) else []
         raise ValueError(
             f"{table.path}: say where the {what} labels are: {', '.join(ways[:-1])} or {ways[-1]}; "
-            f"it has {listed(table.names)}"
+            f"it has {quoted_names(table.names)}"
         )
     return None
 

@@ -1,11 +1,11 @@
 """Columns that hold the answers: a copy of the labels, or of the truth, that was left among the features.
 
-Four cheap looks at every column that is learned from; the first that finds something is told.
+Four cheap checks of every feature column; the first that finds something is reported.
 
 1. Most cells consist of label names, alone or in lists.
-2. It is called as a label is, but for words such as ``true`` or ``is``, and says yes in rows that have the label only.
+2. It has the name of a label, apart from words such as ``true`` or ``is``, and says yes only in rows with that label.
 3. Labels are numbers, and the column names a candidate of nearly every row.
-4. The column alone tells the rows with a label from those without it: area under the curve of at least 0.995, with at
+4. The column alone separates rows with a label from rows without it: area under the curve of at least 0.995, with at
    least 30 rows on both sides. Of ten tables of the literature with their true labels, seven have no such column
    (``tests/tables/test_tables_leaks.py``). Medical and Bibtex have two each, and Genbase, whose classes are made of its
    columns, has ten.
@@ -25,7 +25,7 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import list_in
 from propml.tables.spellings import same_spelling
-from propml.tables.table import listed
+from propml.tables.table import quoted_names
 from propml.tables.treatments import MISSING, Category, Number, Treatment
 from propml.tables.values import as_numbers, as_texts
 from propml.tables.words import Text
@@ -47,13 +47,13 @@ PLAIN = frozenset(
 
 
 def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str]:
-    """Sentences on columns of a table of which the features ``X`` are made, and that seem to hold the answers."""
+    """A sentence on each column behind the features ``X`` that seems to hold the answers."""
     if isinstance(table.source, ArrayFile):
         return []
     rows = np.unique(np.linspace(0, len(table.rows) - 1, MOST_ROWS).astype(np.int64))
     X = X[rows].tocsc() if sp.issparse(X) else X[rows]
     labels = _Labels(table.candidates[rows])
-    told: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     start = 0
     for treatment in treatments:
         own = [j for j, name in enumerate(treatment.features, start) if not name.endswith(MISSING)]
@@ -66,14 +66,14 @@ def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str
             columns = (X[:, [j]].toarray().ravel() if sp.issparse(X) else X[:, j] for j in own)
             sentence = next(filter(None, (labels.told_by(column, treatment) for column in columns)), None)
         if sentence is not None:
-            told[treatment.name] = sentence
+            sentences[treatment.name] = sentence
     notes = [
-        f"column {name!r} {sentence}, and is learned from; if it holds the answers, leave it out with "
+        f"column {name!r} {sentence}, and is used as a feature; if it holds the answers, leave it out with "
         f"{argument('ignore', [name])}"
-        for name, sentence in list(told.items())[:MOST_NOTES]
+        for name, sentence in list(sentences.items())[:MOST_NOTES]
     ]
-    if more := list(told)[MOST_NOTES:]:
-        notes.append(f"{len(more)} more columns seem to hold the answers: {listed(more)}")
+    if more := list(sentences)[MOST_NOTES:]:
+        notes.append(f"{len(more)} more columns seem to hold the answers: {quoted_names(more)}")
     return notes
 
 
@@ -102,7 +102,7 @@ class _Labels:
         if label is not None and isinstance(treatment, Number) and len(np.unique(column)) == 2:
             yes = np.flatnonzero(column == column.max())
             if len(yes) >= FEWEST_ROWS and self._given[yes, [self.names.index(label)]].mean() >= NEARLY_ALL:
-                return f"is called as the label {label!r}, and says yes in rows that have it"
+                return f"has the name of the label {label!r}, and says yes in rows that have it"
         n_others = len(column) - self._counts
         enough = np.minimum(self._counts, n_others) >= FEWEST_ROWS
         if not enough.any():
@@ -112,7 +112,7 @@ class _Labels:
         surest = int(np.argmax(np.where(enough, np.abs(area - 0.5), 0.0)))
         if abs(area[surest] - 0.5) < SURE - 0.5:
             return None
-        return f"alone tells almost perfectly which rows have the label {self.names[surest]!r}"
+        return f"alone predicts almost perfectly which rows have the label {self.names[surest]!r}"
 
     def _are_candidates(self, values: np.ndarray | None) -> bool:
         numbers = np.array([float(name) for name in self.names])

@@ -22,7 +22,7 @@ from propml.tables.tools import TOOLS, ToolTable, tool_of
 from propml.tables.xlsx import XlsxTable
 from propml.unpacking import open_unpacked
 
-__all__ = ["FORMATS", "Source", "format_of", "open_source"]
+__all__ = ["FORMATS", "Source", "format_of", "open_table"]
 
 FORMATS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -50,7 +50,7 @@ def format_of(path: Path) -> str:
     return kind
 
 
-def open_source(
+def open_table(
     path: str | Path | Any,
     *,
     delimiter: str | None = None,

@@ -38,8 +38,8 @@ def alike(names: Iterable[Hashable]) -> list[list[str]]:
 
 def told_alike(groups: list[list[str]]) -> str:
     """Such groups in a sentence; of many, the first."""
-    told = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
-    return "; ".join(told) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+    sentences = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
+    return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Merged:
         together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
         candidate = (given.states > 0).astype(np.int32) @ together > 0
         unknown = (given.states < 0).astype(np.int32) @ together > 0
-        made = replace(
+        merged = replace(
             given,
             states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
             labels=tuple(given.labels[j] for j in kept),
             annotations=_merged_votes(given.annotations, column),
         )
-        if min_votes > 1 and made.votes is not None:
-            made = replace(made, states=sp.csr_array(made.votes >= min_votes).astype(np.int8))
-        spelled = sp.csr_array(given.states.multiply(made.states[:, column] != 0)).astype(np.int8)
-        return cls(made, replace(given, states=spelled), column)
+        if min_votes > 1 and merged.votes is not None:
+            merged = replace(merged, states=sp.csr_array(merged.votes >= min_votes).astype(np.int8))
+        spelled = sp.csr_array(given.states.multiply(merged.states[:, column] != 0)).astype(np.int8)
+        return cls(merged, replace(given, states=spelled), column)
 
     def __getitem__(self, rows: np.ndarray) -> Merged:
         return Merged(self.candidates[rows], self.spelled[rows], self.column)

@@ -11,8 +11,18 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 __all__ = [
-    "Cells", "Edit", "Edits", "Extra", "Keep", "MemoryTable", "Table", "as_table", "check_names", "choose_columns",
-    "found", "listed",
+    "Cells",
+    "Edit",
+    "Edits",
+    "Extra",
+    "Keep",
+    "MemoryTable",
+    "Table",
+    "as_table",
+    "check_names",
+    "checked_column",
+    "choose_columns",
+    "quoted_names",
 ]  # fmt: skip
 
 # So many column names stand in a message at most.
@@ -66,7 +76,7 @@ class MemoryTable:
         self.lines: Sequence[int] = ()
 
     def cells(self, name: str) -> Cells:
-        return self._columns[found(self, name)]
+        return self._columns[checked_column(self, name)]
 
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row}, column {name!r}"
@@ -100,14 +110,14 @@ def as_table(source: Any) -> Table:
     return MemoryTable(columns)
 
 
-def found(table: Table, name: str) -> str:
+def checked_column(table: Table, name: str) -> str:
     """The name, or a sentence that says which names there are."""
     if name not in table.names:
-        raise ValueError(f"{table.path} has no column {name!r}; it has {listed(table.names)}")
+        raise ValueError(f"{table.path} has no column {name!r}; it has {quoted_names(table.names)}")
     return name
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Names for a message; of many, the first."""
     return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
@@ -132,10 +142,12 @@ def choose_columns(table: Table, given: str | Sequence[str]) -> list[str]:
         # A name may itself contain commas or asterisks.
         for part in [text] if text in table.names else [part.strip() for part in text.split(",") if part.strip()]:
             if part in table.names or not any(sign in part for sign in "*?["):
-                chosen.append(found(table, part))
+                chosen.append(checked_column(table, part))
                 continue
             matching = [name for name in table.names if fnmatchcase(name, part)]
             if not matching:
-                raise ValueError(f"{table.path} has no column that matches {part!r}; it has {listed(table.names)}")
+                raise ValueError(
+                    f"{table.path} has no column that matches {part!r}; it has {quoted_names(table.names)}"
+                )
             chosen += matching
     return list(dict.fromkeys(chosen))

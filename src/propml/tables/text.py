@@ -16,7 +16,7 @@ from propml.atomic_files import replacing
 from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.table import Edits, Extra, Keep, check_names, found
+from propml.tables.table import Edits, Extra, Keep, check_names, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
@@ -73,14 +73,14 @@ class TextTable:
             raise ValueError(f"{path} has a header and no rows")
 
     def cells(self, name: str) -> list[str]:
-        column = self.names.index(found(self, name))
+        column = self.names.index(checked_column(self, name))
         return [cell for block in self._blocks for cell in _unpacked(block[column])]
 
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {row} (line {self.lines[row]}), column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
-        changed = {self.names.index(found(self, name)): edit for name, edit in (edits or {}).items()}
+        changed = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}
         rows = _rows(self.path, self._format)
         _, header = next(rows)
         with replacing(path) as beside, _open_to_write(beside, self._format) as file:

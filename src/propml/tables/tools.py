@@ -144,9 +144,12 @@ def _studio_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
     """A task to import again: the labels that stay are the prediction of a model, beside what people said."""
     example = next((each for done in task["annotations"] for each in _studio_choices(done)), {})
     names = {name: example.get(name, default) for name, default in (("from_name", "label"), ("to_name", "text"))}
-    made = {"model_version": AUDITOR, "result": [{**names, "type": "choices", "value": {"choices": outcome.labels}}]}
+    prediction = {
+        "model_version": AUDITOR,
+        "result": [{**names, "type": "choices", "value": {"choices": outcome.labels}}],
+    }
     before = [each for each in task.get("predictions") or () if isinstance(each, dict)]
-    task["predictions"] = [*(each for each in before if each.get("model_version") != AUDITOR), made]
+    task["predictions"] = [*(each for each in before if each.get("model_version") != AUDITOR), prediction]
     return task
 
 

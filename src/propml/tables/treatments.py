@@ -71,17 +71,17 @@ class Number:
         missing = np.isnan(values)
         fill = float(np.median(values[~missing]))
         filled = np.where(missing, fill, values)
-        made = cls(name, unit, fill, 0.0, 1.0, int(missing.sum()))
+        treatment = cls(name, unit, fill, 0.0, 1.0, int(missing.sum()))
         if np.count_nonzero(filled) < (1 - MOSTLY_ZERO) * len(filled):
-            made.keeps_zeros = True
+            treatment.keeps_zeros = True
             others = filled[filled != 0]
             whole = (others > 0).all() and (others == np.round(others)).all()
-            made.logarithm = bool(whole and others.max(initial=0) > 1)
-            squares = (np.log1p(others) if made.logarithm else others) ** 2
-            made.scale = float(np.sqrt(squares.mean())) if squares.size else 1.0
+            treatment.logarithm = bool(whole and others.max(initial=0) > 1)
+            squares = (np.log1p(others) if treatment.logarithm else others) ** 2
+            treatment.scale = float(np.sqrt(squares.mean())) if squares.size else 1.0
         else:
-            made.center, made.scale = float(filled.mean()), float(filled.std()) or 1.0
-        return made
+            treatment.center, treatment.scale = float(filled.mean()), float(filled.std()) or 1.0
+        return treatment
 
     @property
     def features(self) -> list[str]:
@@ -101,8 +101,8 @@ class Number:
         if self.logarithm:
             values = np.log1p(np.maximum(values, 0))
         values = np.clip((values - self.center) / self.scale, -CLIP, CLIP).astype(np.float32)
-        made = np.column_stack([values, missing.astype(np.float32)]) if self.n_missing else values.reshape(-1, 1)
-        return sp.csr_array(made) if self.keeps_zeros else made
+        columns = np.column_stack([values, missing.astype(np.float32)]) if self.n_missing else values.reshape(-1, 1)
+        return sp.csr_array(columns) if self.keeps_zeros else columns
 
     def sentence(self) -> str:
         what = {"date": "date, as a number of days", "boolean": "yes or no, as 1 and 0"}.get(self.unit, "number")
@@ -153,12 +153,12 @@ class Category:
         return checked_csr(ones, at[at >= 0], ends, (len(texts), len(self.features)))
 
     def sentence(self) -> str:
-        told = [f"category, {len(self.values)} values as 0/1 features"]
+        parts = [f"category, {len(self.values)} values as 0/1 features"]
         if self.rest:
-            told.append(f"{len(self.rest)} rarer values share one")
+            parts.append(f"{len(self.rest)} rarer values share one")
         if self.n_missing:
-            told.append(f"{self.n_missing} missing have one of their own")
-        return ", ".join(told)
+            parts.append(f"{self.n_missing} missing have one of their own")
+        return ", ".join(parts)
 
 
 @dataclass

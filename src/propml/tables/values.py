@@ -59,14 +59,16 @@ def plain_cells(cells: Cells, decimal: str | None = None, missing: Collection[st
         cells = [None if isinstance(cell, str) and cell.strip().lower() in words else cell for cell in cells]
     if decimal is None:
         return cells
-    made = [_with_point(cell, decimal) if isinstance(cell, str) and "," in cell else cell for cell in cells]
-    if decimal == "," and (changed := next((old for old, new in zip(cells, made, strict=True) if old != new), None)):
-        for row, cell in enumerate(made):
+    converted = [_with_point(cell, decimal) if isinstance(cell, str) and "," in cell else cell for cell in cells]
+    if decimal == "," and (
+        changed := next((old for old, new in zip(cells, converted, strict=True) if old != new), None)
+    ):
+        for row, cell in enumerate(converted):
             if cell == cells[row] and isinstance(cell, str) and _GROUPED.fullmatch(cell.strip()):
                 raise CellError(
                     row, f"is {cell!r}, and others have a comma before the fraction, as {changed!r}; write it alike"
                 )
-    return made
+    return converted
 
 
 class Odd(NamedTuple):
@@ -119,12 +121,12 @@ def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
         length, count = Counter(map(len, lists.values())).most_common(1)[0]
         if count <= len(present) / 2:
             return np.empty((len(cells), 0), np.float32)
-    made = np.full((len(cells), length), np.nan, dtype=np.float32)
+    matrix = np.full((len(cells), length), np.nan, dtype=np.float32)
     for row in present:
         if row not in lists or len(lists[row]) != length:
             raise CellError(row, f"is {shown(cells[row])}, expected a list of {length} numbers")
-        made[row] = lists[row]
-    return made
+        matrix[row] = lists[row]
+    return matrix
 
 
 def as_numbers(cells: Cells) -> np.ndarray | None:

@@ -16,7 +16,7 @@ from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists, shown
 from propml.tables.labels import Changes
-from propml.tables.table import Edit, MemoryTable, Table, found
+from propml.tables.table import Edit, MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "RuleMatrix", "VoteFile", "Voted", "identifier"]
@@ -50,7 +50,7 @@ class VoteFile:
 
     def __post_init__(self) -> None:
         for name in (self.item, self.annotator, self.label):
-            found(self.table, name)
+            checked_column(self.table, name)
 
     def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
         """The candidates of those items that have an identifier among ``ids``, and the votes with them.
@@ -74,18 +74,18 @@ class VoteFile:
             )
         if not any(label for _, _, label in kept):
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
-        made = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
-        if not made.sizes().any():
+        candidates = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
+        if not candidates.sizes().any():
             raise ValueError(
                 f"no label has {min_votes} votes on any item, so no candidate is left; "
                 f"ask for a smaller {argument('min_votes')}"
             )
-        rows = np.array([row_of[str(item)] for item in made.index])
+        rows = np.array([row_of[str(item)] for item in candidates.index])
         order = np.argsort(rows)
         notes = []
         if strangers := len({item for item, _, _ in votes} - row_of.keys()):
             notes.append(f"{strangers} items of {self.table.path.name} are not in the data and were left out")
-        return Voted(made[order], rows[order], notes)
+        return Voted(candidates[order], rows[order], notes)
 
     def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
         """The same table without the votes for labels that went, and with those of the audit for labels that came."""
@@ -130,13 +130,13 @@ class VoteFile:
         by_name = {name[len(start) :]: table.cells(name) for name in table.names if name.startswith(start)}
 
         def sure(row: int, place: int, name: str) -> float:
-            told = by_name[name][row] if name in by_name else None if whole is None else whole[row]
-            if isinstance(told, list | np.ndarray):
-                told = told[place] if place < len(told) else None
+            value = by_name[name][row] if name in by_name else None if whole is None else whole[row]
+            if isinstance(value, list | np.ndarray):
+                value = value[place] if place < len(value) else None
             try:
-                return 1.0 if told in (None, "") else float(told)
+                return 1.0 if value in (None, "") else float(value)
             except (TypeError, ValueError):
-                raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(told)}, expected a number") from None
+                raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(value)}, expected a number") from None
 
         return sure
 
@@ -192,14 +192,14 @@ class RuleMatrix(VoteFile):
         for item, label in came:
             n_added[item] -= 1
             added[row_of[item], n_added[item]] = self.labels.index(label)
-        made = {**self.content, name: np.hstack([matrix, added])}
-        if "rules" in made:
-            made["rules"] = np.array([*made["rules"].tolist(), *[AUDITOR] * added.shape[1]])
+        arrays = {**self.content, name: np.hstack([matrix, added])}
+        if "rules" in arrays:
+            arrays["rules"] = np.array([*arrays["rules"].tolist(), *[AUDITOR] * added.shape[1]])
         with replacing(path) as beside, beside.open("wb") as file:
             if path.suffix.lower() == ".npz":
-                np.savez_compressed(file, **made)  # type: ignore[arg-type]
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
             else:
-                np.save(file, made[name])
+                np.save(file, arrays[name])
 
 
 def _matrix_in(content: Mapping[str, np.ndarray]) -> str:

@@ -41,21 +41,21 @@ class Text:
     def learn(cls, name: str, texts: Sequence[str | None], most: int = MOST_TERMS) -> Text | None:
         """From text, None where missing; no treatment where no term repeats."""
         by_character = writes_without_blanks(texts)
-        made = _vectoriser(by_character, min_df=FEWEST_ROWS, max_df=LARGEST_SHARE, max_features=most)
+        vectoriser = _vectoriser(by_character, min_df=FEWEST_ROWS, max_df=LARGEST_SHARE, max_features=most)
         try:
-            made.fit(text or "" for text in texts)
+            vectoriser.fit(text or "" for text in texts)
         except ValueError:  # scikit-learn's way to say that no term is left
             return None
-        return cls(name, made.get_feature_names_out().tolist(), made.idf_.tolist(), by_character)
+        return cls(name, vectoriser.get_feature_names_out().tolist(), vectoriser.idf_.tolist(), by_character)
 
     @property
     def features(self) -> list[str]:
         return [f"{self.name}: {term}" for term in self.terms]
 
     def apply(self, cells: Cells, notes: list[str]) -> sp.csr_array:
-        made = _vectoriser(self.by_character, vocabulary=self.terms)
-        made.idf_ = np.asarray(self.weights, dtype=np.float32)
-        return sp.csr_array(made.transform(text or "" for text in as_texts(cells)), dtype=np.float32)
+        vectoriser = _vectoriser(self.by_character, vocabulary=self.terms)
+        vectoriser.idf_ = np.asarray(self.weights, dtype=np.float32)
+        return sp.csr_array(vectoriser.transform(text or "" for text in as_texts(cells)), dtype=np.float32)
 
     def sentence(self) -> str:
         return f"text, TF-IDF of {len(self.terms)} {'characters and pairs' if self.by_character else 'words'}"

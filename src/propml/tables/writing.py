@@ -55,8 +55,8 @@ def _write_json(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]]
     with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
         file.write(start)
         for number, row in enumerate(rows):
-            told = json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False, allow_nan=False)
-            file.write((between if number else "") + told)
+            entry = json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False, allow_nan=False)
+            file.write((between if number else "") + entry)
         file.write(end)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from propml.atomic_files import replacing
 from propml.extras import require
-from propml.tables.table import Edits, Extra, Keep, MemoryTable, check_names, found
+from propml.tables.table import Edits, Extra, Keep, MemoryTable, check_names, checked_column
 from propml.unpacking import check_zip
 
 __all__ = ["XlsxTable", "write_xlsx"]
@@ -42,7 +42,7 @@ class XlsxTable(MemoryTable):
         book = require("openpyxl", "formats").load_workbook(self.path)  # with its formulas
         sheet = book.worksheets[0]
         for name, edit in (edits or {}).items():
-            column, before = self.names.index(found(self, name)) + 1, self.cells(name)
+            column, before = self.names.index(checked_column(self, name)) + 1, self.cells(name)
             for row, cell in enumerate(edit(0, list(before))):
                 if cell != before[row]:
                     _put(sheet.cell(self.lines[row], column), cell)

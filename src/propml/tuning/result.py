@@ -26,7 +26,7 @@ from propml.extras import require
 from propml.file_errors import reading
 from propml.page import page_style
 from propml.schema import check_schema
-from propml.tuning.spaces import Number, Space, restored, stored
+from propml.tuning.spaces import Range, Space, restored, stored
 from propml.tuning.studies import quiet
 from propml.tuning.trials import DIED, best_trial, finished
 
@@ -147,7 +147,7 @@ class SearchResult:
         from propml.range_scaler import RangeScaler
 
         if self.method == "vision":
-            raise ValueError("images were searched; train with propml.vision.recipe.Recipe(**result.params)")
+            raise ValueError("images were searched; train with propml.vision.VisionRecipe(**result.params)")
         model = method_class(self.method)(**{**self.params, **further})
         return model if self.method == "propml" else make_pipeline(RangeScaler(), model)
 
@@ -258,7 +258,7 @@ def pictures(result: SearchResult) -> Iterator[tuple[str, str, bytes]]:
         yield "Epoch by epoch", caption, _drawn(plots.plot_intermediate_values, result.study)
     epoch, study = compared_trials(result)
     values = [trial.value for trial in study.trials]
-    searched = any(isinstance(each, Number) or len(each.values) > 1 for each in result.space.values())
+    searched = any(isinstance(each, Range) or len(each.values) > 1 for each in result.space.values())
     if len(values) < FEWEST or not searched:
         return
     over = f"the {len(values)} trials that were compared after epoch {epoch}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from propml.benchmark.executors import start_worker
+from propml.deprecation import renamed_argument
 from propml.devices import usable_cores
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
@@ -30,6 +31,7 @@ RESTARTS = 5
 PER_STRUCTURE = 9
 
 
+@renamed_argument("show", "verbose")
 def search(
     X: Features,
     candidates: LabelsLike,
@@ -50,7 +52,7 @@ def search(
     folder: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
-    show: bool = False,
+    verbose: bool = False,
 ) -> SearchResult:
     """Find the arguments of a method with which it ranks held-out candidates best.
 
@@ -90,7 +92,7 @@ def search(
         Where checkpoints of a Ray cluster go; all its machines must see it.
     seed : int
     device : str
-    show : bool
+    verbose : bool
         Show a progress bar with the best value so far.
 
     Examples
@@ -104,9 +106,10 @@ def search(
     data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
     task = make_task(method, data, space, epochs=epochs, device=device)
     limits: dict[str, Any] = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
-    return run_search(task, storage=storage, name=name, folder=folder, seed=seed, show=show, **limits)
+    return run_search(task, storage=storage, name=name, folder=folder, seed=seed, verbose=verbose, **limits)
 
 
+@renamed_argument("show", "verbose")
 def run_search(
     task: Task,
     *,
@@ -118,7 +121,7 @@ def run_search(
     ray_address: str | None = None,
     folder: str | Path | None = None,
     seed: int = 0,
-    show: bool = False,
+    verbose: bool = False,
 ) -> SearchResult:
     """Search a task; see :func:`search`, which makes one of a table. ``folder`` is where single trials keep files."""
     if trials < 1:
@@ -133,7 +136,7 @@ def run_search(
     home = None if folder is None else Path(folder)
     desk = Desk(task, trials, storage, name, seed, until=until)
     ended = 0
-    with progress_bar(f"tuning {task.title}", trials, show=show, long_steps=True) as bar:
+    with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
 
         def progress() -> None:
             nonlocal ended

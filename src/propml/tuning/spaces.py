@@ -25,8 +25,8 @@ __all__ = [
     "SPACES",
     "VISION",
     "Changes",
-    "Choice",
-    "Number",
+    "OneOf",
+    "Range",
     "Space",
     "When",
     "altered",
@@ -50,7 +50,7 @@ class When:
 
 
 @dataclass(frozen=True)
-class Number:
+class Range:
     """A number between ``low`` and ``high``, both included; ``log`` searches its logarithm."""
 
     low: float
@@ -61,42 +61,42 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """One of a few values: texts, numbers, truth values, or tuples of them such as the widths of layers."""
 
     values: tuple[Any, ...]
     when: When | None = None
 
 
-Dimension: TypeAlias = Number | Choice
+Dimension: TypeAlias = Range | OneOf
 Space: TypeAlias = dict[str, Dimension]
 # By argument: a dimension; a pair (low, high), on the scale that was declared; a list of values; or one value, fixed.
 Changes: TypeAlias = Mapping[str, Any]
 
-POSITIVE = Number(1e-3, 1e3, log=True)
+POSITIVE = Range(1e-3, 1e3, log=True)
 NETWORKS = ((256, 256), (512,), ())
 
 SPACES: dict[str, Space] = {
     "propml": {
-        "loss": Choice(("power",)),
-        "order": Number(0.0, 1.0, when=When("loss", ("power",))),
-        "lam": Number(0.002, 1.0, log=True),  # reaches further down where labels are many, see space_of
-        "hidden": Choice(NETWORKS),
-        "dropout": Choice((0.25, 0.5), when=When("hidden", ((),), negated=True)),
-        "input_dropout": Choice((0.0, 0.3)),
-        "learning_rate": Number(1e-4, 1e-2, log=True),
-        "weight_decay": Number(1e-5, 1e-1, log=True),
+        "loss": OneOf(("power",)),
+        "order": Range(0.0, 1.0, when=When("loss", ("power",))),
+        "lam": Range(0.002, 1.0, log=True),  # reaches further down where labels are many, see space_of
+        "hidden": OneOf(NETWORKS),
+        "dropout": OneOf((0.25, 0.5), when=When("hidden", ((),), negated=True)),
+        "input_dropout": OneOf((0.0, 0.3)),
+        "learning_rate": Range(1e-4, 1e-2, log=True),
+        "weight_decay": Range(1e-5, 1e-1, log=True),
         # What was judged is what is run: one network, without a forest or noise rates that no trial had.
-        "forest": Choice((False,)),
-        "noise": Choice((False,)),
+        "forest": OneOf((False,)),
+        "noise": OneOf((False,)),
     },
-    "ridge": {"alpha": Number(1e-3, 1e4, log=True)},
-    "kernel-ridge": {"alpha": Number(1e-3, 1e2, log=True), "gamma": Number(1e-4, 1.0, log=True)},
-    "cplst": {"code_length": Number(0.2, 1.0), "lam": Number(1e-3, 1e4, log=True)},
-    "ml-knn": {"k": Number(3, 50, log=True, integer=True), "s": Number(0.1, 10.0, log=True)},
-    "pml-ni": {"lam": Number(0.1, 1e4, log=True), "beta": POSITIVE, "gamma": POSITIVE},
-    "par-map": {"k": Number(3, 50, log=True, integer=True), "alpha": Number(0.5, 0.99), "threshold": Number(0.5, 0.95)},
-    "par-vls": {"k": Number(3, 50, log=True, integer=True), "alpha": Number(0.5, 0.99), "threshold": Number(0.5, 0.95)},
+    "ridge": {"alpha": Range(1e-3, 1e4, log=True)},
+    "kernel-ridge": {"alpha": Range(1e-3, 1e2, log=True), "gamma": Range(1e-4, 1.0, log=True)},
+    "cplst": {"code_length": Range(0.2, 1.0), "lam": Range(1e-3, 1e4, log=True)},
+    "ml-knn": {"k": Range(3, 50, log=True, integer=True), "s": Range(0.1, 10.0, log=True)},
+    "pml-ni": {"lam": Range(0.1, 1e4, log=True), "beta": POSITIVE, "gamma": POSITIVE},
+    "par-map": {"k": Range(3, 50, log=True, integer=True), "alpha": Range(0.5, 0.99), "threshold": Range(0.5, 0.95)},
+    "par-vls": {"k": Range(3, 50, log=True, integer=True), "alpha": Range(0.5, 0.99), "threshold": Range(0.5, 0.95)},
     "fpml": {"lam1": POSITIVE, "lam2": POSITIVE, "lam3": POSITIVE},
     "pml-lrs": {"eta": POSITIVE, "beta": POSITIVE, "gamma": POSITIVE},
     "pml-lc": {"C1": POSITIVE, "C3": POSITIVE},
@@ -105,10 +105,10 @@ SPACES: dict[str, Space] = {
 
 # The ranges of the paper; λ is there for the losses that have one.
 VISION: Space = {
-    "loss": Choice(("propml",)),
-    "lr": Number(2e-5, 2e-4, log=True),
-    "weight_decay": Number(1e-7, 5e-4, log=True),
-    "lam": Number(0.02, 1.0, log=True, when=When("loss", ("propml", "power", "propall"))),
+    "loss": OneOf(("propml",)),
+    "learning_rate": Range(2e-5, 2e-4, log=True),
+    "weight_decay": Range(1e-7, 5e-4, log=True),
+    "lam": Range(0.02, 1.0, log=True, when=When("loss", ("propml", "power", "propall"))),
 }
 
 
@@ -116,12 +116,12 @@ def space_of(method: str, candidates: Candidates | None = None) -> Space:
     """The space of a method; with ``candidates`` the range of λ reaches as far down as their labels ask for.
 
     >>> space_of("ridge")
-    {'alpha': Number(low=0.001, high=10000.0, log=True, integer=False, when=None)}
+    {'alpha': Range(low=0.001, high=10000.0, log=True, integer=False, when=None)}
     """
     method_class(method)  # an unknown one is told here
     space = dict(SPACES[method])
     lam = space.get("lam")
-    if method == "propml" and candidates is not None and isinstance(lam, Number):
+    if method == "propml" and candidates is not None and isinstance(lam, Range):
         # With many labels the best λ is far below the paper's 0.02.
         space["lam"] = replace(lam, low=min(lam.low, 0.1 * balanced_lam(candidates)))
     return space
@@ -136,7 +136,7 @@ def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> 
     result = dict(space)
     for name, change in changes.items():
         if name in GIVEN:
-            raise ValueError(f"{name} is given by the search (seed, show); leave it out of the space")
+            raise ValueError(f"{name} is given by the search (seed, verbose); leave it out of the space")
         if name not in known:
             raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
         result[name] = _checked(name, _dimension(change, space.get(name)))
@@ -148,19 +148,19 @@ def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> 
 
 def _dimension(change: Any, declared: Dimension | None) -> Dimension:
     when = None if declared is None else declared.when
-    if isinstance(change, Number | Choice):
+    if isinstance(change, Range | OneOf):
         return change if change.when is not None else replace(change, when=when)
-    if isinstance(change, tuple) and len(change) == 2 and not isinstance(declared, Choice) and all(map(_real, change)):
-        if isinstance(declared, Number):
+    if isinstance(change, tuple) and len(change) == 2 and not isinstance(declared, OneOf) and all(map(_real, change)):
+        if isinstance(declared, Range):
             return replace(declared, low=change[0], high=change[1])
-        return Number(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
+        return Range(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
     if isinstance(change, list):
-        return Choice(tuple(frozen(value) for value in change), when)
-    return Choice((frozen(change),), None)  # what the user fixes is there whatever the others are
+        return OneOf(tuple(frozen(value) for value in change), when)
+    return OneOf((frozen(change),), None)  # what the user fixes is there whatever the others are
 
 
 def _checked(name: str, dimension: Dimension) -> Dimension:
-    if isinstance(dimension, Choice):
+    if isinstance(dimension, OneOf):
         if not dimension.values:
             raise ValueError(f"{name} has no value to choose from; give at least one")
         if len({stored(value) for value in dimension.values}) < len(dimension.values):
@@ -172,7 +172,7 @@ def _checked(name: str, dimension: Dimension) -> Dimension:
     if not low < high:
         raise ValueError(f"{name} goes from {low} to {high}; the first must be smaller (give one value to fix it)")
     if dimension.log and low <= 0:
-        raise ValueError(f"{name} goes from {low} on a logarithmic scale; start above 0, or give a linear Number")
+        raise ValueError(f"{name} goes from {low} on a logarithmic scale; start above 0, or give a linear Range")
     if dimension.integer and not (float(low).is_integer() and float(high).is_integer()):
         raise ValueError(f"{name} goes from {low} to {high} and is a whole number; give whole numbers")
     return dimension
@@ -194,7 +194,7 @@ def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
     """A configuration of a trial: values for all dimensions whose conditions hold."""
 
     def pick(name: str, dimension: Dimension) -> Any:
-        if isinstance(dimension, Choice):
+        if isinstance(dimension, OneOf):
             return trial.suggest_categorical(name, [stored(value) for value in dimension.values])
         if dimension.integer:
             return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
@@ -213,7 +213,7 @@ def _configuration(space: Space, pick: Callable[[str, Dimension], Any]) -> dict[
     for name, dimension in _ordered(space).items():
         if dimension.when is not None and not dimension.when.holds(chosen):
             continue
-        values = {stored(value): value for value in dimension.values} if isinstance(dimension, Choice) else {}
+        values = {stored(value): value for value in dimension.values} if isinstance(dimension, OneOf) else {}
         if len(values) == 1:  # nothing to search
             chosen[name] = values.popitem()[1]
         elif (value := pick(name, dimension)) is not ...:
@@ -229,12 +229,12 @@ def stored(value: Any) -> Any:
 def kinds(space: Space) -> dict[str, str]:
     """What a study cannot change once it has trials: the choices and the scales of its dimensions; ends may move.
 
-    >>> kinds({"lam": Number(0.1, 1.0, log=True), "hidden": Choice(((64,), ()))})
+    >>> kinds({"lam": Range(0.1, 1.0, log=True), "hidden": OneOf(((64,), ()))})
     {'space of lam': 'numbers, log scale', 'space of hidden': '[[64], []]'}
     """
     return {
         f"space of {name}": json.dumps(each.values)
-        if isinstance(each, Choice)
+        if isinstance(each, OneOf)
         else ("whole " if each.integer else "") + "numbers" + (", log scale" if each.log else "")
         for name, each in space.items()
     }
@@ -256,7 +256,7 @@ def parse_dimension(text: str) -> tuple[str, Any]:
         ends = (_value(name, low), _value(name, high))
         if not all(map(_real, ends)):
             raise ValueError(f"{text!r} has no two numbers around ..; write NAME=LOW..HIGH")
-        return name, Number(ends[0], ends[1], log=True) if log else ends
+        return name, Range(ends[0], ends[1], log=True) if log else ends
     if "|" in value:
         return name, [_value(name, part) for part in value.split("|")]
     return name, _value(name, value)

@@ -34,7 +34,7 @@ from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_cand
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
-    from propml.vision.recipe import Recipe
+    from propml.vision.recipe import VisionRecipe
     from propml.vision.sources import ImageSource
 
 __all__ = [
@@ -262,7 +262,7 @@ class VisionTask:
     ----------
     source : ImageSource
         Images with candidates, or with true labels that the recipe's noise makes candidates of.
-    recipe : Recipe
+    recipe : VisionRecipe
         What stays; its ``epochs`` are the whole budget, its ``select`` is the objective.
     changes : mapping, optional
         Changes of the space, as in :func:`propml.tuning.search`; by default the paper's ranges.
@@ -278,7 +278,7 @@ class VisionTask:
     def __init__(
         self,
         source: ImageSource,
-        recipe: Recipe,
+        recipe: VisionRecipe,
         changes: Changes | None = None,
         *,
         validation: ImageSource | None = None,
@@ -286,13 +286,14 @@ class VisionTask:
         cache: str | Path | None = "auto",
     ) -> None:
         from propml.vision.recipe import METHODS as LOSSES
+        from propml.vision.recipe import with_new_names
 
         if recipe.select == "last":
             raise ValueError('select is "last", which judges nothing; choose "candidates", or "oracle"')
         if recipe.select == "oracle" and validation is None:
             raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
         known = [each.name for each in fields(recipe) if each.name not in OWN]
-        self.space = altered(VISION, {"loss": recipe.loss, **(changes or {})}, known, "the vision recipe")
+        self.space = altered(VISION, {"loss": recipe.loss, **with_new_names(changes or {})}, known, "the vision recipe")
         self.source, self.recipe, self.validation = source, recipe, validation
         self.device, self.cache = device, cache
         # The name of the method that is this loss and nothing else, such as "ProPML" for "propml".
@@ -331,7 +332,7 @@ class VisionTask:
             return pruned
 
         resume = (out / "recipe.json").exists()
-        options = {"device": self.device, "cache": self.cache, "show": False, "on_epoch": on_epoch, "resume": resume}
+        options = {"device": self.device, "cache": self.cache, "verbose": False, "on_epoch": on_epoch, "resume": resume}
         try:
             self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
         finally:

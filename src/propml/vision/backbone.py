@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from propml.vision.query2label import Query2Label
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.torchvision_import import import_vision
 
 __all__ = ["ImageNetwork", "input_of", "make_network", "resolved"]
@@ -85,7 +85,7 @@ class SmallCNN(nn.Module):
         return feature_map.mean(dim=(2, 3))
 
 
-def make_network(recipe: Recipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
+def make_network(recipe: VisionRecipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
     """The network that a recipe asks for, on the CPU.
 
     Parameters
@@ -123,7 +123,7 @@ def input_of(backbone: str) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
     return config.input_size[-1], tuple(config.mean), tuple(config.std)
 
 
-def resolved(recipe: Recipe) -> Recipe:
+def resolved(recipe: VisionRecipe) -> VisionRecipe:
     """The recipe with what its backbone decides: the size, the weights to start from, and what is learned at once."""
     weights = None if recipe.weights is None else os.path.expandvars(recipe.weights)
     if weights is not None and weights.startswith("$"):
@@ -136,7 +136,7 @@ def resolved(recipe: Recipe) -> Recipe:
 
 
 @torch.no_grad()
-def _try_images(network: ImageNetwork, recipe: Recipe, side: int) -> None:
+def _try_images(network: ImageNetwork, recipe: VisionRecipe, side: int) -> None:
     network.eval()  # batch norms must not learn from black images
     try:
         network(torch.zeros(2, 3, side, side))
@@ -161,12 +161,12 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
             raise ValueError(
                 f"there are no pretrained weights of {SMALL_CNN}; give weights none, or a backbone of timm"
             )
-        made: Any = SmallCNN()
+        backbone: Any = SmallCNN()
     else:
         timm = import_vision("timm")
         options: dict[str, Any] = {"img_size": size} if _config(name).fixed_input_size else {}
         try:
-            made = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
+            backbone = timm.create_model(name, pretrained=weights == "pretrained", num_classes=0, **options)
         except AssertionError as error:  # a size that its patches or windows do not divide
             raise _misfit(name, size, error) from error
         except (OSError, RuntimeError, ImportError) as error:
@@ -177,8 +177,8 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
                 f"give a file with --weights, or train from random weights with --weights none"
             ) from error
     if weights not in (None, "pretrained"):
-        load_backbone(made, Path(weights))
-    return made
+        load_backbone(backbone, Path(weights))
+    return backbone
 
 
 def _config(name: str) -> Any:

@@ -189,11 +189,11 @@ class _Prefetched:
 
 def _copied(images: np.ndarray, device: torch.device) -> Tensor:
     """All images on a device; by blocks, since a memory-mapped file need not fit in memory a second time."""
-    made = torch.empty(images.shape, dtype=torch.uint8, device=device)
+    stored = torch.empty(images.shape, dtype=torch.uint8, device=device)
     for start in range(0, len(images), 4096):
         block = np.array(images[start : start + 4096])
-        made[start : start + len(block)] = torch.from_numpy(block)
-    return made
+        stored[start : start + len(block)] = torch.from_numpy(block)
+    return stored
 
 
 def _gather(images: np.ndarray, share: np.ndarray, out: np.ndarray, pool: ThreadPoolExecutor, workers: int) -> None:

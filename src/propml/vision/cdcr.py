@@ -12,7 +12,7 @@ arXiv 2207.02410; Machine Learning 2024.
    *strong* view.
 
 As published: 16 epochs of warm-up, 41 of the second stage (21 by difficulty), both under a one-cycle schedule of 80
-epochs that is not run to its end: ``Recipe(curriculum="cdcr", epochs=57, warmup_epochs=16, schedule_epochs=80)``.
+epochs that is not run to its end: ``VisionRecipe(curriculum="cdcr", epochs=57, warmup_epochs=16, schedule_epochs=80)``.
 
 Deviations
 ----------
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from propml.vision.augment import Augment, step_generator
 from propml.vision.distributed import Precision, Process
 from propml.vision.evaluation import score_images
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.training_data import TrainingData
 
 __all__ = ["select_for_epoch", "select_labels"]
@@ -78,7 +78,7 @@ def select_for_epoch(
     network: nn.Module,
     epoch: int,
     data: TrainingData,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     augment: Augment,
     precision: Precision,
     here: Process,

@@ -28,7 +28,7 @@ from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
 from propml.vision.ema import WeightAverage
-from propml.vision.recipe import Recipe, recipe_from
+from propml.vision.recipe import VisionRecipe, recipe_from
 
 __all__ = ["ExportedNetwork", "TrainedNetwork", "TrainingState", "export_onnx", "load_network", "save_network"]
 
@@ -36,7 +36,7 @@ CHECKPOINT, NETWORK = "vision-checkpoint", "vision-network"
 TRAINED: Schema = {
     "weights": {str: object},
     "card": {str: object},
-    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(Recipe).items()}, str: object},
+    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(VisionRecipe).items()}, str: object},
     "labels": [str],
     "mean": [float],
     "std": [float],
@@ -165,7 +165,7 @@ class TrainedNetwork:
     network : ImageNetwork
         In evaluation mode.
     label_names : tuple of str
-    recipe : Recipe
+    recipe : VisionRecipe
         ``recipe.size`` is the side of the images.
     mean, std : tuple of float
         By which pixels in [0, 1] are normalised.
@@ -175,19 +175,24 @@ class TrainedNetwork:
 
     network: ImageNetwork
     label_names: tuple[str, ...]
-    recipe: Recipe
+    recipe: VisionRecipe
     mean: tuple[float, ...]
     std: tuple[float, ...]
     card: dict[str, Any]
 
 
 def save_network(
-    path: Path, network: nn.Module, recipe: Recipe, label_names: tuple[str, ...], card: Mapping[str, Any]
+    path: Path, network: nn.Module, recipe: VisionRecipe, label_names: tuple[str, ...], card: Mapping[str, Any]
 ) -> None:
     """Write a trained network with its labels and its card."""
     _, mean, std = input_of(recipe.backbone)
-    told = {"recipe": asdict(resolved(recipe)), "labels": list(label_names), "mean": list(mean), "std": list(std)}
-    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **told})
+    description = {
+        "recipe": asdict(resolved(recipe)),
+        "labels": list(label_names),
+        "mean": list(mean),
+        "std": list(std),
+    }
+    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **description})
 
 
 def load_network(path: str | Path, device: str | torch.device = "cpu") -> TrainedNetwork:
@@ -344,5 +349,5 @@ def _difference(whole: nn.Module, path: Path, size: int) -> float:
     """The largest difference between probabilities, over three random images."""
     pixels = np.random.default_rng(0).integers(0, 256, (3, size, size, 3), dtype=np.uint8)
     session = require("onnxruntime", "onnx").InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found = session.run(["probabilities"], {"pixels": pixels})[0]
-    return float(np.abs(found - whole(torch.from_numpy(pixels))[1].numpy()).max())
+    probabilities = session.run(["probabilities"], {"pixels": pixels})[0]
+    return float(np.abs(probabilities - whole(torch.from_numpy(pixels))[1].numpy()).max())

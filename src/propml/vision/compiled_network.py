@@ -63,11 +63,11 @@ class AlignedConv2d(nn.Module):
             images = pad(images, (0, 0, 0, 0, 0, more_in))
         weight = pad(self.weight, (0, 0, 0, 0, 0, more_in, 0, more_out))
         bias = None if self.bias is None else pad(self.bias, (0, more_out))
-        found = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
+        maps = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
         if self.keeps or not more_out:
-            return found
+            return maps
         # Not a slice: its gradient would come with channels first, and be copied before the convolution's own.
-        return pad(found, (0, 0, 0, 0, 0, -more_out))
+        return pad(maps, (0, 0, 0, 0, 0, -more_out))
 
 
 class AlignedNorm(nn.Module):
@@ -90,12 +90,12 @@ class AlignedNorm(nn.Module):
         more = (0, images.shape[1] - n)
         mean, var = pad(self.running_mean, more), pad(self.running_var, more, value=1.0)
         weight, bias = pad(self.weight, more), pad(self.bias, more)
-        found = batch_norm(images, mean, var, weight, bias, self.training, self.momentum, self.eps)
+        normalised = batch_norm(images, mean, var, weight, bias, self.training, self.momentum, self.eps)
         if self.training:
             self.num_batches_tracked.add_(1)
             self.running_mean.copy_(mean[:n])
             self.running_var.copy_(var[:n])
-        return self.act(self.drop(found))
+        return self.act(self.drop(normalised))
 
 
 class SlicedBlur(nn.Module):
@@ -202,9 +202,9 @@ class _Cast(torch.autograd.Function):
 
 
 def _copied(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
-    made = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
-    torch._foreach_copy_(made, tensors)
-    return made
+    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
+    torch._foreach_copy_(copies, tensors)
+    return copies
 
 
 def _names_to_cast(network: nn.Module) -> list[str]:

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 import torch
 
 from propml.atomic_files import replacing
+from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
 from propml.progress import progress_bar
@@ -32,7 +33,7 @@ from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image
 from propml.vision.predict import find_images, outputs
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ class ImageFeatures:
     skipped: tuple[tuple[str, str], ...] = ()
 
 
+@renamed_argument("show", "verbose")
 def features(
     paths: str | Path | Iterable[str | Path],
     *,
-    backbone: str = Recipe.backbone,
+    backbone: str = VisionRecipe.backbone,
     weights: str | Path | None = "auto",
     size: int | None = None,
     mean: Sequence[float] | None = None,
@@ -77,7 +79,7 @@ def features(
     device: str = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> np.ndarray:
     """Features of image files, one row for each, to give to any classifier or to :func:`propml.audit`.
 
@@ -100,7 +102,7 @@ def features(
         How many images the network sees at once, where it runs, and how many threads decode.
     cache : path, "auto" or None
         Where features are kept; ``"auto"``: in the user's cache, ``None``: nowhere.
-    show : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -112,7 +114,7 @@ def features(
     network = backbone_alone(backbone, None if weights is None else str(weights), size, mean=mean, std=std)
     source = ImageSource("images", files, None, None, (), "all")
     options: dict[str, Any] = {"mirror": mirror, "batch_size": batch_size, "device": device, "workers": workers}
-    return compute_features(network, source, on_error="error", cache=cache, show=show, **options).X
+    return compute_features(network, source, on_error="error", cache=cache, verbose=verbose, **options).X
 
 
 def learn_pictures(
@@ -142,10 +144,10 @@ def learn_pictures(
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
     X = features(
         [beside / path for path in paths],
-        backbone=backbone or Recipe.backbone,
+        backbone=backbone or VisionRecipe.backbone,
         weights=weights or "auto",
         device=device,
-        show=True,
+        verbose=True,
     )
     vector = Vector.learn(column, X)
     seen = vector.apply(X, [])
@@ -170,7 +172,7 @@ def backbone_alone(
 
     Random weights are the same in every call, so that features of two parts of a dataset can be compared.
     """
-    recipe = resolved(Recipe(backbone=backbone, weights=weights, size=size, lam=1.0))
+    recipe = resolved(VisionRecipe(backbone=backbone, weights=weights, size=size, lam=1.0))
     _, own_mean, own_std = input_of(backbone)
     mean, std = tuple(mean or own_mean), tuple(std or own_std)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
@@ -191,24 +193,26 @@ def compute_features(
     device: str = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> ImageFeatures:
     """What the head of a network sees of the images of a source; for the parameters see :func:`features`."""
     if not len(source):
         raise ValueError(f"{source.name} has no images")
     folder = cache_dir() / "features" if cache == "auto" else None if cache is None else Path(cache)
     key, place = _key(trained, mirror), choose_device(device)
-    found: list[ImageFeatures] = []
+    parts: list[ImageFeatures] = []
 
     def prepared(start: int) -> tuple[Path | None, ImageFeatures | CachedImages]:
         """What was kept of a block, or its pixels; made while the network works on the block before."""
         block = source.take(slice(start, start + BLOCK))
         file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
         kept = _kept_block(file)
-        return file, kept or decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+        return file, kept or decode_images(
+            block, trained.recipe.side, on_error=on_error, workers=workers, verbose=False
+        )
 
     starts = range(0, len(source), BLOCK)
-    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=show)
+    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=verbose)
     with bar as told, ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(prepared, 0)
         for start in starts:
@@ -222,18 +226,18 @@ def compute_features(
                     _keep_block(file, made)
             if made.skipped and on_error == "error":
                 raise no_image(*made.skipped[0])
-            found.append(ImageFeatures(made.X, made.kept + start, made.skipped))
+            parts.append(ImageFeatures(made.X, made.kept + start, made.skipped))
             told.advance(min(BLOCK, len(source) - start))
-    skipped = tuple(each for part in found for each in part.skipped)
-    kept = np.concatenate([part.kept for part in found])
+    skipped = tuple(each for part in parts for each in part.skipped)
+    kept = np.concatenate([part.kept for part in parts])
     if not len(kept):
         raise ValueError(
             f"none of the {len(source)} images of {source.name} can be read; {skipped[0][0]}: {skipped[0][1]}"
         )
-    return ImageFeatures(np.concatenate([part.X for part in found if len(part.X)]), kept, skipped)
+    return ImageFeatures(np.concatenate([part.X for part in parts if len(part.X)]), kept, skipped)
 
 
-def write_features(path: str | Path, found: ImageFeatures, source: ImageSource) -> None:
+def write_features(path: str | Path, features: ImageFeatures, source: ImageSource) -> None:
     """Write features with the labels of their images, as a table that every command reads.
 
     Parameters
@@ -242,23 +246,25 @@ def write_features(path: str | Path, found: ImageFeatures, source: ImageSource) 
         An ``.npz``: ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
         where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. Or a ``.parquet`` with
         the columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
-    found : ImageFeatures
+    features : ImageFeatures
     source : ImageSource
         The images and their labels, those that could not be read included.
     """
     path = Path(path)
     check_destination(path)
-    own = source.take(found.kept)
-    names = [f"image {row}" for row in found.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
+    own = source.take(features.kept)
+    names = (
+        [f"image {row}" for row in features.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
+    )
     candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
     labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
     if path.suffix == ".parquet":
-        _write_parquet(path, found.X, names, labels, source.label_names)
+        _write_parquet(path, features.X, names, labels, source.label_names)
         return
     arrays = {
-        "X": found.X.astype(np.float32, copy=False),
+        "X": features.X.astype(np.float32, copy=False),
         "label_names": np.array(source.label_names, dtype=str),
-        "feature_names": np.array([f"feature_{j}" for j in range(found.X.shape[1])]),
+        "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
         "images": np.array(names),
         **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
     }
@@ -331,6 +337,6 @@ def _kept_block(file: Path | None) -> ImageFeatures | None:
         return None
 
 
-def _keep_block(file: Path, made: ImageFeatures) -> None:
+def _keep_block(file: Path, features: ImageFeatures) -> None:
     with replacing(file) as beside, beside.open("wb") as out:
-        np.savez(out, X=made.X, kept=made.kept, skipped=np.array(json.dumps(made.skipped)))
+        np.savez(out, X=features.X, kept=features.kept, skipped=np.array(json.dumps(features.skipped)))

@@ -15,7 +15,7 @@ from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Precision, Process
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.training_data import TrainingData
 
 __all__ = ["Judge", "candidate_precisions", "check_held_out", "judge_by_candidates", "judge_by_truth", "score_images"]
@@ -108,7 +108,7 @@ def _rankable(candidates: Tensor) -> Tensor:
     return (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
 
 
-def check_held_out(data: TrainingData, recipe: Recipe) -> None:
+def check_held_out(data: TrainingData, recipe: VisionRecipe) -> None:
     """Refuse held-out images by which nothing can be judged."""
     by_class, candidates = recipe.criterion == "mAP", data.targets()[data.held_out]
     if not _rankable(candidates.T if by_class else candidates).any():
@@ -127,7 +127,7 @@ class Judge:
     """
 
     def __init__(
-        self, data: TrainingData, recipe: Recipe, augment: Augment, precision: Precision, here: Process
+        self, data: TrainingData, recipe: VisionRecipe, augment: Augment, precision: Precision, here: Process
     ) -> None:
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)

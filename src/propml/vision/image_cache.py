@@ -75,7 +75,7 @@ def build_cache(
     *,
     on_error: OnError = "skip",
     workers: int | None = None,
-    show: bool = True,
+    verbose: bool = True,
 ) -> CachedImages:
     """Decode and resize every image, or open what was decoded before.
 
@@ -90,7 +90,7 @@ def build_cache(
         What to do about an image that is missing or damaged.
     workers : int, optional
         Decoding threads (Pillow works outside Python's lock); by default one per core.
-    show : bool
+    verbose : bool
         Whether to show a progress bar.
     """
     if size < 1:
@@ -103,30 +103,30 @@ def build_cache(
     if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
         return CachedImages(source.items, np.arange(len(source)))
     if folder is None:
-        found = decode_images(source, size, on_error=on_error, workers=workers, show=show)
-        return _some(found, source)
+        decoded = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
+        return _some(decoded, source)
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     # One process decodes, the others wait and then find the work done.
     with locked(place.with_name(f".{place.name}.lock")):
         if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
-            _make(source, size, place, on_error, workers, show)
+            _make(source, size, place, on_error, workers, verbose)
     return _opened(place, source, size, on_error)
 
 
 def decode_images(
-    source: ImageSource, size: int, *, on_error: OnError = "skip", workers: int | None = None, show: bool = True
+    source: ImageSource, size: int, *, on_error: OnError = "skip", workers: int | None = None, verbose: bool = True
 ) -> CachedImages:
     """Decode into memory, see :func:`build_cache`; there may be nothing left of the images."""
     images = np.empty((len(source), size, size, 3), dtype=np.uint8)
     starts = range(0, len(source), BLOCK)
-    done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), show))
+    done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), verbose))
     kept, skipped = _kept(source, done)
     return CachedImages(images[kept] if skipped else images, kept, skipped)
 
 
 def _decode(
-    source: ImageSource, images: np.ndarray, starts: Any, on_error: OnError, workers: int, show: bool
+    source: ImageSource, images: np.ndarray, starts: Any, on_error: OnError, workers: int, verbose: bool
 ) -> Iterator[tuple[int, dict[int, str]]]:
     """Fill ``images`` block by block; yields the start of each block that is done and why rows of it failed."""
     size = images.shape[1]
@@ -144,7 +144,7 @@ def _decode(
 
     with (
         ThreadPoolExecutor(workers) as pool,
-        progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=show) as bar,
+        progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=verbose) as bar,
     ):
         for rows in blocks:
             with warnings.catch_warnings():  # here, as the filters are those of all threads
@@ -157,12 +157,12 @@ def _decode(
             yield rows.start, failed
 
 
-def _make(source: ImageSource, size: int, place: Path, on_error: OnError, workers: int, show: bool) -> None:
+def _make(source: ImageSource, size: int, place: Path, on_error: OnError, workers: int, verbose: bool) -> None:
     """Decode into a folder beside the place, from where an earlier run stopped, and move it there when it is whole."""
     partial = place.with_name(f"{place.name}.partial")
     partial.mkdir(exist_ok=True)
     try:
-        _fill(partial, source, size, on_error, workers, show)
+        _fill(partial, source, size, on_error, workers, verbose)
     except ValueError:
         if not _read_journal(partial / JOURNAL):  # nothing that a start without --strict could go on from
             shutil.rmtree(partial, ignore_errors=True)
@@ -171,7 +171,7 @@ def _make(source: ImageSource, size: int, place: Path, on_error: OnError, worker
     os.replace(partial, place)
 
 
-def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, show: bool) -> None:
+def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, verbose: bool) -> None:
     journal = partial / JOURNAL
     decoded = partial / "decoded.npy"
     done = _read_journal(journal) if decoded.is_file() else {}
@@ -183,7 +183,7 @@ def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, work
     )
     missing = [start for start in range(0, len(source), BLOCK) if start not in done]
     with journal.open("a" if done else "w", encoding="utf-8") as log:
-        for start, failed in _decode(source, images, missing, on_error, workers, show):
+        for start, failed in _decode(source, images, missing, on_error, workers, verbose):
             images.flush()  # the pixels are on the disk before the journal says so
             if not any(map(may_pass, failed.values())):
                 log.write(json.dumps({"start": start, "failed": failed}) + "\n")
@@ -225,11 +225,11 @@ def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndar
     return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
 
 
-def _some(found: CachedImages, source: ImageSource) -> CachedImages:
-    if not len(found):
-        name, why = found.skipped[0]
+def _some(decoded: CachedImages, source: ImageSource) -> CachedImages:
+    if not len(decoded):
+        name, why = decoded.skipped[0]
         raise ValueError(f"none of the {len(source)} images of {source.name} can be read; {name}: {why}")
-    return found
+    return decoded
 
 
 def may_pass(why: str) -> bool:
@@ -242,7 +242,7 @@ def _can_be_read_now(place: Path, source: ImageSource, size: int) -> bool:
     index = _index(place)
     skipped = np.setdiff1d(np.arange(len(source)), index["kept"])
     again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if may_pass(why)]
-    return any(len(decode_images(source.take([row]), size, workers=1, show=False)) for row in again)
+    return any(len(decode_images(source.take([row]), size, workers=1, verbose=False)) for row in again)
 
 
 def _index(place: Path) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import numpy as np
 from propml.losses import CandidateLoss, UnbiasedLoss, asl_loss, bce_loss, power_loss, propall_loss, propml_loss
 from propml.neural.balance import balanced_lam
 from propml.targets import Candidates
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 
 __all__ = ["estimate_flip_rate", "lams_to_try", "make_objective"]
 
 FACTORS = (1 / 3, 1.0, 3.0, 9.0)  # of the balanced λ
 
 
-def make_objective(recipe: Recipe, lam: float, candidates: Candidates) -> CandidateLoss:
+def make_objective(recipe: VisionRecipe, lam: float, candidates: Candidates) -> CandidateLoss:
     """The mean over images of the recipe's loss.
 
     Parameters
@@ -47,11 +47,11 @@ def make_objective(recipe: Recipe, lam: float, candidates: Candidates) -> Candid
     return CandidateLoss(function, lam=lam)
 
 
-def lams_to_try(candidates: Candidates, recipe: Recipe) -> list[float]:
+def lams_to_try(candidates: Candidates, recipe: VisionRecipe) -> list[float]:
     """The λ to choose from; one where the recipe or the loss leaves no choice.
 
     >>> c = Candidates.from_matrix([[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])
-    >>> [round(lam, 3) for lam in lams_to_try(c, Recipe())], lams_to_try(c, Recipe(loss="bce"))
+    >>> [round(lam, 3) for lam in lams_to_try(c, VisionRecipe())], lams_to_try(c, VisionRecipe(loss="bce"))
     ([0.033, 0.1, 0.3, 0.9], [1.0])
     """
     if not recipe.chooses_lam:

@@ -20,7 +20,7 @@ MOMENTA = (0.85, 0.95)  # Adam's beta1 falls while the rate rises, and rises whi
 
 
 def make_optimiser(
-    network: Any, kind: str, lr: float, weight_decay: float, layer_decay: float = 1.0
+    network: Any, kind: str, learning_rate: float, weight_decay: float, layer_decay: float = 1.0
 ) -> torch.optim.Optimizer:
     """Adam (weight decay added to the gradient, as in the paper) or AdamW; one fused kernel on a GPU.
 
@@ -39,7 +39,7 @@ def make_optimiser(
     groups = [group for group in groups if group["params"]]
     on_gpu = next(network.parameters()).device.type == "cuda"
     make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-    return make(groups, lr=lr, betas=(MOMENTA[1], 0.999), fused=True if on_gpu else None)
+    return make(groups, lr=learning_rate, betas=(MOMENTA[1], 0.999), fused=True if on_gpu else None)
 
 
 def one_cycle(step: int, total_steps: int, max_lr: float, pct_start: float = 0.2) -> tuple[float, float]:
@@ -71,9 +71,9 @@ def one_cycle(step: int, total_steps: int, max_lr: float, pct_start: float = 0.2
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: tuple[float, float]) -> None:
     """Give the optimiser the learning rate and beta1 of a step."""
-    lr, beta1 = rate
+    learning_rate, beta1 = rate
     for group in optimiser.param_groups:
-        group["lr"], group["betas"] = lr * group.get("lr_scale", 1.0), (beta1, group["betas"][1])
+        group["lr"], group["betas"] = learning_rate * group.get("lr_scale", 1.0), (beta1, group["betas"][1])
 
 
 def _cosine(start: float, end: float, share: float) -> float:

@@ -57,31 +57,31 @@ class Predictions:
         """The labels of each image with probabilities, best first: ``top`` of them, or those from a threshold on."""
         if top is not None and top < 1:
             raise ValueError(f"top is {top}; ask for at least one label")
-        found = []
+        rows = []
         for own in self.probabilities:
             order = np.argsort(-own, kind="stable")
             chosen = order[:top] if top is not None else order[own[order] >= threshold]
-            found.append([(self.label_names[j], float(own[j])) for j in chosen])
-        return found
+            rows.append([(self.label_names[j], float(own[j])) for j in chosen])
+        return rows
 
 
 def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
     """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
     known = image_suffixes()
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
             if not inside:
                 raise ValueError(f"there is no image in {path} or below it")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise FileNotFoundError(f"there is no file or folder {path}")
-    if not found:
+    if not files:
         raise ValueError("no image was given; name image files or folders")
-    return tuple(dict.fromkeys(found) if once else found)
+    return tuple(dict.fromkeys(files) if once else files)
 
 
 def probabilities(
@@ -91,7 +91,7 @@ def probabilities(
     batch_size: int = 128,
     device: str | torch.device = "cpu",
     mirror: bool = True,
-    show: bool = False,
+    verbose: bool = False,
 ) -> np.ndarray:
     """The probability of every label for decoded images.
 
@@ -105,7 +105,7 @@ def probabilities(
     -------
     ndarray of float32, shape (n_images, n_labels)
     """
-    logits = outputs(trained, images, batch_size, device, show, mirror=mirror)
+    logits = outputs(trained, images, batch_size, device, verbose, mirror=mirror)
     return np.concatenate([torch.sigmoid(z).cpu().numpy() for z in logits])
 
 
@@ -117,7 +117,7 @@ def predict_images(
     batch_size: int = 128,
     device: str | torch.device = "cpu",
     workers: int | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> Predictions:
     """Label image files and the images of folders.
 
@@ -135,11 +135,11 @@ def predict_images(
     read: list[Path] = []
     scores = [np.empty((0, len(trained.label_names)), dtype=np.float32)]
     skipped: list[tuple[str, str]] = []
-    with progress_bar("predicting", len(files), show=show) as bar:
+    with progress_bar("predicting", len(files), show=verbose) as bar:
         for start in range(0, len(files), CHUNK):
             chunk = files[start : start + CHUNK]
             source = ImageSource("images", chunk, None, None, trained.label_names, "new")
-            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, show=False)
+            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, verbose=False)
             skipped += decoded.skipped
             read += [chunk[row] for row in decoded.kept]
             if len(decoded):
@@ -156,7 +156,7 @@ def outputs(
     images: np.ndarray,
     batch_size: int,
     device: str | torch.device,
-    show: bool,
+    verbose: bool,
     *,
     pooled: bool = False,
     mirror: bool = False,
@@ -170,11 +170,11 @@ def outputs(
     run = torch.no_grad()(network.features if pooled else network)
     augment = Augment(trained.mean, trained.std)
     batches = Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device)
-    with progress_bar("running the network", len(images), show=show) as bar:
+    with progress_bar("running the network", len(images), show=verbose) as bar:
         for pixels, _, _ in batches.epoch(0):
             view = augment.plain(pixels)
-            found = run(view).float()
-            yield (found + run(view.flip(3)).float()) / 2 if mirror else found
+            outputs = run(view).float()
+            yield (outputs + run(view.flip(3)).float()) / 2 if mirror else outputs
             bar.advance(len(pixels))
 
 
@@ -302,8 +302,8 @@ def _short(name: str) -> str:
 
 
 def _wrapped(title: str, names: Sequence[str]) -> str:
-    told = ", ".join(names) if names else "none"
-    return _literal(textwrap.fill(f"{title}: {told}", WIDTH, max_lines=4, placeholder=" …"))
+    text = ", ".join(names) if names else "none"
+    return _literal(textwrap.fill(f"{title}: {text}", WIDTH, max_lines=4, placeholder=" …"))
 
 
 def _literal(text: str) -> str:

@@ -1,8 +1,8 @@
 """How a network is trained on images: one dataclass, of which the command line's options and the TOML's keys are made.
 
-Three recipes: ``Recipe()`` starts from pretrained weights, learns a head on frozen features, and then tunes the whole
-network from there as far as held-out candidates speak for it. ``RECIPES["paper"]`` is the released configuration;
-``RECIPES["scratch"]`` is for random weights. What differs from the released configuration even there:
+There are three recipes. ``VisionRecipe()`` starts from pretrained weights, trains a head on frozen features, then
+fine-tunes the whole network and keeps it only where held-out candidates favour it. ``RECIPES["paper"]`` is the released
+configuration. ``RECIPES["scratch"]`` is for random weights. Even the paper's recipe differs from the released code:
 
 - λ is chosen on held-out candidates, epoch and weights too; the paper chose all three on test labels.
 - The average of the weights warms up. At a constant 0.9997 the random first weights still weigh 31 % after the paper's
@@ -14,21 +14,37 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from propml.atomic_files import write_whole
+from propml.deprecation import former_names, renamed_argument
 
-__all__ = ["DEFAULT", "METHODS", "PAPER", "RECIPES", "Recipe", "Stage", "read_recipe", "recipe_from", "write_recipe"]
+__all__ = [
+    "DEFAULT",
+    "METHODS",
+    "PAPER",
+    "RECIPES",
+    "Stage",
+    "VisionRecipe",
+    "read_recipe",
+    "recipe_from",
+    "with_former_names",
+    "with_new_names",
+    "write_recipe",
+]
 
 COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
 # How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
 LAM_RULE = 3
+# What settings were called before: files may still say so, and the keys of stored results do.
+FORMER = {"lr": "learning_rate"}
 IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
 
 
@@ -57,12 +73,12 @@ def _setting(default: Any, panel: str, text: str, *, flag: str | None = None, un
 
 
 @dataclass(frozen=True)
-class Recipe:
+class VisionRecipe:
     """The settings of one training run; the text beside each is its documentation, here and in the command's help.
 
     Examples
     --------
-    >>> Recipe(loss="bce", epochs=20).stages()
+    >>> VisionRecipe(loss="bce", epochs=20).stages()
     [Stage(first=0, last=20, schedule_epochs=20, selects=False)]
     """
 
@@ -81,14 +97,14 @@ class Recipe:
     weights: str | None = _setting(
         "auto",
         NETWORK,
-        "To start from: pretrained (timm downloads them), a file, or none (random); auto: pretrained where there are.",
+        "Initial weights: pretrained (from timm), a file, or none (random). auto: pretrained if there are any.",
     )
     tune: Literal["auto", "all", "head", "at-once"] = _setting(
         "auto",
         NETWORK,
-        "What is learned. head: a linear head on frozen features; all: that head first, then the whole network from "
-        "it, kept only where held-out candidates say beyond doubt that it is better; at-once: the whole network from "
-        "the start, as the paper does; auto: all, and at-once for random weights, query2label, cdcr and --select last.",
+        "What to train. head: a linear head on frozen features. all: that head, then the whole network, which is kept "
+        "only if held-out candidates clearly favour it. at-once: the whole network from the start, as in the paper. "
+        "auto: all, but at-once for random weights, query2label, cdcr and --select last.",
     )
     head: Literal["linear", "query2label"] = _setting("linear", NETWORK, "linear or query2label.")
     head_width: int = _setting(2048, NETWORK, "Width of query2label.")
@@ -105,28 +121,28 @@ class Recipe:
     lam_epochs: int | None = _setting(
         None, LOSS, "With --tune at-once: how long auto tries each λ.", unset="a third of the epochs"
     )
-    order: float = _setting(0.5, LOSS, "Of power: 0 is bce, 1 is propml.")
-    flip_rate: float | None = _setting(None, LOSS, "Of unbiased: the noise, if you know it.", unset="estimated")
-    gamma_positive: float = _setting(0.0, LOSS, "Of asl.")
-    gamma_negative: float = _setting(4.0, LOSS, "Of asl; Query2Label has 2.")
-    clip: float = _setting(0.05, LOSS, "Of asl; Query2Label has 0.")
+    order: float = _setting(0.5, LOSS, "For power: 0 is bce, 1 is propml.")
+    flip_rate: float | None = _setting(None, LOSS, "For unbiased: the noise, if you know it.", unset="estimated")
+    gamma_positive: float = _setting(0.0, LOSS, "For asl: focusing exponent of candidates.")
+    gamma_negative: float = _setting(4.0, LOSS, "For asl: focusing exponent of excluded labels; Query2Label has 2.")
+    clip: float = _setting(0.05, LOSS, "For asl: probability margin; Query2Label has 0.")
     curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = _setting(
         "none", LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce."
     )
-    warmup_epochs: int = _setting(2, LOSS, "Of cdcr: epochs on all candidates, first; part of --epochs.")
-    confidence: float = _setting(0.6, LOSS, "Of cdcr: what a candidate must reach to be learned from.")
-    head_epochs: int = _setting(30, TRAINING, "Passes of the head over frozen features; the best one is kept.")
-    epochs: int = _setting(6, TRAINING, "Passes of the whole network over the images.")
+    warmup_epochs: int = _setting(2, LOSS, "For cdcr: first epochs, on all candidates; part of --epochs.")
+    confidence: float = _setting(0.6, LOSS, "For cdcr: least probability of a candidate to learn from it.")
+    head_epochs: int = _setting(30, TRAINING, "Epochs of the head on frozen features; the best one is kept.")
+    epochs: int = _setting(6, TRAINING, "Epochs of the whole network.")
     batch_size: int = _setting(64, TRAINING, "Images per step, over all GPUs.")
     optimiser: Literal["adam", "adamw"] = _setting(
         "adamw", TRAINING, "adam (the paper's, weight decay in the gradient) or adamw."
     )
-    lr: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
+    learning_rate: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
     layer_decay: float = _setting(
-        0.75, TRAINING, "Each layer learns at this share of the next one's rate; 1: all at the same."
+        0.75, TRAINING, "Each layer's learning rate as a share of the next layer's; 1: all the same."
     )
-    weight_decay: float = _setting(0.05, TRAINING, "Not on biases and norms.")
-    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule in which the rate rises.")
+    weight_decay: float = _setting(0.05, TRAINING, "Weight decay, except on biases and norms.")
+    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule during which the learning rate rises.")
     schedule_epochs: int | None = _setting(
         None, TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", unset="epochs"
     )
@@ -142,29 +158,27 @@ class Recipe:
         unset="size",
     )
     ema_decay: float = _setting(0.999, TRAINING, "Decay of the averaged weights; 0: none.", flag="--ema")
-    ema_warmup: bool = _setting(
-        True, TRAINING, "Forget the first weights sooner; the paper does not, and averages them in."
-    )
+    ema_warmup: bool = _setting(True, TRAINING, "Let the average forget the first weights sooner than in the paper.")
     select: Literal["candidates", "oracle", "last"] = _setting(
         "candidates",
         CHOICE,
-        "Epoch and weights by: candidates (held out), last (none: learn from all images, to the end), oracle (true "
-        "labels of the validation images; the paper took those of the test set).",
+        "How to choose epoch and weights: candidates (of held-out images), last (no choice: train on all images to the "
+        "end), oracle (true labels of the validation images; the paper used the test set).",
     )
     criterion: Literal["mAP", "average_precision"] = _setting(
         "mAP",
         CHOICE,
         "Measured on held-out candidates: mAP (classes rank images) or average_precision (images rank labels).",
     )
-    hold_out: float = _setting(0.1, CHOICE, "Share of training images held out to choose by.")
+    hold_out: float = _setting(0.1, CHOICE, "Share of the training images held out for these choices.")
     seed: int = _setting(0, CHOICE, "The same seed gives the same noise, order and network.")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = _setting(
         "auto", MACHINE, "auto (16 bits on a GPU), bfloat16, float16 or float32."
     )
     compile: str | None = _setting(None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
     eval_every: int = _setting(1, MACHINE, "Epochs between two evaluations; the last is always evaluated.")
-    look_every: int = _setting(50, MACHINE, "Steps between two looks at the losses, at which a NaN is noticed.")
-    checkpoint_seconds: float = _setting(120.0, MACHINE, "Least time between two checkpoints.")
+    look_every: int = _setting(50, MACHINE, "Steps between two checks of the losses for NaN.")
+    checkpoint_seconds: float = _setting(120.0, MACHINE, "Shortest time between two checkpoints.")
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
@@ -188,7 +202,7 @@ class Recipe:
                     raise ValueError(f'tune is "{self.tune}", which needs {name} = "{only}"; say tune = "at-once"')
             if self.select == "last":
                 raise ValueError(f'tune is "{self.tune}", which chooses on images held out, and select is "last"')
-        amounts = ("lr", "weight_decay", "order", "gamma_positive", "gamma_negative")
+        amounts = ("learning_rate", "weight_decay", "order", "gamma_positive", "gamma_negative")
         for name in (*amounts, *(() if self.lam == "auto" else ("lam",))):
             if not 0 <= (value := getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {value}; give a finite number of at least 0")
@@ -221,13 +235,14 @@ class Recipe:
             for first, last in pairwise(cuts)
         ]
 
-    def differs_from(self, other: Recipe) -> list[str]:
+    def differs_from(self, other: VisionRecipe) -> list[str]:
         """The settings in which two recipes differ, so that one cannot go on where the other stopped."""
         names = [field.name for field in fields(self) if field.name not in WATCHING]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
-KINDS = get_type_hints(Recipe)
+VisionRecipe.__init__ = renamed_argument("lr", "learning_rate")(VisionRecipe.__init__)  # type: ignore[method-assign]
+KINDS = get_type_hints(VisionRecipe)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -250,7 +265,7 @@ def _is_of(value: Any, kind: Any) -> bool:
     return isinstance(value, float | int if kind is float else kind) and (kind is bool or not isinstance(value, bool))
 
 
-DEFAULT = Recipe()
+DEFAULT = VisionRecipe()
 
 # What other recipes change of the default.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -263,7 +278,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "warmup_epochs": 16,
         "epochs": 50,
         "optimiser": "adam",
-        "lr": 7.4134e-5,
+        "learning_rate": 7.4134e-5,
         "layer_decay": 1.0,
         "weight_decay": 6.627e-7,
         "augment": "paper",
@@ -275,13 +290,13 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tune": "at-once",
         "warmup_epochs": 20,
         "epochs": 60,
-        "lr": 2e-3,
+        "learning_rate": 2e-3,
         "layer_decay": 1.0,
         "augment": "crop",
         "ema_decay": 0.997,
     },
 }
-PAPER = Recipe(**RECIPES["paper"])
+PAPER = VisionRecipe(**RECIPES["paper"])
 
 # The methods of the paper's vision tables, as what they change of the recipe.
 METHODS: dict[str, dict[str, Any]] = {
@@ -297,23 +312,43 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def write_recipe(path: Path, recipe: Recipe) -> None:
+def write_recipe(path: Path, recipe: VisionRecipe) -> None:
     """Write a recipe as JSON, one setting a line."""
     write_whole(path, (json.dumps(asdict(recipe), indent=1) + "\n").encode())
 
 
-def read_recipe(path: Path) -> Recipe:
+def read_recipe(path: Path) -> VisionRecipe:
     """The recipe that :func:`write_recipe` wrote."""
     return recipe_from(json.loads(Path(path).read_text(encoding="utf-8")), path)
 
 
-def recipe_from(settings: dict[str, Any], where: Any) -> Recipe:
+def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a file, perhaps of an earlier version, under the names that they have now.
+
+    >>> with_new_names({"lr": 0.1, "epochs": 3})
+    {'learning_rate': 0.1, 'epochs': 3}
+    """
+    return {FORMER.get(name, name): value for name, value in settings.items()}
+
+
+def with_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under their first names: those by which stored results are found again."""
+    former = {new: old for old, new in FORMER.items()}
+    return {former.get(name, name): value for name, value in settings.items()}
+
+
+def recipe_from(settings: dict[str, Any], where: Any) -> VisionRecipe:
     """A recipe from plain values; settings that this version does not know are named.
 
     Files of versions that trained everything at once do not say so.
     """
-    known = {field.name for field in fields(Recipe)}
+    settings = with_new_names(settings)
+    known = {field.name for field in fields(VisionRecipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")
     before = {} if "tune" in settings else {"tune": "at-once", "layer_decay": 1.0}
     return replace(DEFAULT, **{**before, **settings})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__, {"Recipe": "VisionRecipe"})

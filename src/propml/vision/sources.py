@@ -20,7 +20,7 @@ from propml.file_errors import FileError
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists
 from propml.tables.labels import TextLabels
-from propml.tables.table import found, listed
+from propml.tables.table import checked_column, quoted_names
 from propml.tables.text import TextTable, write_csv
 from propml.targets import Candidates
 from propml.vision.decoding import image_suffixes
@@ -190,10 +190,12 @@ def read_own_images(
         Whether a path may lead out of that folder: through ``..``, from the root, or through a link.
     """
     columns = TextTable(Path(table))
-    files = columns.cells(found(columns, path))
+    files = columns.cells(checked_column(columns, path))
     known = [column for column in (candidates, truth) if column in columns.names]
     if not known:
-        raise ValueError(f"{table} has neither a column {candidates!r} nor {truth!r}; it has {listed(columns.names)}")
+        raise ValueError(
+            f"{table} has neither a column {candidates!r} nor {truth!r}; it has {quoted_names(columns.names)}"
+        )
     sets = {column: _names_in(columns, column, sep) for column in known}
     if labels is None:
         labels = sorted({name for column in known for names in sets[column] for name in names or ()})

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from propml.atomic_files import write_whole
+from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
 from propml.vision.augment import Augment, step_generator
@@ -36,7 +37,7 @@ from propml.vision.head import learn_head
 from propml.vision.image_cache import OnError
 from propml.vision.objective import lams_to_try, make_objective
 from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
-from propml.vision.recipe import Recipe
+from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData, alone_in, make_augment, open_run, prepare_data
 from propml.vision.watch import TensorBoard, Watch, write_curves
@@ -79,10 +80,11 @@ class TrainingResult:
     notes: list[str]
 
 
+@renamed_argument("show", "verbose")
 def train(
     source_train: ImageSource,
     source_val: ImageSource | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     out: str | Path,
     *,
     resume: bool = False,
@@ -90,7 +92,7 @@ def train(
     cache: str | Path | None = "auto",
     on_error: OnError = "skip",
     tensorboard: bool = False,
-    show: bool = True,
+    verbose: bool = True,
     tell: Callable[[str], object] | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
@@ -102,7 +104,7 @@ def train(
         Images with candidates, or with true labels that ``recipe.noise`` makes candidates of.
     source_val : ImageSource or None
         Images with true labels, to report on. Only ``select="oracle"`` lets them choose anything.
-    recipe : Recipe
+    recipe : VisionRecipe
     out : path
         The folder of the run.
     resume : bool
@@ -115,7 +117,7 @@ def train(
         What to do about an image that cannot be read.
     tensorboard : bool
         Also write curves for TensorBoard.
-    show : bool
+    verbose : bool
         Whether to show a progress bar.
     tell : callable, optional
         Called with each of the result's notes before training begins.
@@ -128,7 +130,7 @@ def train(
     with join_processes(device) as here, alone_in(out, here):
         open_run(out, recipe, resume, here)
         data, notes = prepare_data(
-            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, show=show
+            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, verbose=verbose
         )
         if tell is not None and here.is_first:
             for note in notes:
@@ -136,22 +138,22 @@ def train(
         held_out = recipe.hold_out if recipe.select == "candidates" else 0.0
         learned = data.hold_out(held_out, recipe.seed)
         if recipe.tune == "at-once":
-            lam = lam_for(data, recipe, out, here, show=show)
+            lam = lam_for(data, recipe, out, here, verbose=verbose)
         else:
-            lam = learn_head(learned, recipe, out, here, cache=cache, show=show)
-        result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, show=show, on_epoch=on_epoch)
+            lam = learn_head(learned, recipe, out, here, cache=cache, verbose=verbose)
+        result = fit(learned, recipe, lam, out, here, tensorboard=tensorboard, verbose=verbose, on_epoch=on_epoch)
         return replace(result, notes=notes)
 
 
 def fit(
     data: TrainingData,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     lam: float,
     out: Path,
     here: Process,
     *,
     tensorboard: bool = False,
-    show: bool = True,
+    verbose: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> TrainingResult:
     """The training loop; it starts from the checkpoint in ``out``, or from the frozen network, if there is one."""
@@ -170,7 +172,7 @@ def fit(
     model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    optimiser = make_optimiser(network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay)
+    optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
     state = TrainingState(network, average, optimiser, precision.scaler())
     judge = Judge(data, recipe, augment, precision, here)
     epochs = 0 if recipe.tune == "head" else recipe.epochs
@@ -189,7 +191,7 @@ def fit(
     stopped = any(is_last(entry) for entry in state.history)
     steps_left = epochs * len(batches) - state.epoch * len(batches) - state.step
     board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
-    with progress_bar("training", steps_left, show=show and here.is_first) as bar, board:
+    with progress_bar("training", steps_left, show=verbose and here.is_first) as bar, board:
         watch = Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, epochs):
             if stopped:
@@ -212,7 +214,7 @@ def fit(
                 torch.manual_seed(step_generator(recipe.seed, epoch, state.step, here.rank).initial_seed())  # dropout
                 passed = (epoch - stage.first) * len(batches) + state.step
                 total = stage.schedule_epochs * len(batches)
-                set_rate(state.optimiser, one_cycle(passed, total, recipe.lr, recipe.pct_start))
+                set_rate(state.optimiser, one_cycle(passed, total, recipe.learning_rate, recipe.pct_start))
 
                 with precision.autocast():
                     logits = model(view)
@@ -249,7 +251,7 @@ def fit(
     return _result(state, lam, out)
 
 
-def _view(recipe: Recipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
+def _view(recipe: VisionRecipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
     """What the network learns from in a step, in the place of the images as they are."""
     if recipe.augment == "none":
         return augment.plain(images)
@@ -261,7 +263,7 @@ def _record(
     state: TrainingState,
     entry: dict[str, Any],
     judge: Judge,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     lam: float,
     label_names: tuple[str, ...],
     out: Path,
@@ -284,12 +286,12 @@ def _record(
             )
 
 
-def _start_stage(state: TrainingState, recipe: Recipe) -> None:
+def _start_stage(state: TrainingState, recipe: VisionRecipe) -> None:
     """CDCR's second stage: from the averaged weights of the first, with a fresh optimiser."""
     state.network.load_state_dict(state.average.network.state_dict())
     state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
     state.optimiser = make_optimiser(
-        state.network, recipe.optimiser, recipe.lr, recipe.weight_decay, recipe.layer_decay
+        state.network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
     )
 
 
@@ -305,7 +307,7 @@ def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None
     return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
-def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, show: bool = True) -> float:
+def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, *, verbose: bool = True) -> float:
     """The recipe's λ; where that is "auto", the best of several in short runs, which ``lam.json`` keeps."""
     if not recipe.chooses_lam:
         return lams_to_try(data.candidates, recipe)[0]
@@ -322,9 +324,9 @@ def lam_for(data: TrainingData, recipe: Recipe, out: Path, here: Process, *, sho
         if here.is_first:
             folder.mkdir(parents=True, exist_ok=True)
         here.wait()
-        found = fit(split, replace(short, lam=lam), lam, folder, here, show=show)
-        worth = found.metrics["mAP"] if short.select == "oracle" else found.held_out[recipe.criterion]
-        tried.append({"lam": lam, "worth": worth, "held_out": found.held_out, "validation": found.metrics})
+        result = fit(split, replace(short, lam=lam), lam, folder, here, verbose=verbose)
+        worth = result.metrics["mAP"] if short.select == "oracle" else result.held_out[recipe.criterion]
+        tried.append({"lam": lam, "worth": worth, "held_out": result.held_out, "validation": result.metrics})
     best = max(tried, key=lambda entry: entry["worth"])["lam"]
     here.wait()
     if here.is_first:

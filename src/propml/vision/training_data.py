@@ -28,7 +28,7 @@ from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
-from propml.vision.recipe import Recipe, read_recipe, write_recipe
+from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
 __all__ = [
@@ -170,7 +170,7 @@ class TrainingData:
         """Candidates as int8, ``(n_images, n_labels)``."""
         return self.candidates.to_torch()
 
-    def batches(self, recipe: Recipe, here: Process) -> Batches:
+    def batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The images that are learned from, shuffled."""
         return Batches(
             self.images,
@@ -184,22 +184,22 @@ class TrainingData:
             resident=_fits(self.images, here),
         )
 
-    def ordered_batches(self, recipe: Recipe, here: Process) -> Batches:
+    def ordered_batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The same images, each once."""
         return _ordered(self.images, self.targets(), recipe, here, rows=self.learned)
 
-    def held_out_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+    def held_out_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
         """The images that were held out, in order; ``None`` where there are none."""
         if not len(self.held_out):
             return None
         return _ordered(self.images, self.targets(), recipe, here, rows=self.held_out)
 
-    def validation_batches(self, recipe: Recipe, here: Process) -> Batches | None:
+    def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
         """The validation images, in order; ``None`` where there are none."""
         return None if self.validation is None else _ordered(*self.validation, recipe, here)
 
 
-def make_augment(recipe: Recipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
+def make_augment(recipe: VisionRecipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
     """The augmentation of a recipe; ``recipe.augment`` decides which of its views training sees."""
     return Augment(
         mean,
@@ -224,7 +224,7 @@ def alone_in(out: Path, here: Process) -> Iterator[None]:
         yield
 
 
-def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
+def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> None:
     """Make the folder of a new run, or check that the one that is there is the one to go on with.
 
     A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
@@ -236,8 +236,12 @@ def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
             raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
         before = read_recipe(path)
         if differing := recipe.differs_from(before):
-            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
-            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
+            differences = ", ".join(
+                f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing
+            )
+            raise ValueError(
+                f"the run in {out} was started with {differences}; go on with the same, or choose another folder"
+            )
     here.wait()  # all have looked before the first one writes
     if here.is_first:
         for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
@@ -253,13 +257,13 @@ def open_run(out: Path, recipe: Recipe, resume: bool, here: Process) -> None:
 def prepare_data(
     train: ImageSource,
     validation: ImageSource | None,
-    recipe: Recipe,
+    recipe: VisionRecipe,
     out: Path,
     here: Process,
     *,
     cache: Path | None,
     on_error: OnError = "skip",
-    show: bool = True,
+    verbose: bool = True,
 ) -> tuple[TrainingData, list[str]]:
     """Decode the images and draw the candidates, which must be those that an earlier start of this run had.
 
@@ -277,7 +281,7 @@ def prepare_data(
     record = out / "candidates.npz"
     candidates = draw_candidates(train, recipe.noise, recipe.seed)
     _check_candidates(record, candidates)
-    decoded = build_cache(train, recipe.side, cache, on_error=on_error, show=show and here.is_first)
+    decoded = build_cache(train, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
     items = train.items
     names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
     images = {"kept": decoded.kept, "images": _digest(names)}
@@ -291,7 +295,7 @@ def prepare_data(
             )
         if validation.truth is None:
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
-        seen = build_cache(validation, recipe.side, cache, on_error=on_error, show=show and here.is_first)
+        seen = build_cache(validation, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
         checked = (seen.images, validation.truth[seen.kept])
         parts.append((validation, seen))
     none = np.array([], dtype=np.int64)
@@ -334,7 +338,7 @@ def _digest(names: list[str]) -> np.ndarray:
 
 
 def _ordered(
-    images: np.ndarray, targets: Any, recipe: Recipe, here: Process, rows: np.ndarray | None = None
+    images: np.ndarray, targets: Any, recipe: VisionRecipe, here: Process, rows: np.ndarray | None = None
 ) -> Batches:
     return Batches(
         images,

@@ -77,7 +77,7 @@ class Watch:
         kept = ". The last checkpoint is from before that step" if self.checkpoint.exists() else ""
         raise ValueError(
             f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch {here}; "
-            f"look at these images, lower lr, or use precision float32{kept}"
+            f"look at these images, lower learning_rate, or use precision float32{kept}"
         )
 
     def _named(self, index: Tensor) -> str:

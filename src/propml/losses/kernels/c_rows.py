@@ -17,7 +17,7 @@ from torch import Tensor
 
 from propml.losses.candidates import check_marks, states_of
 from propml.losses.kernels import c_library
-from propml.losses.kernels.rows import Rows
+from propml.losses.kernels.rows import KernelRows
 from propml.losses.problem import BCE, POWER, PROPML
 
 __all__ = ["TYPES", "gradient", "gradient_at_once", "losses", "losses_and_gradient", "scaled", "takes"]
@@ -42,18 +42,18 @@ def takes(kernel: int) -> bool:
     return kernel in KERNELS and c_library.library() is not None
 
 
-def losses(rows: Rows, scale: float = 1.0) -> tuple[Tensor, None]:
+def losses(rows: KernelRows, scale: float = 1.0) -> tuple[Tensor, None]:
     """One value per row times ``scale``; nothing has to be kept for :func:`gradient`."""
     return _compute(rows, scale, None, None), None
 
 
-def losses_and_gradient(rows: Rows, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def losses_and_gradient(rows: KernelRows, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
     slopes = torch.empty_like(rows.logits, memory_format=torch.contiguous_format)
     return _compute(rows, scale, None, slopes), slopes
 
 
-def gradient(rows: Rows, stats: object, grad_output: Tensor) -> Tensor:
+def gradient(rows: KernelRows, stats: object, grad_output: Tensor) -> Tensor:
     """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)``."""
     slopes = torch.empty_like(rows.logits, memory_format=torch.contiguous_format)
     _compute(rows, 1.0, grad_output, slopes)
@@ -65,7 +65,7 @@ def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     return buffer if factor.item() == 1 else buffer.mul_(factor)
 
 
-def _compute(rows: Rows, scale: float, incoming: Tensor | None, slopes: Tensor | None) -> Tensor:
+def _compute(rows: KernelRows, scale: float, incoming: Tensor | None, slopes: Tensor | None) -> Tensor:
     """One value per row; the gradient is written where there is a place for it."""
     library, n_rows, n_labels = c_library.library(), *rows.logits.shape
     # Only who calls the operator itself comes here with anything else, and would get foreign memory for numbers.

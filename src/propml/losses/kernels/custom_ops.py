@@ -1,7 +1,8 @@
 """The fused losses as PyTorch operators, so that ``torch.compile`` and ``torch.export`` take them for one step each.
 
-``torch.ops.propml.row_losses`` takes the fields of :class:`propml.losses.kernels.rows.Rows` and returns one value per
-row, and two numbers per row from which ``torch.ops.propml.row_losses_backward`` computes the gradient on the logits.
+``torch.ops.propml.row_losses`` takes the fields of :class:`propml.losses.kernels.rows.KernelRows`. It returns one
+value per row, and two numbers per row from which ``torch.ops.propml.row_losses_backward`` computes the gradient on the
+logits.
 """
 
 from typing import Any, get_type_hints
@@ -10,17 +11,17 @@ import torch
 from torch import Tensor
 
 from propml.losses.kernels.engines import engine_of
-from propml.losses.kernels.rows import Rows, per_row
+from propml.losses.kernels.rows import KernelRows, per_row
 
 __all__ = ["row_losses", "row_losses_backward"]
 
 _TYPES = {Tensor | None: "Tensor?", list[float]: "float[]"}
-_ROWS = ", ".join(f"{_TYPES.get(kind) or kind.__name__} {name}" for name, kind in get_type_hints(Rows).items())
+_ROWS = ", ".join(f"{_TYPES.get(kind) or kind.__name__} {name}" for name, kind in get_type_hints(KernelRows).items())
 
 
 @torch.library.custom_op("propml::row_losses", mutates_args=(), schema=f"({_ROWS}) -> (Tensor, Tensor)")
 def row_losses(*fields: Any) -> tuple[Tensor, Tensor]:
-    rows = Rows(*fields).laid_out()
+    rows = KernelRows(*fields).laid_out()
     values, stats = engine_of(rows.logits.device.type).losses(rows)
     return values, values.new_zeros((2, len(values))) if stats is None else stats
 
@@ -35,7 +36,7 @@ def _(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     "propml::row_losses_backward", mutates_args=(), schema=f"(Tensor grad_output, Tensor stats, {_ROWS}) -> Tensor"
 )
 def row_losses_backward(grad_output: Tensor, stats: Tensor, *fields: Any) -> Tensor:
-    rows = Rows(*fields).laid_out()
+    rows = KernelRows(*fields).laid_out()
     return engine_of(rows.logits.device.type).gradient(rows, stats, per_row(grad_output))
 
 

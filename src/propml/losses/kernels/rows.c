@@ -175,7 +175,7 @@ struct array {
     int64_t stride;
 };
 
-/* What c_rows.py packs, 8 bytes for each: the tensors of Rows in rows.py, what comes in and goes out, and numbers. */
+/* What c_rows.py packs, 8 bytes for each: the tensors of KernelRows in rows.py, what comes in and goes out, and numbers. */
 struct job {
     struct array logits, marks, known, mask, label_weight, lam, order, example_weight, incoming, values, gradient;
     int64_t kind, n_labels, is_bfloat16, mark_type;

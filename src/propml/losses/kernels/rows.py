@@ -10,10 +10,10 @@ from torch import Tensor
 from propml.losses.candidates import CandidateBits
 from propml.losses.problem import Problem
 
-__all__ = ["Rows", "flat_rows", "per_row", "rows_of"]
+__all__ = ["KernelRows", "flat_rows", "per_row", "rows_of"]
 
 
-class Rows(NamedTuple):
+class KernelRows(NamedTuple):
     """One example per row, everything flat: what ``torch.ops.propml.row_losses`` takes, and ``struct job`` in rows.c.
 
     A kernel reads memory by address: it is given no other rows than those that :meth:`laid_out` returned.
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     kind: int
     packed: bool
 
-    def laid_out(self) -> Rows:
+    def laid_out(self) -> KernelRows:
         """The same with memory as the kernels read it; copies only what does not lie so already.
 
         Labels are next to each other, bool is seen as uint8, the two planes of packed candidates have one stride,
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
         marks, known = _dense(_as_bytes(self.marks)), None if self.known is None else _dense(self.known)
         if known is not None and known.stride(0) != marks.stride(0):
             marks, known = marks.contiguous(), known.contiguous()
-        return Rows(
+        return KernelRows(
             _dense(self.logits),
             marks,
             known,
@@ -56,12 +56,12 @@ class Rows(NamedTuple):
         )
 
 
-def rows_of(problem: Problem, logits: Tensor) -> Rows:
+def rows_of(problem: Problem, logits: Tensor) -> KernelRows:
     """What a kernel is given."""
     return flat_rows(problem, logits).laid_out()
 
 
-def flat_rows(problem: Problem, logits: Tensor) -> Rows:
+def flat_rows(problem: Problem, logits: Tensor) -> KernelRows:
     """The flat form, with memory as it comes."""
     dim, lam, mask, weight = problem.label_dim, problem.lam, problem.mask, problem.example_weight
     candidates, order = problem.candidates, problem.options.get("order")
@@ -72,7 +72,7 @@ def flat_rows(problem: Problem, logits: Tensor) -> Rows:
         marks, known = _flat(candidates.bits), None if candidates.known is None else _flat(candidates.known)
     else:
         marks, known = _flat(candidates if z is logits else candidates.movedim(dim, -1)), None
-    return Rows(
+    return KernelRows(
         _flat(z),
         marks,
         known,

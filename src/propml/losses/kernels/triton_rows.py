@@ -10,7 +10,7 @@ import triton  # type: ignore[import-not-found,unused-ignore]
 from torch import Tensor
 
 from propml.losses.kernels import triton_kernels as kernels
-from propml.losses.kernels.rows import Rows
+from propml.losses.kernels.rows import KernelRows
 from propml.losses.problem import ASL, POWER, PROPML
 
 __all__ = ["gradient", "gradient_at_once", "losses", "losses_and_gradient", "scaled"]
@@ -59,7 +59,7 @@ LAUNCHES_BARE = (3, 4) <= _VERSION <= (3, 6)
 _compiled: dict[tuple, Any] = {}
 
 
-class Plan(NamedTuple):
+class LaunchPlan(NamedTuple):
     """How plain rows of some form are launched: nothing is left to work out but addresses and the number of rows."""
 
     compiled: Any
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
     constants: tuple
 
 
-_plans: dict[tuple, Plan] = {}
+_plans: dict[tuple, LaunchPlan] = {}
 
 
 def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
@@ -86,7 +86,7 @@ def tile_of(n_labels: int, packed: bool) -> Tile:
     return (PACKED if packed else SHORT).get(max(16, triton.next_power_of_2(n_labels)), LONG)
 
 
-def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
+def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
     """One value per row times ``scale``, and what :func:`gradient` needs to know of ProPML's sets."""
     n_rows = len(rows.logits)
     values = rows.logits.new_empty(n_rows, dtype=torch.float32)
@@ -97,7 +97,7 @@ def losses(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple
     return values, stats
 
 
-def losses_and_gradient(rows: Rows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
+def losses_and_gradient(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, for :func:`scaled`."""
     shape = rows.logits.shape
     values = rows.logits.new_empty(shape[0], dtype=torch.float32)
@@ -107,7 +107,7 @@ def losses_and_gradient(rows: Rows, scale: float = 1.0, *, tile: Tile | None = N
     return values, slopes
 
 
-def gradient(rows: Rows, stats: Tensor | None, grad_output: Tensor, *, tile: Tile | None = None) -> Tensor:
+def gradient(rows: KernelRows, stats: Tensor | None, grad_output: Tensor, *, tile: Tile | None = None) -> Tensor:
     """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)`` of stride 0 or 1."""
     n_rows, n_labels = rows.logits.shape
     slopes = torch.empty((n_rows, n_labels), dtype=rows.logits.dtype, device=rows.logits.device)
@@ -129,7 +129,7 @@ def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _forward(
-    rows: Rows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile | None
+    rows: KernelRows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile | None
 ) -> None:
     """As the last time where rows of this form were seen before: a GPU is done with a small loss before Python is."""
     form = None if tile else _form(rows, stats, slopes)
@@ -143,7 +143,7 @@ def _forward(
         _plans[form] = plan
 
 
-def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
+def _form(rows: KernelRows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
     """What decides how rows are launched, but for their number; ``None`` with weights, masks or a λ per row."""
     logits, marks, known, mask, label_weight, lam_rows, order_rows, example_weight, _, focus, kind, packed = rows
     if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
@@ -156,7 +156,9 @@ def _form(rows: Rows, stats: Tensor | None, slopes: Tensor | None) -> tuple | No
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
-def _launched_again(plan: Plan, rows: Rows, scale: float, outputs: tuple[Tensor, Tensor | None, Tensor | None]) -> bool:
+def _launched_again(
+    plan: LaunchPlan, rows: KernelRows, scale: float, outputs: tuple[Tensor, Tensor | None, Tensor | None]
+) -> bool:
     """Launch by a plan, unless the memory lies otherwise than it was made for."""
     logits, marks = rows.logits, rows.marks
     if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
@@ -171,12 +173,12 @@ def _launched_again(plan: Plan, rows: Rows, scale: float, outputs: tuple[Tensor,
 def _launch(
     kernel: Any,
     grid: tuple[int, int, int],
-    rows: Rows,
+    rows: KernelRows,
     scale: float,
     outputs: tuple[Tensor, Tensor | None, Tensor | None],
     value_stride: int,
     tile: Tile,
-) -> Plan | None:
+) -> LaunchPlan | None:
     """Launch a kernel on rows; the same launch can be repeated by the plan, if there is one."""
     logits, marks, known, mask, _, lam_rows, order_rows, example_weight, lam, focus, kind, packed = rows
     n_rows, n_labels = logits.shape
@@ -200,10 +202,10 @@ def _launch(
     )
     lengths = (*strides, n_rows, n_labels // align)
     compiled = _run(kernel, grid, tile.warps, pointers, lengths, (lam, _order(rows), scale), constants)
-    return None if compiled is None else Plan(compiled, tile.rows, strides, n_labels // align, constants)
+    return None if compiled is None else LaunchPlan(compiled, tile.rows, strides, n_labels // align, constants)
 
 
-def _order(rows: Rows) -> float:
+def _order(rows: KernelRows) -> float:
     """Of the power mean, where it is one for all rows."""
     return rows.focus[0] if rows.kind == POWER and rows.order_rows is None else 1.0
 
