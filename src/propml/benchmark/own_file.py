@@ -15,7 +15,7 @@ import numpy as np
 from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number
 from propml.datasets import Dataset
 from propml.datasets.locations import checksum_of
-from propml.tables import UserTable, learn_features, open_source, read_table
+from propml.tables import UserTable, learn_features, open_table, read_table
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.labels import FlagLabels, labels_in
@@ -99,7 +99,7 @@ def _read(
     given = {key: value for key, value in options.items() if key not in ("truth", "categorical")}
     given |= {key: folder / given[key] for key in BESIDE if key in given}
     how = {key: given[key] for key in ("delimiter", "encoding", "file_format") if key in given}
-    source = open_source(folder / name, **how, plain="truth" in options)
+    source = open_table(folder / name, **how, plain="truth" in options)
     if isinstance(source, ArrayFile):
         return _read_arrays(source, options)
     truth = options.get("truth")
