@@ -67,13 +67,13 @@ def test_the_key_never_changes_by_itself():
 def test_another_process_gives_the_same_key():
     code = (
         "from propml.benchmark.cell import TabularCell, MethodEntry\nfrom propml.noise import Noise\n"
-        "entry = MethodEntry('K', 'kernel-ridge', {'gamma': 0.1, 'alpha': 1 / 3}, grid={'alpha': (1, 2.5)})\n"
+        "entry = MethodEntry('K', 'kernel-ridge', {'gamma': 0.1, 'alpha': 1 / 3})\n"
         "noise, settings = Noise('svm', 0.5), {'rounding': 'exact'}\n"
         "print(TabularCell('toy', 'birds', noise, entry, 3, corruption_settings=settings).key)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    entry = MethodEntry("K", "kernel-ridge", {"alpha": 1 / 3, "gamma": 0.1}, grid={"alpha": (1, 2.5)})
+    entry = MethodEntry("K", "kernel-ridge", {"alpha": 1 / 3, "gamma": 0.1})
     settings = {"rounding": "exact"}
     cell = TabularCell("toy", "birds", Noise("svm", 0.5), entry, 3, corruption_settings=settings)
     assert told.stdout.strip() == cell.key
@@ -107,7 +107,6 @@ def test_keys_differ_between_all_cells_and_are_safe_as_file_names():
         {"method": replace(RIDGE, scaling="none")},
         {"method": replace(RIDGE, name="Other")},
         {"method": replace(RIDGE, lams=(0.1,))},
-        {"method": replace(RIDGE, grid={"alpha": (1, 2)})},
     ],
 )
 def test_the_hash_changes_with_what_changes_the_numbers(change):
@@ -317,11 +316,9 @@ def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
     monkeypatch.setattr(rich.progress, "Progress", Watched)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     by_fleet = replace(NETWORK, params={"hidden": (4,), "epochs": 2}, lams=(0.1,))
-    by_grid = replace(RIDGE, grid={"alpha": (1.0, 3.0)})
     for cell in (
         replace(TOY, method=NETWORK),
         replace(TOY, method=by_fleet, selection="oracle"),
-        replace(TOY, method=by_grid, selection="oracle"),
     ):
         at_once.clear()
         compute(cell, problem=problem, show=True)

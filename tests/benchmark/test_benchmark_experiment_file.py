@@ -68,7 +68,7 @@ def test_a_method_may_select_otherwise_than_the_rest(write):
 def test_an_experiment_may_be_an_oracle_but_for_one_method(write):
     text = (
         'selection = "oracle"\n'
-        + SMALL.replace("params = { alpha = 3.0 }", "grid = { alpha = [0.1, 10] }")
+        + SMALL.replace('method = "ridge"\nparams = { alpha = 3.0 }', 'method = "pml-ni"')
         + 'selection = "candidates"\n'
     )
     found = load_experiment(write(text))
@@ -76,7 +76,6 @@ def test_an_experiment_may_be_an_oracle_but_for_one_method(write):
         "Ridge": "oracle",
         "ProPML, small": "candidates",
     }
-    assert found.methods[0].grid == {"alpha": (0.1, 10)}
 
 
 SEVERAL = """
@@ -220,20 +219,9 @@ MISTAKES = [
     ("params = { alpha = 3.0 }", "parms = {}", "methods.Ridge.parms is not a known key; did you mean 'params'?"),
     ("params = { alpha = 3.0 }", 'scaling = "unit"', "methods.Ridge.scaling is 'unit', which is not a known scaling"),
     ('loss = "propml"', "random_state = 1", 'methods."ProPML, small".params.random_state is set by the runner'),
-    ("params = { alpha = 3.0 }", ORACLE, 'methods.Ridge.grid is missing; selection = "oracle" picks from it'),
-    ("params = { alpha = 3.0 }", "grid = { alpha = [1] }", "methods.Ridge.grid is for other methods than propml with"),
+    ("params = { alpha = 3.0 }", ORACLE, 'methods.Ridge.selection is "oracle", and ridge picks nothing by true labels'),
     ("params = { alpha = 3.0 }", "lams = [1]", 'methods.Ridge.lams is for propml with selection = "oracle"'),
     ("params = { alpha = 3.0 }", f"{ORACLE}\nlams = [1]", "methods.Ridge.lams is for propml"),
-    (
-        "params = { alpha = 3.0 }",
-        f"{ORACLE}\ngrid = {{ alpha = 1 }}",
-        "methods.Ridge.grid.alpha is 1; a list of values",
-    ),
-    (
-        "params = { alpha = 3.0 }",
-        f"{ORACLE}\ngrid = {{ beta = [1] }}",
-        "methods.Ridge.grid.beta is not a known argument",
-    ),
     ("[methods.Ridge]", '[methods." "]', "has no name"),
 ]
 

@@ -39,6 +39,10 @@ def opened(chromium, address):
     assert [url for url in requests if not url.startswith("data:")] == requests[:1] * len(contexts)
 
 
+def unfold(page):
+    page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true; })")
+
+
 def column(page, table, number):
     return page.eval_on_selector_all(
         f"{table} tbody tr", "(rows, n) => rows.map(row => row.cells[n].innerText.split('\\n')[0].trim())", number
@@ -105,6 +109,7 @@ def test_rows_stay_together_when_sorted(opened):
 
 def test_sorts_numbers_as_numbers_and_by_keyboard(opened):
     page = opened()
+    unfold(page)
     page.locator("#e1-costs ~ .scroll table").first.evaluate("table => { table.id = 'costs'; }")
     fit, head = head_of(page, "#costs", "Fit")
     head.locator("button").focus()
@@ -131,7 +136,7 @@ def test_sorts_numbers_as_numbers_and_by_keyboard(opened):
 
 def test_every_table_can_be_sorted_by_every_column(opened):
     page = opened()
-    page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    unfold(page)
     n_columns = page.evaluate("() => document.querySelectorAll('table thead th').length")
     failed = page.evaluate(
         """() => [...document.querySelectorAll("table thead th")].filter(head => {
@@ -147,12 +152,13 @@ def test_every_table_can_be_sorted_by_every_column(opened):
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 def test_every_figure_is_seen_and_nothing_overflows(opened, width, scheme):
     page = opened(width, scheme)
+    page.eval_on_selector_all(".research", "all => all.forEach(each => { each.open = true; })")
     sizes = page.eval_on_selector_all(
         "figure svg",
         "all => all.map(svg => { const box = svg.getBoundingClientRect(); return [box.left, box.right, box.height]; })",
     )
-    # Ranks: the paper's, ours, five metrics; noise: ours, the paper's; λ: choice and curves.
-    assert len(sizes) == 11
+    # Ranks: the paper's, ours, five metrics; noise: ours, the paper's.
+    assert len(sizes) == 9
     assert all(left >= 0 and right <= width and right - left > 200 and height > 60 for left, right, height in sizes)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.body.scrollWidth") <= width
@@ -240,6 +246,18 @@ def test_links_lead_somewhere_and_commands_are_there(opened):
     )
 
 
+def test_the_page_begins_with_what_to_use_and_folds_away_what_researchers_need(opened):
+    page = opened(390)
+    box = page.locator(".recommended")
+    assert box.inner_text().startswith("Use ProPML: it has the best mean rank")
+    assert box.bounding_box()["y"] < 500
+    for hidden in ("#e1-ranks", "#e1-lams", "#e1-costs", "#provenance table"):
+        assert not page.locator(hidden).is_visible()
+    page.locator("nav a", has_text="For researchers").click()
+    page.locator("#e1-costs").wait_for(state="visible")
+    assert not page.locator("#provenance table").is_visible()
+
+
 def test_hostile_text_is_shown_and_not_run(opened):
     page = opened()
     assert "<img src=x onerror=alert(1)>" in page.locator("#e1").inner_text()
@@ -251,6 +269,8 @@ def test_one_number_makes_a_page(opened, tmp_path):
     (file,) = write_report(results, tmp_path, formats=["html"])
     page = opened(360, url=file.as_uri())
     assert page.locator("figure").count() == 0
+    assert page.locator(".recommended").count() == 0
+    unfold(page)
     assert "No diagram: it takes two methods to compare." in page.locator("main").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
@@ -259,7 +279,7 @@ def test_one_number_makes_a_page(opened, tmp_path):
 def test_what_unfolds_stays_inside(opened, width):
     page = opened(width)
     folded = page.evaluate("document.body.scrollHeight")
-    page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    unfold(page)
     assert page.evaluate("document.body.scrollHeight") > 2 * folded
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -11,6 +11,7 @@ from propml.benchmark.reporting.findings import (
     rank_comparisons,
     summary,
 )
+from propml.benchmark.reporting.recommendation import recommendation
 from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import Results, means
 from propml.noise import Setting
@@ -137,14 +138,56 @@ def test_the_notes_of_a_report_are_about_its_tables():
     assert alone.notes == []
 
 
-def test_the_ranks_of_the_first_metric():
-    published = [row for row in load_published("real-world") if row.metric == "average_precision"]
-    ours = as_ours(published)
-    findings = summary(metric_tables(ours, [], {}), rank_comparisons(ours, []))
-    # By average precision alone ProPML beats ML-kNN and PAR-VLS with five datasets.
-    assert said(findings, "Mean ranks").startswith(
-        "Average precision: ProPML has the best mean rank, 1.60 over 5 blocks;"
+# -- the recommendation: no surer than the numbers --------------------------------------------------------------------
+
+
+def recommended(values, metric="average_precision", tuned=()):
+    """The recommendation by {(dataset, noise, method): percent}."""
+    cells = [cell for key, value in values.items() for cell in fold_results("x", *key, metric, [value])]
+    return recommendation(means(cells), tuned)
+
+
+def test_the_best_mean_rank_is_recommended_with_its_margin_and_without_a_test_that_cannot_succeed():
+    assert recommended(GRID) == (
+        "Use A or B: they share the best mean rank of 2 methods by 1 metric, and are first or second on 2 (A) and 2 "
+        "(B) of 2 datasets. No difference between the methods is significant: 2 datasets are too few to tell; take "
+        "this as a hint."
     )
+    assert recommended({**GRID, ("scene", 50, "B"): 79.8}) == (
+        "Use A: it has the best mean rank of 2 methods by 1 metric, and is first or second on 2 of 2 datasets. Its "
+        "average precision is 71.7 % on average, 6.8 points better than that of B, the next by rank. No difference "
+        "between the methods is significant: 2 datasets are too few to tell; take this as a hint."
+    )
+
+
+def test_settings_of_one_dataset_count_once():
+    # Three settings for A, one for B, and yet one dataset each.
+    values = {("birds", noise, "A"): 70.0 for noise in (50, 100, 150)} | {("scene", 50, "A"): 60.0}
+    values |= {(dataset, noise, "B"): 65.0 for dataset, noise, _ in values}
+    assert recommended(values).startswith("Use A or B: they share the best mean rank")
+
+
+def test_what_is_significant_over_datasets_is_said_and_what_is_not():
+    said = recommendation(as_ours(load_published("real-world")))
+    assert said.startswith(
+        "Use ProPML: it has the best mean rank of 6 methods by 5 metrics, and is first or second on 5"
+    )
+    assert "ML-kNN is significantly worse, over datasets; the difference to CPLST, PAR-MAP" in said
+
+
+def test_one_dataset_says_nothing_about_others_and_lower_losses_are_better():
+    said = recommended({("birds", 50, "A"): 20.0, ("birds", 50, "B"): 24.0}, metric="one_error")
+    assert said == (
+        "Use A: on Birds it has the best mean rank of 2 methods by 1 metric. Its one-error is 20.0 % on average, 4.0 "
+        "points better than that of B, the next by rank. One dataset cannot tell whether this holds on others."
+    )
+
+
+def test_who_saw_test_labels_is_never_recommended():
+    said = recommended({**GRID, **{(d, n, "C"): 99.0 for d, n, _ in GRID}}, tuned={"C"})
+    assert said.startswith("Use A or B")
+    assert said.endswith("Not considered, for too few results or because test labels tuned them: C.")
+    assert recommended({("birds", 50, "A"): 1.0}) == ""
 
 
 # -- ranks: the paper's own, ours, and where there is too little to compare -------------------------------------------

@@ -10,7 +10,6 @@ from fake_cells import cell, experiment, outcome
 from noisy_published import at, fold_results, noisy_published
 from typer.testing import CliRunner
 
-from propml.benchmark.figures import lambda_points
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.reporting import build_report
 from propml.benchmark.reporting.model import chosen_lams, method_costs
@@ -165,13 +164,6 @@ def test_a_fixed_lam_is_not_a_chosen_one():
     for lam in ("auto", 1.0):
         cell = CellResult("x", "birds", at(50), "BCE", 0, settings={"params": {"lam": lam}}, folds=(fold,))
         assert bool(build_report(Results([cell])).sections[0].lams) == (lam == "auto")
-
-
-def test_the_path_of_an_oracle_makes_points():
-    measured = noisy_published(datasets=("birds",))
-    points = lambda_points(measured.cells)
-    assert {point.lam for point in points} == {0.01, 0.03, 0.1, 0.3, 1.0}
-    assert {point.fold for point in points} == {0, 1, 2}
 
 
 def test_settings_tell_who_was_tuned_on_test_labels():

@@ -18,10 +18,9 @@ import pytest
 
 from propml.benchmark import runner
 from propml.benchmark.cell import MethodEntry
-from propml.benchmark.executors import compute_cell
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.results import Failure
-from propml.benchmark.runner import OnDevice, run_experiment
+from propml.benchmark.runner import compute_on, run_experiment
 from propml.benchmark.shared_files import BlockFile, Claims
 from propml.benchmark.store import ResultStore
 from propml.progress import progress_bar
@@ -308,10 +307,9 @@ def test_a_device_reaches_the_methods_that_know_devices_and_no_key():
     for method, expected in (("propml", {"epochs": 3, "device": "cuda:1"}), ("ml-knn", {"k": 3})):
         params = {"epochs": 3} if method == "propml" else {"k": 3}
         cell = dataclasses.replace(fake_cells.cell(), method=MethodEntry("Named", method, params))
-        result = OnDevice("cuda:1", compute)(cell)
+        result = compute_on("cuda:1", compute, cell)
         assert (result.key, result.settings) == (cell.key, cell.configuration())
         assert seen.pop() == expected
-    assert OnDevice("cpu").compute is compute_cell
 
 
 def test_mistakes_are_sentences(tmp_path, monkeypatch):

@@ -5,14 +5,8 @@ from fake_cells import cell
 from noisy_published import fold_results
 
 from propml.benchmark.comparison import compare_means
-from propml.benchmark.figures import (
-    critical_difference_stack,
-    lambda_choice,
-    lambda_curves,
-    lambda_metrics,
-    noise_curves,
-)
-from propml.benchmark.figures.lambdas import ChoiceRow, LambdaPoint
+from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves
+from propml.benchmark.figures.lambdas import LambdaPoint
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.reporting import build_report
 from propml.benchmark.reporting.exports import render_tables
@@ -92,8 +86,6 @@ def test_figures_write_the_same_unit(kind, unit):
     assert {f"2{unit}", f"3{unit}"} <= texts(noise_curves(measured, "one_error")[0])
     birds = Setting("birds", three)
     points = [LambdaPoint(birds, 0, lam, "average_precision", lam) for lam in (0.1, 0.2)]
-    assert f"q = 3{unit}" in texts(lambda_curves(points)[0])
     assert f"Birds, q = 3{unit}" in texts(lambda_metrics(points)[0])
-    assert f"Birds, q = 3{unit}" in texts(lambda_choice([ChoiceRow(birds, 60.0, 61.0, float("nan"))])[0])
     compared = {three: compare_means([row for row in measured if row.noise == three], ["one_error"])}
     assert f"q = 3{unit}" in texts(critical_difference_stack(compared)[0])

@@ -24,6 +24,7 @@ from propml.atomic_files import write_whole
 from propml.auditing.item_words import clipped_texts, feature_lines
 from propml.auditing.review_data import ReviewData, reliability_tables, review_data
 from propml.auditing.thumbnails import thumbnails
+from propml.page import page_style
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
@@ -107,7 +108,7 @@ def render_review(
     page.columns["near"] = near
     page.columns["pictures"] = None if images is None else _pictures(page, images, max_images, near or {})
     page.columns["tables"] = reliability_tables(report)
-    css, js = _file("review.css"), "".join(_file(name) for name in (*SCRIPTS, "review.js"))
+    css, js = page_style(_file("review.css")), "".join(_file(name) for name in (*SCRIPTS, "review.js"))
     return Template(_file("review.html")).substitute(
         policy=_policy(css, js),
         version=html.escape(propml.__version__),

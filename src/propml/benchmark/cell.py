@@ -7,7 +7,6 @@ Training sees the candidates of the training rows. True labels enter in the metr
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 import time
@@ -20,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
+from propml.benchmark.own_file import OwnFile
 from propml.benchmark.problem import CandidateProblem, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
@@ -27,7 +27,6 @@ from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.devices import runs_on_gpu
 from propml.jsonable import jsonable
 from propml.methods import METHODS, CandidateClassifier
-from propml.metrics import average_precision
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
 from propml.progress import track
@@ -90,7 +89,6 @@ class MethodEntry:
     scaling: str = "unit-range"  #: features in [-1, 1] over the whole set, the paper's protocol; or "none"
     selection: str | None = None  #: one of :data:`SELECTIONS`; None takes the experiment's
     lams: tuple[float, ...] | None = None  #: the λ that "oracle" tries for ProPML
-    grid: Mapping[str, Sequence[Any]] | None = None  #: the values that "oracle" tries for other methods
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,7 @@ class TabularCell(Cell):
     test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
     stratified: bool = False
     selection: str = "candidates"  #: the method chooses by itself; "oracle": the true labels of test rows do
+    file: OwnFile | None = None  #: what the dataset is read from, where it is a user's own
 
     def configuration(self) -> dict[str, Any]:
         """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
@@ -121,6 +120,7 @@ class TabularCell(Cell):
             {
                 "protocol": PROTOCOL,
                 "dataset": self.dataset,
+                **({} if self.file is None else {"file": self.file.configuration()}),
                 "candidates": candidates,
                 "rows": self.rows,
                 "folds": self.folds,
@@ -133,7 +133,7 @@ class TabularCell(Cell):
                 "scaling": entry.scaling,
                 "selection": self.selection,
                 "lams": entry.lams,
-                "grid": entry.grid,
+                "grid": None,  # of earlier versions; keys stay as they are
             }
         )
 
@@ -148,8 +148,8 @@ class TabularCell(Cell):
 def compute(cell: TabularCell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
     """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
-        settings = cell.corruption_settings
-        problem = load_problem(cell.dataset, cell.noise, cell.seed, settings=settings, rows=cell.rows, show=show)
+        how: dict[str, Any] = {"settings": cell.corruption_settings, "rows": cell.rows, "file": cell.file}
+        problem = load_problem(cell.dataset, cell.noise, cell.seed, **how, show=show)
     splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
     splits = splits[: cell.test_folds]
     model = make_model(cell.method.method, cell.method.params, cell.seed)
@@ -212,11 +212,10 @@ def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[
     X = problem.scaled(entry.scaling)
     if cell.selection == "oracle" and entry.method == "propml":
         return _best_networks(cell, X, problem, splits, show)
-    released = not entry.grid and hasattr(benchmark_class(entry.method), "fit_to_truth")
-    if cell.selection == "oracle" and not released:
-        return _best_of_grid(cell, X, problem, splits, show)
     if cell.selection not in SELECTIONS:
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
+    if cell.selection == "oracle" and not hasattr(benchmark_class(entry.method), "fit_to_truth"):
+        raise ValueError(f'{entry.name} has selection = "oracle" and nothing to pick by true labels; leave it out')
     truth = problem.truth if cell.selection == "oracle" else None
     return [
         score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number, truth)
@@ -237,34 +236,6 @@ def _best_networks(
     return [
         FoldResult(number, test, **fold._asdict())
         for number, (fold, (_, test)) in enumerate(zip(picked, splits, strict=True))
-    ]
-
-
-def _best_of_grid(
-    cell: TabularCell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
-) -> list[FoldResult]:
-    """Every combination of a grid is fitted on every fold, and the best one by test labels is taken."""
-    entry, grid = cell.method, cell.method.grid
-    if not grid:
-        raise ValueError(f'{entry.name} has selection = "oracle" and nothing to pick from; give it a grid')
-    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    best: list[FoldResult] = []
-    best_value, spent = -np.inf, np.zeros((2, len(splits)))
-    for chosen in track(combinations, f"{entry.name}, oracle", len(combinations), show=show):
-        params = {**entry.params, **chosen}
-        folds = [
-            score_fold(make_model(entry.method, params, cell.seed), X, problem.candidates, split, number)
-            for number, split in enumerate(splits)
-        ]
-        spent += [[fold.seconds_fit for fold in folds], [fold.seconds_predict for fold in folds]]
-        value = float(np.mean([average_precision(problem.truth[fold.test], fold.scores) for fold in folds]))
-        if value > best_value:
-            best_value = value
-            best = [replace(fold, chosen={**jsonable(chosen), **fold.chosen}) for fold in folds]
-    # What it took to find the best is what it costs.
-    return [
-        replace(fold, seconds_fit=float(fit), seconds_predict=float(predict))
-        for fold, fit, predict in zip(best, *spent, strict=True)
     ]
 
 

@@ -199,7 +199,7 @@ def _words(setting: Setting) -> str:
 
 # Settings of one dataset (its kinds of noise, folds and seeds) are not independent, so the sign test counts datasets.
 # What a cell's numbers depend on besides the method.
-PROBLEM = ("kind", "dataset", "candidates", "rows", "images", "folds", "test_folds", "stratified", "seed")
+PROBLEM = ("kind", "dataset", "file", "candidates", "rows", "images", "folds", "test_folds", "stratified", "seed")
 
 
 class DatasetDifference(NamedTuple):

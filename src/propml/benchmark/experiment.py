@@ -10,6 +10,7 @@ from typing import Any
 from propml.benchmark.cell import Cell, MethodEntry, TabularCell
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
+from propml.benchmark.own_file import OwnFile
 from propml.benchmark.problem import has_real_candidates
 from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
@@ -27,13 +28,14 @@ class Experiment:
 
     name: str  #: that of the file, without its ending
     title: str
-    datasets: tuple[str, ...]  #: names of :func:`propml.datasets.names`
+    datasets: tuple[str, ...]  #: names of :func:`propml.datasets.names`, or of ``files``
     methods: tuple[MethodEntry | ImageMethod, ...]
     noise: tuple[Noise, ...] = ()  #: datasets of tables that bring their own candidates run once, without it
     kind: str = "tables"  #: or "images", which know no corruption_settings, rows, folds, test_folds and stratified
     note: str = ""  #: what a reader of the report must know first, such as how the setting differs from the paper's
     #: By kind of noise, the arguments of the corruption besides its level, such as ``{"svm": {"rounding": "exact"}}``.
     corruption_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    files: Mapping[str, OwnFile] = field(default_factory=dict)  #: datasets that are a user's own files
     rows: int | None = None  #: use a random subset of so many
     folds: int = 5
     test_folds: int | None = None  #: test so many of the folds, the first ones; by default all
@@ -66,9 +68,10 @@ class Experiment:
                 stratified=self.stratified,
                 selection=method.selection or self.selection,
                 metrics=self.metrics,
+                file=self.files.get(dataset),
             )
             for dataset in self.datasets
-            for noise in ((None,) if has_real_candidates(dataset) else self.noise)
+            for noise in ((None,) if has_real_candidates(dataset, self.files) else self.noise)
             for seed in self.seeds
             for method in self.methods
             if isinstance(method, MethodEntry)

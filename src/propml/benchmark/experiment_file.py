@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
+from propml.benchmark.own_file import OwnFile, own_file
 from propml.benchmark.problem import SCALINGS, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number, read_table
@@ -30,14 +31,14 @@ from propml.vision.recipe import VisionRecipe as Recipe
 from propml.vision.recipe import with_new_names
 
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
-TABLE_KEYS = (*SHARED_KEYS, "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
+TABLE_KEYS = (*SHARED_KEYS, "files", "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
 FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
 FOR_TABLES = 'is for experiments on tables, and this one says kind = "images"'
 # Keys of experiments on tables that mean nothing on images.
 NOT_FOR_IMAGES = {
     "rows": f"{FOR_TABLES}; say images = {{ train = 300, test = 200 }}",
-    "corruptions": f"{FOR_TABLES}; leave it out",
+    **dict.fromkeys(("files", "corruptions"), f"{FOR_TABLES}; leave it out"),
     "corruption": f"{FOR_TABLES}; noise is the rate at which labels that are not true become candidates. Leave it out",
     **dict.fromkeys(
         ("folds", "test_folds", "stratified"),
@@ -46,7 +47,6 @@ NOT_FOR_IMAGES = {
     "params": f"{FOR_TABLES}; say recipe = {{ … }}",
     "scaling": f"{FOR_TABLES}; leave it out",
     "lams": f'{FOR_TABLES}; say recipe = {{ lam = 0.3 }}, or lam = "auto", which tries several. Leave it out',
-    "grid": f"{FOR_TABLES}; leave it out, or make each value a method of its own",
 }
 # Arguments that the runner gives to a method, to a corruption, and to a recipe.
 GIVEN = ("random_state", "verbose")
@@ -90,20 +90,27 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     table.only(TABLE_KEYS)
     folds = table.integer("folds", 5, least=2)
     known = [name for name in REGISTRY if lookup(name).suite != "vision"]
-    datasets = table.names("datasets", known, "dataset of tables")
+    own = table.tables("files", "file") if "files" in table.values else {}
+    for name in table.values.get("datasets", ()):
+        if isinstance(name, str) and Path(name).suffix and name not in (*own, *known):
+            raise table.error("files", f'lacks "{name}"; say where its true labels are: [files."{name}"] truth = "…"')
+    datasets = table.names("datasets", (*own, *known), "dataset of tables")
+    table.table("files").only(datasets, "dataset of this experiment")
+    files = {name: own_file(inner, name, table.file.parent) for name, inner in own.items()}
     return {
         "datasets": datasets,
+        "files": files,
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
         "test_folds": table.integer("test_folds", None, least=1),
         "stratified": table.flag("stratified", False),
-        **_noise_settings(table, datasets),
+        **_noise_settings(table, datasets, files),
         "metrics": table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS),
         "methods": tuple(_method(inner, name, selection) for name, inner in table.tables("methods", "method").items()),
     }
 
 
-def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, Any]:
+def _noise_settings(table: TomlTable, datasets: tuple[str, ...], files: Mapping[str, OwnFile]) -> dict[str, Any]:
     """One corruption with its levels, or several under ``[corruptions]``."""
     if "corruptions" in table.values:
         table.refuse(dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two"))
@@ -117,7 +124,7 @@ def _noise_settings(table: TomlTable, datasets: tuple[str, ...]) -> dict[str, An
     else:
         name, settings = table.choice("corruption", known, "svm"), {}
     noise = _levels(table, name)
-    needing = [dataset for dataset in datasets if not has_real_candidates(dataset)]
+    needing = [dataset for dataset in datasets if not has_real_candidates(dataset, files)]
     if needing and not noise:
         raise table.error(
             "noise", f"is missing; {needing[0]} has no candidates of its own, so give a list such as [50]"
@@ -167,7 +174,7 @@ def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
 
 def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     table.refuse(FOR_IMAGES)
-    table.only(("method", "params", "scaling", "selection", "lams", "grid"))
+    table.only(("method", "params", "scaling", "selection", "lams"))
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
         raise table.error("method", f"is missing; {did_you_mean(name, known)}")
@@ -176,19 +183,14 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" or method in RIVALS else "unit-range")
     params = _arguments(table.table("params"), method)
     oracle = (own or selection) == "oracle"
-    lams, grid = table.numbers("lams", ()), table.table("grid")
-    for key, owner in (("lams", method == "propml"), ("grid", method != "propml")):
-        if key in table.values and not (oracle and owner):
-            of = "propml" if key == "lams" else "other methods than propml"
-            raise table.error(key, f'is for {of} with selection = "oracle"; leave it out')
+    lams = table.numbers("lams", ())
+    if lams and not (oracle and method == "propml"):
+        raise table.error("lams", 'is for propml with selection = "oracle"; leave it out')
     if oracle and method == "propml":
         _check_network(table.table("params"))
-    elif oracle and not grid.values and not hasattr(benchmark_class(method), "fit_to_truth"):
-        raise table.error("grid", 'is missing; selection = "oracle" picks from it, such as grid = { alpha = [1, 10] }')
-    for key in _arguments(grid, method):
-        if not isinstance(grid.values[key], list) or not grid.values[key]:
-            raise grid.error(key, f"is {grid.values[key]!r}; a list of values to try was expected")
-    return MethodEntry(name, method, params, scaling, own, lams or None, frozen(grid.values) or None)
+    elif oracle and not hasattr(benchmark_class(method), "fit_to_truth"):
+        raise table.error("selection", f'is "oracle", and {method} picks nothing by true labels; say "candidates"')
+    return MethodEntry(name, method, params, scaling, own, lams or None)
 
 
 def _arguments(table: TomlTable, method: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,9 @@ from propml.devices import cache_dir
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
+
+if TYPE_CHECKING:
+    from propml.benchmark.own_file import OwnFile
 
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.
 SUBSET_STREAM = int.from_bytes(b"rows")
@@ -42,12 +45,16 @@ class CandidateProblem:
         return RangeScaler().fit_transform(self.X)
 
 
-def has_real_candidates(dataset: str) -> bool:
+def has_real_candidates(dataset: str, files: Mapping[str, OwnFile] | None = None) -> bool:
     """Whether the candidates of a dataset come with it, so that there is no noise level to choose.
+
+    ``files`` are the datasets that are a user's own.
 
     >>> [has_real_candidates(name) for name in ("yeastcc", "birds", "yeast", "digits-mosaic")]
     [True, False, False, False]
     """
+    if files and dataset in files:
+        return files[dataset].has_candidates
     entry = lookup(dataset)
     # The embedded set draws its candidates itself: they are no more real than others.
     return entry.suite != "embedded" and entry.facts[0].mean_candidates is not None
@@ -60,18 +67,20 @@ def load_problem(
     *,
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
+    file: OwnFile | None = None,
     show: bool = False,
 ) -> CandidateProblem:
     """The rows that have a true label, with their candidates; the same for the same arguments.
 
     Without noise the candidates are those of the file. The seed is that of the corruption, which takes ``settings``
-    besides its level, and of the subset where ``rows`` asks for one. Support vector machines are kept in a cache.
+    besides its level, and of the subset where ``rows`` asks for one. ``file`` is what a dataset of the user's own is
+    read from. Support vector machines are kept in a cache.
 
     >>> problem = load_problem("digits-mosaic", Noise("flips", 0.2), seed=0, rows=50)
     >>> problem.X.shape, problem.candidates.shape
     ((50, 256), (50, 10))
     """
-    data = load_truth(dataset, seed, rows)
+    data = load_truth(dataset, seed, rows, file)
     assert data.truth is not None
     if noise is None:
         if data.candidates is None:
@@ -85,9 +94,9 @@ def load_problem(
     return CandidateProblem(data.X, candidates, data.truth)
 
 
-def load_truth(dataset: str, seed: int, rows: int | None = None) -> Dataset:
+def load_truth(dataset: str, seed: int, rows: int | None = None, file: OwnFile | None = None) -> Dataset:
     """The dataset of a problem before its corruption: what kept scores are judged by again."""
-    data = load(dataset)
+    data = load(dataset) if file is None else file.load()
     if not isinstance(data, Dataset) or data.truth is None:
         raise ValueError(f"{dataset} has no table of features with true labels; choose a dataset of tables")
     labelled = data.drop_unlabelled()

@@ -12,7 +12,8 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def run_experiment(
     if device is not None:
         _check_device(device, here=not use_ray)
         # A Ray task sees no GPU but its own, whatever its number.
-        compute = OnDevice(device.partition(":")[0] if use_ray else device, compute)
+        compute = partial(compute_on, device.partition(":")[0] if use_ray else device, compute)
     executor: Executor | None = None
     try:
         run.add_metrics()
@@ -128,16 +129,9 @@ def run_experiment(
     return run.summary
 
 
-@dataclass(frozen=True)
-class OnDevice:
-    """Computes cells on a certain device; their keys, which say what is measured and not where, stay as they are."""
-
-    device: str
-    compute: Compute = compute_cell
-
-    def __call__(self, cell: Cell) -> CellResult:
-        result = self.compute(cell.on_device(self.device))
-        return replace(result, key=cell.key, settings=cell.configuration())
+def compute_on(device: str, compute: Compute, cell: Cell) -> CellResult:
+    """Compute a cell on a certain device; its key, which says what is measured and not where, stays as it is."""
+    return replace(compute(cell.on_device(device)), key=cell.key, settings=cell.configuration())
 
 
 def _check_device(device: str, *, here: bool) -> None:

@@ -32,6 +32,7 @@ from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
     from propml.benchmark.cell import Cell
+    from propml.benchmark.own_file import OwnFile
 
 Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
@@ -102,7 +103,8 @@ class ResultStore:
             wanted = [name for name in cell.metrics if name not in known]
             if wanted:
                 result = cell.result()
-                result = replace(result, folds=self._measured_again(result, wanted))
+                folds = self._measured_again(result, wanted, getattr(cell, "file", None))
+                result = replace(result, folds=folds)
                 rows = [*_value_rows(result), {"row": "values", **_identity(result)}]
                 append([{**row, "run": provenance["run"]} for row in rows])
 
@@ -170,12 +172,12 @@ class ResultStore:
         return [replace(cell, folds=self._measured_again(cell, metrics)) for cell in done]
 
     def _measured_again(
-        self, cell: CellResult, metrics: Sequence[str] | Mapping[str, Measure]
+        self, cell: CellResult, metrics: Sequence[str] | Mapping[str, Measure], file: OwnFile | None = None
     ) -> tuple[FoldResult, ...]:
         """Folds with other values, from the kept scores of a cell and the true labels of its dataset."""
         from propml.paper.metric_names import evaluate_metrics
 
-        truth = _truth(cell)
+        truth = _truth(cell, file)
 
         def values(fold: FoldResult) -> dict[str, float]:
             arrays = truth[fold.test], fold.scores, fold.predicted
@@ -315,7 +317,7 @@ def _unpack_scores(path: Path) -> list[FoldResult]:
     return [FoldResult(int(number), *(array[fold == number] for array in arrays)) for number in np.unique(fold)]
 
 
-def _truth(cell: CellResult) -> np.ndarray:
+def _truth(cell: CellResult, file: OwnFile | None) -> np.ndarray:
     """The true labels that the rows of kept scores count in; no image is read for them."""
     if cell.settings.get("kind") == "images":
         from propml.benchmark.image_cell import open_part
@@ -324,6 +326,11 @@ def _truth(cell: CellResult) -> np.ndarray:
     else:
         from propml.benchmark.problem import load_truth
 
-        truth = load_truth(cell.dataset, cell.seed, cell.settings["rows"]).truth
+        if "file" in cell.settings and file is None:
+            raise ValueError(
+                f"the true labels of {cell.dataset} are in a file of yours; add the metrics to its experiment, and run "
+                f"that again: nothing is fitted anew"
+            )
+        truth = load_truth(cell.dataset, cell.seed, cell.settings["rows"], file).truth
     assert truth is not None
     return truth

@@ -24,6 +24,7 @@ from propml.atomic_files import write_whole
 from propml.csv_safety import neutralised
 from propml.extras import require
 from propml.file_errors import reading
+from propml.page import page_style
 from propml.schema import check_schema
 from propml.tuning.spaces import Range, Space, restored, stored
 from propml.tuning.studies import quiet
@@ -44,15 +45,9 @@ TEMPLATE = Template("""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Search: $title</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-pre { background: #f4f4f4; padding: 1rem; overflow-x: auto; }
-img { max-width: 100%; }
-table { display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
-td { padding-right: 1rem; white-space: nowrap; }
-tr:first-child { font-weight: bold; }
-</style>
+<style>$css</style>
 </head>
 <body>
 <h1>Search: $title</h1>
@@ -62,14 +57,25 @@ tr:first-child { font-weight: bold; }
 <p>Judged by $judged_by.</p>
 $pictures
 <h2>All trials</h2>
+<div class="scroll" tabindex="0" role="region" aria-label="All trials">
 <table>
+<thead><tr>$heads</tr></thead>
+<tbody>
 $rows
+</tbody>
 </table>
-<p>Made by propml $version: <code>$command</code></p>
-<p>$facts</p>
+</div>
+<footer><p>Made by propml $version: <code>$command</code></p>
+<p>$facts</p></footer>
 </body>
 </html>
 """)
+STYLE = """body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; }
+h2 { font-size: 1.2rem; margin-top: 2rem; }
+img { max-width: 100%; background: #fff; border-radius: .4rem; }
+footer { margin-top: 2rem; overflow-wrap: anywhere; }
+"""
 
 
 @dataclass(frozen=True)
@@ -224,14 +230,16 @@ def render_page(result: SearchResult, command: str = "") -> str:
     parts = ", ".join(f"{counts[state]} {words[state]}" for state in words if counts[state])
     by_truth = "the TRUE labels of held-out rows, which a search in earnest does not have"
     by_candidates = "the candidate labels of held-out rows; no true label was looked at"
-    rows = [map(escape, row) for row in csv.reader(io.StringIO(result.to_csv()))]
+    heads, *rows = [list(map(escape, row)) for row in csv.reader(io.StringIO(result.to_csv()))]
     return TEMPLATE.substitute(
+        css=page_style(STYLE),
         title=escape(result.title),
         summary=f"Trial {result.best.number} is the best, with {result.value:.4f} after epoch {result.best.epochs}. "
         f"Of {len(result.trials)} trials {parts}.",
         toml=escape(result.to_toml()),
         judged_by=by_truth if result.facts.get("objective") == "oracle" else by_candidates,
         pictures="\n".join(_figure(*picture) for picture in pictures(result)),
+        heads="".join(f"<th>{name}</th>" for name in heads),
         rows="\n".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows),
         version=__version__,
         command=escape(command),

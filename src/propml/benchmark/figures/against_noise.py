@@ -52,7 +52,7 @@ def noise_curves(
     looks = method_looks(methods or (row.method for row in rows))
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     with look():
-        place = panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise ratio q")
+        place = panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise level")
         for dataset, axis in zip(datasets, place.axes, strict=True):
             here = [row for row in rows if row.dataset == dataset]
             for published in sources:

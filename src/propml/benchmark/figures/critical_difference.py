@@ -6,12 +6,11 @@ would meet stand on levels below one another. A ruler shows the critical differe
 
 from __future__ import annotations
 
-import string
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, RC, SMALL, TEXT, WIDTH, look
 from propml.benchmark.statistics import Comparison
@@ -35,29 +34,6 @@ SLACK = 1.04
 RULER, TICK = 16.0, 4.0
 CARETRIGHT = 5
 BAR_COLOR = PALETTE[1]
-
-
-class RankRow(NamedTuple):
-    """One method of a diagram; methods with a letter in common are joined by a bar."""
-
-    method: str
-    mean_rank: float
-    groups: str
-
-
-def critical_difference_data(comparison: Comparison) -> list[RankRow]:
-    """What the diagram shows, from the best to the worst."""
-    ranks = [float(rank) for rank in comparison.mean_ranks]
-    bars = make_bars(comparison.cliques, ranks, points_per_rank=1.0)
-    letters = [string.ascii_letters[n] if n < 52 else f"({n + 1})" for n in range(len(bars))]
-    return [
-        RankRow(
-            comparison.names[i],
-            ranks[i],
-            "".join(letter for letter, bar in zip(letters, bars, strict=True) if i in bar.methods),
-        )
-        for i in comparison.order()
-    ]
 
 
 def critical_difference(

@@ -28,8 +28,6 @@ ACCENT = "#d55e00"
 # Each has a contrast of 3 : 1 and more to white and to #12161d, and no two look alike to a colour-blind eye.
 PALETTE = (ACCENT, "#1c64b6", "#0da876", "#a24be0", "#77758b", "#9d5033", "#b58b46", "#3d8ec5", "#ec469f", "#8b5913")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8")
-# From small to large, for an order such as λ or noise.
-ORDERED = ("#2f8fd8", "#4d7fc0", "#7a6bb5", "#a85a9a", "#c8506c", "#d55e00")
 # Methods that the paper names look the same in every figure.
 KNOWN = ("ProPML", "PML-NI", "CPLST", "ML-kNN", "PAR-MAP", "PAR-VLS", "CDCR", "Query2Label", "ASL", "BCE", "fPML")
 
@@ -108,13 +106,6 @@ def method_looks(names: Iterable[str]) -> dict[str, Look]:
     # The first colour is not given twice.
     colors = PALETTE + PALETTE[1:] * (len(unique) // (len(PALETTE) - 1) + 1)
     return {name: Look(colors[slots[name]], MARKERS[slots[name] % len(MARKERS)]) for name in unique}
-
-
-def ordered_colors(n: int) -> list[str]:
-    """``n`` colours from the small end to the large end."""
-    colors = require("matplotlib.colors", "report")
-    scale = colors.LinearSegmentedColormap.from_list("ordered", ORDERED)
-    return [colors.to_hex(scale(i / max(n - 1, 1))) for i in range(n)]
 
 
 def metric_title(metric: str) -> str:

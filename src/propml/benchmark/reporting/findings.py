@@ -86,16 +86,12 @@ def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
 
 def summary(
     tables: Sequence[MetricTable],
-    ranks: Sequence[RankComparison] = (),
     n_failed: int = 0,
     not_run: Sequence[tuple[Setting, str]] = (),
 ) -> list[Finding]:
     """The report in a few sentences: what was measured, what is best where, and how that compares with the paper."""
     findings = [_scope(tables)]
     findings += [finding for table in own_tables(tables) if (finding := _best(table))]
-    first = next((comparison for comparison in ranks if comparison.single and comparison.parts), None)
-    if first:
-        findings.append(Finding("Mean ranks", f"{first.title}: {' '.join(first.sentences)}"))
     findings += _beside_paper(tables)
     if n_failed:
         findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
@@ -205,14 +201,7 @@ def rank_comparisons(
 
     Methods in ``tuned`` saw test labels, and take no part.
     """
-    recorded = {row.metric for row in means}
-    # Ours under our own conventions; under the paper's only where nothing else was recorded.
-    ours = [
-        row._replace(metric=own_name(row.metric))
-        for row in means
-        if row.method not in tuned and (not row.metric.endswith(PAPER_SUFFIX) or own_name(row.metric) not in recorded)
-    ]
-    metrics = [name for name in METRICS if any(row.metric == name for row in ours)]
+    ours, metrics = fair_means(means, tuned)
     comparisons = []
     if published and len(metrics) > 1:
         printed = [name for name in METRICS if any(row.metric == name for row in published)]
@@ -223,6 +212,17 @@ def rank_comparisons(
         name = f"by-{metric.lower().replace('_', '-').replace('@', '-')}"
         comparisons.append(_comparison(name, metric_of(metric).title, ours, [metric]))
     return comparisons
+
+
+def fair_means(means: Sequence[Mean], tuned: Collection[str]) -> tuple[list[Mean], list[str]]:
+    """Our means under our own conventions, the paper's where nothing else was recorded; and their metrics."""
+    recorded = {row.metric for row in means}
+    ours = [
+        row._replace(metric=own_name(row.metric))
+        for row in means
+        if row.method not in tuned and (not row.metric.endswith(PAPER_SUFFIX) or own_name(row.metric) not in recorded)
+    ]
+    return ours, [name for name in METRICS if any(row.metric == name for row in ours)]
 
 
 def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:

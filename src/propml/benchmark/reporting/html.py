@@ -11,20 +11,14 @@ from typing import Any, NamedTuple
 from propml.benchmark import wording
 from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import (
-    lambda_choice,
-    lambda_choice_data,
-    lambda_curves,
-    lambda_metrics,
-    lambda_points,
-    lambda_sentences,
-)
+from propml.benchmark.figures.lambdas import lambda_metrics, lambda_sentences
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
-from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
 from propml.extras import require
 from propml.metrics import METRICS
 from propml.noise import KINDS, Noise
+from propml.page import page_style
 from propml.paper.metric_names import TABULAR_METRICS
 
 
@@ -39,13 +33,18 @@ def render_html(report: Report) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
-    environment.globals |= {"flat": flat_facts, "sort_key": sort_key, "tolerance": TOLERANCE}
+    environment.globals |= {
+        "flat": flat_facts,
+        "sort_key": sort_key,
+        "tolerance": TOLERANCE,
+        "recommended": RECOMMENDED,
+    }
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     Markup = require("markupsafe", "report").Markup
     return environment.get_template("report.html").render(
         report=report,
-        css=Markup(_file("report.css")),
+        css=Markup(page_style(_file("report.css"))),
         js=Markup(_file("report.js")),
         figures=[_drawn(section, f"f{number}") for number, section in enumerate(report.sections, start=1)],
     )
@@ -108,11 +107,12 @@ class Picture:
 
 
 class Pictures(NamedTuple):
-    """Diagrams of mean ranks over all metrics and of one metric each, and curves."""
+    """Diagrams of mean ranks over all metrics and of one metric each, curves against noise, and against λ."""
 
     together: list[Picture]
     single: list[Picture]
     curves: list[Picture]
+    lams: list[Picture]
 
     def shared_warnings(self) -> list[str]:
         """What is to be said of all the diagrams of one metric, once."""
@@ -123,7 +123,7 @@ class Pictures(NamedTuple):
 def draw(section: Section) -> Pictures:
     """Draw everything that there is data for."""
     together, single = (_ranks([each for each in section.ranks if each.single == single]) for single in (False, True))
-    return Pictures(together, single, [*_noise(section), *_lams(section)])
+    return Pictures(together, single, _noise(section), _lams(section))
 
 
 def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
@@ -153,28 +153,12 @@ def _noise(section: Section) -> list[Picture]:
 
 
 def _lams(section: Section) -> list[Picture]:
-    """What choosing without clean labels costs, and how much the score depends on λ."""
-    pictures = []
-    metric = section.tables[0].metric if section.tables else "average_precision"
-    choices = lambda_choice_data([*section.results.means(), *section.published], metric)
-    if choices:
-        title = "λ chosen on candidates, beside λ chosen on test labels"
-        pictures.append(Picture("lambda-choice", title, lambda_choice(choices, metric)[0]))
-    points = lambda_points([cell for cell in section.results.done if cell.method in ("ProPML", "ProPML (oracle)")])
-    if points:
-        chosen = {
-            line.setting: line.middle
-            for line in section.lams
-            if line.method == "ProPML" and line.part in ("", "network")
-        }
-        figure, _ = lambda_curves(points, chosen=chosen, published=None if section.published else {})
-        pictures.append(Picture("lambda-curves", "Average precision on test labels against λ", figure))
-    if section.given_lams:
-        # By our own conventions; the paper's figure has these five metrics, images have others.
-        measured = {point.metric for point in section.given_lams}
-        metrics = [name for name in METRICS if name in measured]
-        drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
-        figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
-        sentences = tuple(lambda_sentences(section.given_lams))
-        pictures.append(Picture("lambda-metrics", "Metrics against λ", figure, sentences))
-    return pictures
+    """How much the scores depend on λ, where it was given."""
+    if not section.given_lams:
+        return []
+    # By our own conventions; the paper's figure has these five metrics, images have others.
+    measured = {point.metric for point in section.given_lams}
+    metrics = [name for name in METRICS if name in measured]
+    drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+    figure, _ = lambda_metrics(section.given_lams, drawn, published=None if section.published else {})
+    return [Picture("lambda-metrics", "Metrics against λ", figure, tuple(lambda_sentences(section.given_lams)))]

@@ -20,6 +20,7 @@ from propml.benchmark.reporting.findings import (
     rank_comparisons,
     summary,
 )
+from propml.benchmark.reporting.recommendation import recommendation
 from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
@@ -29,6 +30,10 @@ from propml.paper.published import Mean, load_published, published_lams
 
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
+
+
+# The topic of the first finding.
+RECOMMENDED = "Recommendation"
 
 
 class MethodCost(NamedTuple):
@@ -73,9 +78,15 @@ class Section:
 
     @property
     def summary(self) -> list[Finding]:
-        """What was measured, what is best where, and how that compares with the paper."""
-        findings = summary(self.tables, self.ranks, len(self.failures), self.not_run)
-        return [*findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
+        """What to use, what was measured, what is best where, and how that compares with the paper."""
+        use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
+        findings = summary(self.tables, len(self.failures), self.not_run)
+        return [*use, *findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
+
+    @cached_property
+    def recommendation(self) -> str:
+        """Which method to take; empty where there are no two to choose from."""
+        return recommendation(self.results.means(), self.tuned)
 
     @property
     def notes(self) -> list[str]:

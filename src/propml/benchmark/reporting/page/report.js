@@ -18,6 +18,15 @@
   dark.addEventListener("change", label);
   label();
 
+  // A link to what is folded away unfolds it.
+  const unfold = () => {
+    for (let each = document.getElementById(location.hash.slice(1)); each; each = each.parentElement) {
+      if (each.tagName === "DETAILS") each.open = true;
+    }
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
   // A table that goes on to the right says so.
   for (const box of document.querySelectorAll(".scroll")) {
     const look = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
