@@ -10,7 +10,9 @@ import propml
 from propml.auditing import AuditReport
 from propml.auditing.noise import NoiseModel, fit_noise
 from propml.auditing.process import from_candidates
+from propml.auditing.review_data import review_data
 from propml.auditing.verdicts import give_verdicts
+from propml.methods import RidgeRegressionClassifier
 from propml.targets import Candidates
 
 SHOWS = np.array([True])
@@ -259,8 +261,19 @@ def test_the_report_says_what_it_assumes_and_what_would_go(tmp_path):
     assert repr(again) == repr(report)
 
 
+def test_p_true_is_called_an_upper_bound_unless_the_noise_is_stated():
+    scores, truth, rng = world(800)
+    candidates = proposed(truth, rng, rate=np.full(truth.shape[1], 0.2))
+    false = 1 - truth.sum() / (candidates.to_matrix() > 0).sum()
+    for noise, bounded in (("confusions", True), (float(false), False)):
+        report = propml.audit(scores, candidates, noise=noise)
+        assert report.bounded == bounded
+        assert any("upper bound" in note for note in report.notes()) == bounded
+        assert review_data(report, 100).columns["bounded"] == bounded
+
+
 def test_where_nothing_can_be_told_the_report_says_so():
-    scores, truth, rng = world(600, levels=np.array([0.5, 0.0, 0.5]), steep=0.5)
-    report = propml.audit(scores, proposed(truth, rng, rate=0.1))
+    scores, truth, rng = world(600, levels=np.array([0.5, 0.0, 0.5]), steep=0.2)
+    report = propml.audit(scores, proposed(truth, rng, rate=0.1), model=RidgeRegressionClassifier())
     assert (report.verdicts().verdict != "drop").all()
     assert any(note.startswith("Nothing is dropped") for note in report.notes())

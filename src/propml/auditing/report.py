@@ -92,6 +92,11 @@ class AuditReport:
         least, most = (np.asarray(noise[name], dtype=np.float64) for name in ("false_least", "false_most"))
         return NoiseShares(noise["assumed"], least, most)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether P(true) is an upper bound: the data allow that more candidates are false than it assumes."""
+        return self.noise is not None and bool((self.noise.most > self.noise.least + 0.01).any())
+
     @cached_property
     def errors_left(self) -> float:
         """How many of the candidates are probably false, those that a person confirmed aside."""
@@ -114,6 +119,8 @@ class AuditReport:
             least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
             assumed = argument("noise", self.noise.assumed)
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
+            if self.bounded:
+                notes.append("P(true) is an upper bound: it assumes as few false candidates as the data allow.")
             if not dropped.any() and most > TELLING:
                 notes.append(
                     "Nothing is dropped: scores cannot tell false labels from true labels that are hard to predict. "

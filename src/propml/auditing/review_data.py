@@ -69,6 +69,7 @@ def review_data(report: AuditReport, max_verdicts: int) -> ReviewData:
     columns = {
         "lead": _lead(len(held), len(row), report.notes()),
         "n_items": len(items),
+        "bounded": report.bounded,
         "counts": dict(zip(PAGE_ORDER, np.bincount(code, minlength=len(PAGE_ORDER)).tolist(), strict=True)),
         "items": [items[each] for each in rows.tolist()],
         "labels": labels,

@@ -3,8 +3,8 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
-  const { cells, first, itemOf, labelOf, indexOf, verdictOf, orderBy, searchTest, prepare, why } = auditModel(data);
-  const { clone, rowElement, showPicture, showText, showNear } = entryParts(data, { indexOf, labelOf, why });
+  const { cells, first, itemOf, labelOf, indexOf, verdictOf, orderBy, searchTest, prepare, chance, why } = auditModel(data);
+  const { clone, rowElement, showPicture, showText, showNear } = entryParts(data, { indexOf, labelOf, chance, why });
   const [N, L] = [data.row.length, data.labels.length];
   const KEEP = VERDICTS.indexOf("keep");
 

@@ -2,7 +2,7 @@
 // The parts of an entry: a label with its buttons, the item's picture, its text, and true examples of a label.
 const SAID = { drop: "dropped", doubtful: "doubtful", missing: "suggested", keep: "kept", added: "added" };
 
-function entryParts(data, { indexOf, labelOf, why }) {
+function entryParts(data, { indexOf, labelOf, chance, why }) {
   const clone = (id) => document.getElementById(id).content.firstElementChild.cloneNode(true);
 
   function rowElement(cell) {
@@ -11,10 +11,10 @@ function entryParts(data, { indexOf, labelOf, why }) {
     const verdict = VERDICTS[data.verdict[i]] ?? "added";
     row.dataset.cell = cell;
     row.dataset.verdict = verdict;
-    row.ariaLabel = `${labelOf(cell)}, ${verdict}${i < 0 ? "" : `, ${percent(data.probability[i] / SCALE)} true`}`;
+    row.ariaLabel = `${labelOf(cell)}, ${verdict}${i < 0 ? "" : `, ${chance(i)}`}`;
     put(".name", labelOf(cell));
     put(".verdict", SAID[verdict]);
-    put(".chance", i < 0 ? "" : percent(data.probability[i] / SCALE));
+    put(".chance", i < 0 ? "" : `${data.bounded ? "≤ " : ""}${percent(data.probability[i] / SCALE)}`);
     put(".why", why(i, 12));
     if (verdict === "missing") row.querySelector(".keep").firstChild.data = "Add ";
     return row;

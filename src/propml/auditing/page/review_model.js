@@ -54,9 +54,10 @@ function auditModel(data) {
     for (const name of Object.keys(sortKeys)) orderBy(name);
   }
 
+  const chance = (i) => `${data.bounded ? "at most " : ""}${percent(data.probability[i] / SCALE)} true`;
   function why(i, most = Infinity) {
     if (i < 0) return "not among the candidates";
-    const told = [`${percent(data.probability[i] / SCALE)} true`];
+    const told = [chance(i)];
     if (data.voters) {
       const set = data.voter_sets[data.voters[i]];
       const names = set.slice(0, most).map((a) => data.annotators[a]).join(", ");
@@ -66,5 +67,5 @@ function auditModel(data) {
     return told.join(" · ");
   }
 
-  return { cells, first, itemOf, labelOf, indexOf, verdictOf, orderBy, searchTest, prepare, why };
+  return { cells, first, itemOf, labelOf, indexOf, verdictOf, orderBy, searchTest, prepare, chance, why };
 }
