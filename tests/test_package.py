@@ -54,6 +54,7 @@ ORDER = [
     "folds",
     "jsonable",
     "csv_safety",
+    "page",
     "extras",
     "progress",
     "persistence",

@@ -13,7 +13,7 @@ def test_characters_that_an_encoding_lacks_are_replaced(encoding):
     environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*words, "fit", "--help"], capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "card.json (? and how it was chosen" in " ".join(done.stdout.decode(encoding).split())
+    assert "the choice of ? and versions" in " ".join(done.stdout.decode(encoding).split())
     done = subprocess.run([*words, "fit", "λ.csv"], capture_output=True, env=environment)
     assert (done.returncode, done.stderr.decode(encoding)) == (
         1,
