@@ -72,8 +72,8 @@ def test_the_ground_has_every_kind_of_noise_and_every_rival():
     default = next(entry for entry in ground.methods if entry.name == "ProPML default")
     assert default.params == {}
     real = {cell.dataset for cell in ground.cells() if cell.noise is None}
-    assert real == {"mirflickr", "yeastcc", "yeastbp"}
-    assert len(ground.cells()) == (10 * 11 + 3) * len(ground.methods)
+    assert real == {"mirflickr", "yeastcc", "yeastbp", "redv2"}
+    assert len(ground.cells()) == (10 * 11 + 4) * len(ground.methods)
 
 
 def test_the_quick_ground_is_a_part_of_the_ground():
