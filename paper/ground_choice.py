@@ -32,7 +32,13 @@ from propml.neural.saving import ensemble_from_state
 from propml.neural.thresholds import candidate_sigmoid
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
-NOISES = (("none", {}), ("flips", {"rate": 0.3}), ("class-flips", {"rate": 0.3}), ("svm", {"ratio": 1.0}))
+NOISES: tuple[tuple[str, dict[str, float]], ...] = (
+    ("none", {}),
+    ("flips", {"rate": 0.2}),
+    ("class-flips", {"rate": 0.2}),
+    ("svm", {"ratio": 1.0}),
+    ("neighbours", {"ratio": 1.0}),
+)
 NETWORKS: dict[str, dict[str, Any]] = {
     "4 bins, rate 0.004": {"bins": 4, "learning_rate": 4e-3},
     "4 bins, rate 0.002": {"bins": 4, "learning_rate": 2e-3},
@@ -45,7 +51,7 @@ WEIGHTS: dict[str, tuple[float, ...] | None] = {
     "fixed": (0.5, 0.5, 0.25, 0.2),
     "networks": (1, 1, 0, 0),
 }
-SHARES, QUANTILES = (0.0, 0.4, 0.65, 0.9), (0.1, 0.25)
+SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
 ALONE = (next(iter(NETWORKS)), "networks", 0.0, QUANTILES[0])
