@@ -198,7 +198,8 @@ def age_of(code: str, modules: Sequence[str]) -> str:
     if not code:
         return "unknown"
     # The first results with fingerprints have them of whole files.
-    return "current" if code in (fingerprint(modules), fingerprint(modules, whole=True)) else "changed"
+    today = {fingerprint(modules), fingerprint(modules, whole=True)}
+    return "current" if modules and today.issuperset(code.split()) else "changed"
 
 
 def origin(cells: Iterable[CellResult]) -> tuple[str, str]:
