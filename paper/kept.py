@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -89,7 +90,7 @@ def files(numbers: Numbers) -> dict[str, str]:
     for (experiment, (dataset, noise), method), kept in numbers.items():
         if experiment == GROUND:
             means = [kept.means[name] for name in GROUND_METRICS]
-            values = [*(f"{mean.mean:.2f}" for mean in means), str(means[0].n)]
+            values = [*(f"{mean.mean:.4g}" for mean in means), str(means[0].n)]
             ground.append(",".join([dataset, str(noise or ""), method, *values, kept.commit, kept.code]))
     if len(ground) > 1:
         written["ground.csv"] = "\n".join(ground) + "\n"
@@ -162,7 +163,8 @@ def _kept(place: Place, cells: Sequence[CellResult]) -> Kept:
         seconds = fmean(cell.seconds_fit for cell in cells)
         found["seconds"] = Mean(GROUND, *place.setting, place.method, "seconds", seconds, nan, len(cells))
         found = {name: found[name] for name in GROUND_METRICS}
-    return Kept(found, *origin(cells))
+    commit, code = origin(cells)
+    return Kept(found, re.sub(r"\b([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit), code)
 
 
 # -- age -------------------------------------------------------------------------------------------------------------

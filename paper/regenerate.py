@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from audit_tables import audit_parts
@@ -193,16 +193,15 @@ def ground_summary(numbers: Numbers) -> str:
     default, *others = GROUND_METHODS
     rows = []
     for other in others:
-        gains, times = ([], []), []
-        for dataset, values in found["average_precision"].items():
-            if default in values and other in values:
-                for place, metric in enumerate(GROUND_METRICS[:2]):
-                    gains[place].append(found[metric][dataset][default] - found[metric][dataset][other])
-                times.append(found["seconds"][dataset][default] / found["seconds"][dataset][other])
-        if times:
-            won, lost = (sum(sign * gain > 0 for gain in gains[0]) for sign in (1, -1))
+        both = [name for name, values in found["average_precision"].items() if {default, other} <= values.keys()]
+        if both:
+            gains, of1 = (
+                [found[m][name][default] - found[m][name][other] for name in both] for m in GROUND_METRICS[:2]
+            )
+            won, lost = (sum(sign * gain > 0 for gain in gains) for sign in (1, -1))
             p = binomtest(won, won + lost).pvalue if won + lost else 1.0
-            shown = [*(signed(fmean(some)) for some in gains), str(won), str(lost), f"{p:.2g}", f"{fmean(times):.2g}"]
+            longer = geometric_mean(found["seconds"][name][default] / found["seconds"][name][other] for name in both)
+            shown = [signed(fmean(gains)), signed(fmean(of1)), str(won), str(lost), f"{p:.2g}", f"{longer:.2g}"]
             rows.append([other, *shown])
     columns = ["average precision", "OF1", "datasets won", "lost", "p of the sign test", "times as long"]
     return markdown_table([f"{default} minus …", *columns], rows)
@@ -270,12 +269,14 @@ def _claims_table() -> str:
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def write(numbers: Numbers, to: Path) -> None:
-    """The CSV files and the diagrams."""
+def write(numbers: Numbers, to: Path) -> Numbers:
+    """The CSV files and the diagrams; returns the numbers as the files have them, with two digits."""
     for name, text in files(numbers).items():
         (to / name).write_text(text, encoding="utf-8")
-    for name, figure in figures(numbers).items():
+    kept = load_numbers(to)
+    for name, figure in figures(kept).items():
         save(figure, to / name)
+    return kept
 
 
 def differences(numbers: Numbers) -> list[str]:
@@ -289,13 +290,17 @@ def differences(numbers: Numbers) -> list[str]:
 
 def add(numbers: Numbers, folders: Sequence[Path]) -> None:
     """Take new runs in, and say what was left out."""
+    taken = 0
     for folder in folders:
         new, partial = of_runs(folder)
         numbers |= new
+        taken += len(new)
         print(f"{folder}: {len(new)} taken")
         if partial:
             names = [f"{each.experiment} {setting_name(*each.setting)} {each.method}" for each in partial]
             print(f"not taken, for want of folds or seeds of the experiment as it is today: {listed(names)}")
+    if folders and not taken:
+        sys.exit("nothing was taken in")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -308,8 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         old = differences(numbers)
         sys.exit(f"not what the numbers say: {', '.join(old)}; run this without --check" if old else 0)
     add(numbers, options.add)
-    write(numbers, RESULTS)
-    for page, text in pages(numbers).items():
+    for page, text in pages(write(numbers, RESULTS)).items():
         page.write_text(text, encoding="utf-8")
 
 

@@ -107,6 +107,8 @@ def test_a_run_is_taken_in_and_what_is_partial_is_not(regenerate, tmp_path, monk
         regenerate.main(["--check"])
     assert ended.value.code == 0
 
+    with pytest.raises(SystemExit, match="nothing was taken in"):
+        regenerate.main(["--add", str(tmp_path / "part")])
     path = tmp_path / "results" / "results-wide.csv"
     path.write_text(path.read_text().replace("Ridge", "Edge"))
     page.write_text(page.read_text().replace("None", "Some"))
@@ -123,6 +125,7 @@ def test_a_new_run_replaces_the_old_row_of_its_place_alone(regenerate, numbers, 
     ((place, kept),) = [(each, merged[each]) for each in merged if merged[each] != numbers[each]]
     assert (place.setting.dataset, place.setting.noise.title, place.method) == ("birds", "50 %", "Ridge")
     assert kept.means["coverage:paper"].mean == pytest.approx(51)
+    assert re.fullmatch(r"[0-9a-f]{10}(-dirty)?|propml .*", kept.commit)
 
 
 def test_the_proving_ground(regenerate, tmp_path):
