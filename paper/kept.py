@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ GROUND_METRICS = ("average_precision", "OF1", "seconds")
 GROUND_COLUMNS = ("dataset", "noise", "method", *GROUND_METRICS, "n", "commit", "code")
 NONE_OLD = "None of these numbers is older than the code."
 AGES = {
-    "changed": "made by code that has changed since",
+    "changed": "made by code or settings that have changed since",
     "unknown": "of unknown age",
 }
 
@@ -45,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What was measured there, by metric, and the commit and the fingerprint of the code that made it."""
+    """What was measured there, by metric; the commit, and fingerprints of code and settings (``code:settings``)."""
 
     means: dict[str, Mean]
     commit: str
@@ -164,7 +165,8 @@ def _kept(place: Place, cells: Sequence[CellResult]) -> Kept:
         found["seconds"] = Mean(GROUND, *place.setting, place.method, "seconds", seconds, nan, len(cells))
         found = {name: found[name] for name in GROUND_METRICS}
     commit, code = origin(cells)
-    return Kept(found, re.sub(r"\b([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit), code)
+    short = re.sub(r"\b([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit)
+    return Kept(found, short, f"{code}:{_settings(place)}" if code else "")
 
 
 # -- age -------------------------------------------------------------------------------------------------------------
@@ -186,6 +188,18 @@ def modules(experiment: str, method: str) -> tuple[str, ...]:
     return ()
 
 
+def _settings(place: Place) -> str:
+    """Eight digits that stand for the protocol and for all that the experiment's file says of a number."""
+    return hashlib.sha256(" ".join(sorted(_planned(place.experiment).get(place, ()))).encode()).hexdigest()[:8]
+
+
+def age(place: Place, code: str) -> str:
+    """Of a kept number: ``"current"``, ``"changed"`` or ``"unknown"``, by the code and the settings that made it."""
+    made, _, settings = code.partition(":")
+    found = age_of(made, modules(place.experiment, place.method))
+    return "changed" if found == "current" and settings not in ("", _settings(place)) else found
+
+
 def older(numbers: Numbers, experiments: Iterable[str]) -> str:
     """Which numbers come from other code than today's, or may do so: experiment by experiment, method by method."""
     told, some = [], False
@@ -193,7 +207,7 @@ def older(numbers: Numbers, experiments: Iterable[str]) -> str:
         own = [place for place in numbers if place.experiment == name]
         total, some = Counter(place.method for place in own), some or bool(own)
         for state, words in AGES.items():
-            old = Counter(p.method for p in own if age_of(numbers[p].code, modules(name, p.method)) == state)
+            old = Counter(place.method for place in own if age(place, numbers[place].code) == state)
             names = [
                 method if n == total[method] else f"{method} ({n} of {total[method]})" for method, n in old.items()
             ]

@@ -42,7 +42,8 @@ def test_means_over_settings(tables, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [("", "of unknown age"), ("0123456789abcdef", "made by code that has changed since")]
+    ("code", "words"),
+    [("", "of unknown age"), ("0123456789abcdef", "made by code or settings that have changed since")],
 )
 def test_numbers_of_other_code_are_told(tables, tmp_path, code, words):
     told = tables.audit_parts(write(tmp_path / "a.csv", tables, code))["audit"]

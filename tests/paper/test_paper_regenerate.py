@@ -72,7 +72,7 @@ def test_a_row_is_old_until_it_is_run_again(regenerate, numbers):
         return regenerate.older(dated, ["artificial", "real-world"])
 
     assert told("") == "**Older than the code.** Artificial candidate labels, of unknown age: Ridge."
-    assert told("0123456789abcdef").endswith("labels, made by code that has changed since: Ridge.")
+    assert told("0123456789abcdef").endswith("labels, made by code or settings that have changed since: Ridge.")
     assert told(fingerprint(["propml.methods.ridge"])) == "None of these numbers is older than the code."
     assert regenerate.older({}, ["artificial"]) == ""
 
@@ -99,7 +99,7 @@ def test_a_run_is_taken_in_and_what_is_partial_is_not(regenerate, tmp_path, monk
     ((place, ridge),) = kept.load_numbers(tmp_path / "results").items()
     measured = {mean.metric: mean for mean in benchmark.load_results(tmp_path / "whole").means()}
     assert place.method == "Ridge"
-    assert ridge.code == fingerprint(["propml.methods.ridge"])
+    assert ridge.code.startswith(f"{fingerprint(['propml.methods.ridge'])}:")
     assert ridge.means["one_error"].mean == pytest.approx(measured["one_error"].mean, abs=0.005)
     assert ridge.means["one_error"].n == 3
     assert "None of these numbers is older than the code." in page.read_text()
@@ -122,6 +122,9 @@ def test_a_new_run_replaces_the_old_row_of_its_place_alone(regenerate, numbers, 
     assert partial == []
     merged = {**numbers, **new}
     assert merged.keys() == numbers.keys()
+    assert regenerate.older(new, ["artificial"]).startswith("None of these numbers is older")
+    other = {place: made._replace(code=made.code[:-8] + "01234567") for place, made in new.items()}
+    assert "settings that have changed since: all rows" in regenerate.older(other, ["artificial"])
     ((place, kept),) = [(each, merged[each]) for each in merged if merged[each] != numbers[each]]
     assert (place.setting.dataset, place.setting.noise.title, place.method) == ("birds", "50 %", "Ridge")
     assert kept.means["coverage:paper"].mean == pytest.approx(51)

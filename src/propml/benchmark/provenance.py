@@ -5,8 +5,8 @@ module of this package that it imports, directly or not, but for those that only
 read and parsed, and never imported. Comments, docstrings, layout, types, the words of errors and warnings, and the
 names of files leave the fingerprint as it is.
 
-Data, candidates, splits and metrics are not in it: tests pin them, and ``PROTOCOL`` in :mod:`propml.benchmark.cell`
-counts their changes.
+Data, candidates, splits and metrics are not in it: tests pin them, and ``PROTOCOL`` in :mod:`propml.benchmark.cell`,
+which is part of a cell's settings, counts their changes.
 """
 
 from __future__ import annotations
