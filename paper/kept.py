@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import CellResult, Results, load_results, means
 from propml.noise import Noise, Setting
 from propml.paper import Mean, load_published
-from propml.paper.notes import ORACLE_SUFFIX, listed
+from propml.paper.notes import listed
 
 RESULTS = Path(__file__).parent / "results"
 # Of the proving ground a file of its own keeps what its tables show, a row per setting and method.
@@ -112,8 +112,7 @@ def _section(name: str, numbers: Numbers) -> Section:
         CellResult(name, *place.setting, place.method, 0, commit=numbers[place].commit, fingerprint=numbers[place].code)
         for place in own
     ]
-    tuned = {place.method for place in own if place.method.endswith(ORACLE_SUFFIX)}
-    tuned |= {entry.name for entry in known(name).methods if (entry.selection or known(name).selection) == "oracle"}
+    tuned = {entry.name for entry in known(name).methods if (entry.selection or known(name).selection) == "oracle"}
     published = [row for row in load_published() if row.experiment == name]
     rows = [mean for place in own for mean in numbers[place].means.values()]
     return Section(
@@ -159,11 +158,11 @@ def _planned(experiment: str) -> dict[Place, set[str]]:
 
 
 def _kept(place: Place, cells: Sequence[CellResult]) -> Kept:
-    found = {mean.metric: mean for mean in means(cells)}
+    found = {mean.metric: mean for mean in means(cells) if not isnan(mean.mean)}
     if place.experiment == GROUND:
         seconds = fmean(cell.seconds_fit for cell in cells)
         found["seconds"] = Mean(GROUND, *place.setting, place.method, "seconds", seconds, nan, len(cells))
-        found = {name: found[name] for name in GROUND_METRICS}
+        found = {name: found.get(name, found["seconds"]._replace(mean=nan)) for name in GROUND_METRICS}
     commit, code = origin(cells)
     short = re.sub(r"\b([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit)
     return Kept(found, short, f"{code}:{_settings(place)}" if code else "")
