@@ -88,8 +88,7 @@ def test_filling_is_told_from_images(world, n_images):
     for rank in range(world):
         here = Process(CPU, rank, world)
         batches = Batches(images, targets, per_process, rank=rank, world=world)
-        for step in range(len(batches)):
-            index = batches.index(0, step)
+        for step, (_, _, index) in enumerate(batches.epoch(0)):
             left = n_images - step * per_process * world
             seen += index[: here.true_images(left, len(index))].tolist()
     assert sorted(seen) == list(range(n_images))
