@@ -186,8 +186,8 @@ def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands,
 def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "propml.vision.deep_features._pooled",
-        lambda trained, images, *_: seen.append(images) or np.zeros((len(images), 1)),
+        "propml.vision.deep_features.run_network",
+        lambda trained, images, *_, **__: seen.append(images) or torch.zeros(len(images), 1),
     )
     monkeypatch.setattr("propml.vision.predict.image_grid", lambda images, *_, **__: seen.append(images))
     recipe = VisionRecipe(backbone="small_cnn", size=24)

@@ -152,7 +152,7 @@ def test_who_stops_in_the_middle_leaves_no_thread():
     epoch = batches_of(100, size=1).epoch(0)
     next(epoch)
     epoch.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("propml-batches")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("propml-prefetch")]
 
 
 def test_what_goes_wrong_in_the_thread_is_told():

@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Batches", "augmented"]
+__all__ = ["Batches", "augmented", "prefetched"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
-PREFETCH = 2  # batches that are gathered ahead of time
+T, R = TypeVar("T"), TypeVar("R")
 AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
 
 
@@ -121,7 +121,7 @@ class Batches:
         return together[self.rank :: self.world]
 
     def _gathered(self, shares: list[np.ndarray]) -> Iterator[Tensor]:
-        """The pixels of each share, gathered by a thread while the ones before are worked on; NumPy frees the lock."""
+        """The pixels of each share; NumPy gathers them outside Python's lock."""
         on_gpu = self.device.type == "cuda"
 
         def gather(share: np.ndarray) -> Tensor:
@@ -132,17 +132,28 @@ class Batches:
             np.take(self.images, share, 0, pixels.numpy(), "clip")
             return pixels
 
-        with ThreadPoolExecutor(1, "propml-batches") as thread:
-            coming = deque[Future[Tensor]]()
-            try:
-                for share in shares:
-                    coming.append(thread.submit(gather, share))
-                    if len(coming) > PREFETCH:
-                        yield coming.popleft().result()
-                while coming:
+        return prefetched(gather, shares)
+
+
+def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Iterator[R]:
+    """``map(make, items)``, of which a thread makes so many while the ones before are worked on.
+
+    By hand until Python 3.14, whose ``Executor.map`` has a ``buffersize``.
+
+    >>> list(prefetched(abs, [-1, -2, -3]))
+    [1, 2, 3]
+    """
+    with ThreadPoolExecutor(1, "propml-prefetch") as thread:
+        coming = deque[Future[R]]()
+        try:
+            for item in items:
+                coming.append(thread.submit(make, item))
+                if len(coming) > ahead:
                     yield coming.popleft().result()
-            finally:
-                thread.shutdown(wait=True, cancel_futures=True)  # nobody may want the rest any more
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            thread.shutdown(cancel_futures=True)  # nobody may want the rest any more
 
 
 def _copied(images: np.ndarray, device: torch.device) -> Tensor:

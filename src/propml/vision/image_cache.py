@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from propml.progress import progress_bar
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
-__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image"]
+__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image", "no_images"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
@@ -100,11 +100,8 @@ def build_cache(
     if not len(source):
         raise ValueError(f"{source.name} has no images")
     workers = workers or usable_cores()
-    if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
-        return CachedImages(source.items, np.arange(len(source)))
-    if folder is None:
-        decoded = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
-        return _some(decoded, source)
+    if folder is None or _are_pixels(source, size):
+        return _some(decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose), source)
     place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     # One process decodes, the others wait and then find the work done.
@@ -118,6 +115,8 @@ def decode_images(
     source: ImageSource, size: int, *, on_error: OnError = "skip", workers: int | None = None, verbose: bool = True
 ) -> CachedImages:
     """Decode into memory, see :func:`build_cache`; there may be nothing left of the images."""
+    if _are_pixels(source, size):
+        return CachedImages(np.asarray(source.items), np.arange(len(source)))
     images = np.empty((len(source), size, size, 3), dtype=np.uint8)
     starts = range(0, len(source), BLOCK)
     done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), verbose))
@@ -225,10 +224,14 @@ def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndar
     return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
 
 
+def _are_pixels(source: ImageSource, size: int) -> bool:
+    """Whether there is nothing to decode and nothing to resize."""
+    return isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size)
+
+
 def _some(decoded: CachedImages, source: ImageSource) -> CachedImages:
     if not len(decoded):
-        name, why = decoded.skipped[0]
-        raise ValueError(f"none of the {len(source)} images of {source.name} can be read; {name}: {why}")
+        raise no_images(source, decoded.skipped)
     return decoded
 
 
@@ -288,3 +291,9 @@ def _name(source: ImageSource, row: int) -> str:
 def no_image(name: str, why: str) -> ValueError:
     """What to raise where every image must be readable, and this one is not."""
     return ValueError(f"the image {name} cannot be read ({why}); repair it, or leave it out")
+
+
+def no_images(source: ImageSource, skipped: Sequence[tuple[str, str]]) -> ValueError:
+    """What to raise where none of the images can be read."""
+    (name, why), of = skipped[0], "" if source.name == "images" else f" of {source.name}"
+    return ValueError(f"none of the {len(skipped)} images{of} can be read; {name}: {why}")
