@@ -14,12 +14,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.backbone import make_network
+from propml.vision.backbone import import_vision, make_network
 from propml.vision.checkpoint import load_network, save_network
 from propml.vision.predict import predict_images
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import open_source
-from propml.vision.torchvision_import import import_vision
 from propml.vision.training_data import draw_candidates
 
 LABELS = ("cat", "dog", "person")

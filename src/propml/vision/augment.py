@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 __all__ = ["Augment", "step_generator"]
 

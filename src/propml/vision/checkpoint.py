@@ -27,7 +27,7 @@ from propml.file_errors import reading
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
-from propml.vision.ema import WeightAverage
+from propml.vision.optimiser import WeightAverage
 from propml.vision.recipe import VisionRecipe, recipe_from
 
 __all__ = ["ExportedNetwork", "TrainedNetwork", "TrainingState", "export_onnx", "load_network", "save_network"]

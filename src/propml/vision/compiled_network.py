@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import batch_norm, conv2d, pad
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 __all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rewrite_for_compile"]
 

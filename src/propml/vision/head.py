@@ -25,8 +25,7 @@ from propml.vision.checkpoint import TrainedNetwork, load_network, save_network
 from propml.vision.deep_features import compute_features
 from propml.vision.distributed import Process
 from propml.vision.evaluation import candidate_precisions, check_held_out, judge_by_truth
-from propml.vision.objective import lams_to_try, make_objective
-from propml.vision.optimiser import one_cycle, set_rate
+from propml.vision.optimiser import lams_to_try, make_objective, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData

@@ -31,12 +31,10 @@ from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
 from propml.vision.distributed import Process, choose_precision, join_processes
-from propml.vision.ema import WeightAverage
 from propml.vision.evaluation import Judge
 from propml.vision.head import learn_head
 from propml.vision.image_cache import OnError
-from propml.vision.objective import lams_to_try, make_objective
-from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
+from propml.vision.optimiser import WeightAverage, lams_to_try, make_objective, make_optimiser, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData, alone_in, make_augment, open_run, prepare_data
