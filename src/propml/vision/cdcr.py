@@ -95,7 +95,9 @@ def select_for_epoch(
         # Behind the numbers of all training steps of the epoch, so that no generator is used twice.
         return augment.weak(images, step_generator(recipe.seed, epoch, len(data.learned) + step, here.rank))
 
-    logits = score_images(network, data.ordered_batches(recipe, here), weak, precision, here)
+    batches = data.ordered_batches(data.learned, recipe, here)
+    assert batches is not None
+    logits = score_images(network, batches, weak, precision, here)
     targets = data.targets()
     selected = torch.ones(targets.shape, dtype=torch.bool)
     selected[data.learned] = select_labels(

@@ -285,9 +285,7 @@ def write_features(path: str | Path, features: ImageFeatures, source: ImageSourc
     path = Path(path)
     check_destination(path)
     own = source.take(features.kept)
-    names = (
-        [f"image {row}" for row in features.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
-    )
+    names = [source.name_of(row) for row in features.kept]
     candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
     labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
     if path.suffix == ".parquet":

@@ -131,7 +131,7 @@ class Judge:
     ) -> None:
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)
-        self.held_out = data.held_out_batches(recipe, here)
+        self.held_out = data.ordered_batches(data.held_out, recipe, here)
         self.candidates = data.targets()[data.held_out]
         self.validation = data.validation_batches(recipe, here)
         self.truth = None if data.validation is None else data.validation[1]

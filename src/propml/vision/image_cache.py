@@ -151,7 +151,7 @@ def _decode(
                 failed = dict(found for found in pool.map(one, rows) if found is not None)
             if failed and on_error == "error":
                 row, why = next(iter(failed.items()))
-                raise no_image(_name(source, row), why)
+                raise no_image(source.name_of(row), why)
             bar.advance(len(rows))
             yield rows.start, failed
 
@@ -221,7 +221,7 @@ def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndar
     """The rows that were read, and the names of the others with the reasons, from what is known of each block."""
     failed = {row: why for block in done.values() for row, why in block.items()}
     kept = np.setdiff1d(np.arange(len(source)), list(failed))
-    return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
+    return kept, tuple((source.name_of(row), why) for row, why in sorted(failed.items()))
 
 
 def _are_pixels(source: ImageSource, size: int) -> bool:
@@ -282,10 +282,6 @@ def _key(source: ImageSource, size: int) -> str:
             state = "missing"
         digest.update(os.fsencode(os.path.abspath(path)) + f"\0{state}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def _name(source: ImageSource, row: int) -> str:
-    return f"image {row}" if isinstance(source.items, np.ndarray) else str(source.items[row])
 
 
 def no_image(name: str, why: str) -> ValueError:

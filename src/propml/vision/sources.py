@@ -83,6 +83,10 @@ class ImageSource:
     def __len__(self) -> int:
         return len(self.items)
 
+    def name_of(self, row: int) -> str:
+        """What to call an image in a message."""
+        return f"image {row}" if isinstance(self.items, np.ndarray) else str(self.items[row])
+
     def take(self, rows: Any) -> ImageSource:
         """The given images with their labels: positions, a boolean mask or a slice."""
         picked = np.atleast_1d(np.arange(len(self))[rows])
