@@ -12,15 +12,17 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
-from propml.atomic_files import locked
+from propml.atomic_files import locked, write_whole
 from propml.devices import usable_cores
 from propml.progress import progress_bar
 from propml.vision.decoding import pixels_of
@@ -31,9 +33,10 @@ __all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
 BLOCK = 256  # images between two lines of the journal
-JOURNAL = "journal.jsonl"
 
 OnError = Literal["skip", "error"]
+# The start of each block of images that is done, and why rows of it failed.
+Blocks = Iterator[tuple[int, dict[int, str]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +102,22 @@ def build_cache(
         raise ValueError(f'on_error is {on_error!r}; choose "skip" or "error"')
     if not len(source):
         raise ValueError(f"{source.name} has no images")
-    workers = workers or usable_cores()
+    decode = partial(_decode, source, on_error=on_error, workers=workers, verbose=verbose)
     if folder is None or _are_pixels(source, size):
-        return _some(decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose), source)
-    place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # One process decodes, the others wait and then find the work done.
-    with locked(place.with_name(f".{place.name}.lock")):
-        if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
-            _make(source, size, place, on_error, workers, verbose)
-    return _opened(place, source, size, on_error)
+        cached = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
+    else:
+        place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # One process decodes, the others wait and then find the work done.
+        with locked(place.with_name(f".{place.name}.lock")):
+            if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
+                _make(source, size, place, decode)
+        cached = _opened(place, size)
+    if cached.skipped and on_error == "error":
+        raise no_image(*cached.skipped[0])
+    if not len(cached):
+        raise no_images(source, cached.skipped)
+    return cached
 
 
 def decode_images(
@@ -119,14 +128,14 @@ def decode_images(
         return CachedImages(np.asarray(source.items), np.arange(len(source)))
     images = np.empty((len(source), size, size, 3), dtype=np.uint8)
     starts = range(0, len(source), BLOCK)
-    done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), verbose))
+    done = dict(_decode(source, images, starts, on_error=on_error, workers=workers, verbose=verbose))
     kept, skipped = _kept(source, done)
     return CachedImages(images[kept] if skipped else images, kept, skipped)
 
 
 def _decode(
-    source: ImageSource, images: np.ndarray, starts: Any, on_error: OnError, workers: int, verbose: bool
-) -> Iterator[tuple[int, dict[int, str]]]:
+    source: ImageSource, images: np.ndarray, starts: Any, *, on_error: OnError, workers: int | None, verbose: bool
+) -> Blocks:
     """Fill ``images`` block by block; yields the start of each block that is done and why rows of it failed."""
     size = images.shape[1]
     blocks = [range(start, min(start + BLOCK, len(source))) for start in starts]
@@ -142,7 +151,7 @@ def _decode(
         return None
 
     with (
-        ThreadPoolExecutor(workers) as pool,
+        ThreadPoolExecutor(workers or usable_cores()) as pool,
         progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=verbose) as bar,
     ):
         for rows in blocks:
@@ -156,53 +165,41 @@ def _decode(
             yield rows.start, failed
 
 
-def _make(source: ImageSource, size: int, place: Path, on_error: OnError, workers: int, verbose: bool) -> None:
+def _make(source: ImageSource, size: int, place: Path, decode: Callable[..., Blocks]) -> None:
     """Decode into a folder beside the place, from where an earlier run stopped, and move it there when it is whole."""
-    partial = place.with_name(f"{place.name}.partial")
-    partial.mkdir(exist_ok=True)
-    try:
-        _fill(partial, source, size, on_error, workers, verbose)
-    except ValueError:
-        if not _read_journal(partial / JOURNAL):  # nothing that a start without --strict could go on from
-            shutil.rmtree(partial, ignore_errors=True)
-        raise
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(partial, place)
-
-
-def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, verbose: bool) -> None:
-    journal = partial / JOURNAL
-    decoded = partial / "decoded.npy"
+    beside = place.with_name(f"{place.name}.partial")
+    beside.mkdir(exist_ok=True)
+    journal, decoded, shape = beside / "journal.jsonl", beside / "decoded.npy", (len(source), size, size, 3)
     done = _read_journal(journal) if decoded.is_file() else {}
-    images = np.lib.format.open_memmap(
-        decoded,
-        mode="r+" if done else "w+",
-        dtype=None if done else np.uint8,
-        shape=None if done else (len(source), size, size, 3),
-    )
+    images = np.load(decoded, mmap_mode="r+") if done else open_memmap(decoded, "w+", np.uint8, shape)
     missing = [start for start in range(0, len(source), BLOCK) if start not in done]
-    with journal.open("a" if done else "w", encoding="utf-8") as log:
-        for start, failed in _decode(source, images, missing, on_error, workers, verbose):
-            images.flush()  # the pixels are on the disk before the journal says so
-            if not any(map(may_pass, failed.values())):
-                log.write(json.dumps({"start": start, "failed": failed}) + "\n")
-                log.flush()
-            done[start] = failed
+    written = bool(done)
+    try:
+        with journal.open("a" if done else "w", encoding="utf-8") as log:
+            for start, failed in decode(images, missing):
+                images.flush()  # the pixels are on the disk before the journal says so
+                done[start] = failed
+                if not any(map(may_pass, failed.values())):
+                    log.write(json.dumps({"start": start, "failed": failed}) + "\n")
+                    log.flush()
+                    written = True
+    except ValueError:
+        if not written:  # nothing that a start without --strict could go on from
+            shutil.rmtree(beside, ignore_errors=True)
+        raise
     kept, skipped = _kept(source, done)
     if skipped:
-        whole = np.lib.format.open_memmap(partial / "images.npy", "w+", np.uint8, (len(kept), size, size, 3))
+        whole = open_memmap(beside / "images.npy", "w+", np.uint8, (len(kept), *shape[1:]))
         for start in range(0, len(kept), BLOCK):  # they may not fit in memory all at once
             whole[start : start + BLOCK] = images[kept[start : start + BLOCK]]
         whole.flush()
         decoded.unlink()
     else:
-        os.replace(decoded, partial / "images.npy")
-    index = {"kept": kept.tolist(), "skipped": skipped}
-    with (partial / "index.json").open("w", encoding="utf-8") as file:
-        json.dump(index, file)
-        file.flush()
-        os.fsync(file.fileno())
+        os.replace(decoded, beside / "images.npy")
+    write_whole(beside / "index.json", json.dumps({"kept": kept.tolist(), "skipped": skipped}).encode())
     journal.unlink()
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(beside, place)
 
 
 def _read_journal(journal: Path) -> dict[int, dict[int, str]]:
@@ -229,12 +226,6 @@ def _are_pixels(source: ImageSource, size: int) -> bool:
     return isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size)
 
 
-def _some(decoded: CachedImages, source: ImageSource) -> CachedImages:
-    if not len(decoded):
-        raise no_images(source, decoded.skipped)
-    return decoded
-
-
 def may_pass(why: str) -> bool:
     """Whether the system failed and not the file: Python puts the number of such an error in front of its text."""
     return why.startswith("[Errno ")
@@ -252,19 +243,16 @@ def _index(place: Path) -> dict[str, Any]:
     return json.loads((place / "index.json").read_text(encoding="utf-8"))
 
 
-def _opened(place: Path, source: ImageSource, size: int, on_error: OnError) -> CachedImages:
+def _opened(place: Path, size: int) -> CachedImages:
     index = _index(place)
-    skipped = tuple((str(path), str(why)) for path, why in index["skipped"])
-    if skipped and on_error == "error":
-        raise no_image(*skipped[0])
+    kept = np.array(index["kept"], dtype=np.int64)
     try:
         images = np.load(place / "images.npy", mmap_mode="r")
+        if images.shape != (len(kept), size, size, 3):
+            raise ValueError(f"its images have the shape {images.shape}")
     except (OSError, ValueError) as error:
         raise ValueError(f"the image cache {place} is damaged ({error}); delete that folder and run again") from error
-    kept = np.array(index["kept"], dtype=np.int64)
-    if images.shape != (len(kept), size, size, 3):
-        raise ValueError(f"the image cache {place} is damaged; delete that folder and run again")
-    return _some(CachedImages(images, kept, skipped, place), source)
+    return CachedImages(images, kept, tuple((str(path), str(why)) for path, why in index["skipped"]), place)
 
 
 def _key(source: ImageSource, size: int) -> str:
