@@ -52,14 +52,7 @@ def import_vision(module: str = "torchvision") -> ModuleType:
 
 
 class ImageNetwork(nn.Module):
-    """A backbone and a head.
-
-    Attributes
-    ----------
-    backbone : nn.Module
-        With timm's ``forward_features`` and ``forward_head``.
-    head : nn.Module
-    """
+    """A backbone with timm's ``forward_features`` and ``forward_head``, and a head."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -113,11 +106,8 @@ class SmallCNN(nn.Module):
 def make_network(recipe: VisionRecipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
     """The network that a recipe asks for, on the CPU.
 
-    Parameters
-    ----------
-    load_weights : bool
-        False where the weights of the whole network are loaded afterwards, from a checkpoint. Otherwise two black
-        images are tried, of every size that the recipe shows it, and an error names a size that it does not take.
+    Two black images are tried, of every size that the recipe shows it, and an error names a size that it does not take;
+    not so without ``load_weights``, where those of the whole network are loaded afterwards.
     """
     recipe = resolved(recipe)
     backbone = _backbone(recipe.backbone, recipe.side, recipe.weights if load_weights else None)

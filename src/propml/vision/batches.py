@@ -20,7 +20,8 @@ from torch import Tensor
 __all__ = ["Batches", "augmented", "prefetched"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
 
 
@@ -166,27 +167,19 @@ def _copied(images: np.ndarray, device: torch.device) -> Tensor:
 
 
 def augmented(
-    batches: Iterable[Batch], view_of: Callable[[Tensor, int], Tensor], device: torch.device, first_step: int = 0
+    batches: Iterable[Batch],
+    view: Callable[[Tensor, torch.Generator], Tensor],
+    drawn: Callable[[int], torch.Generator],
+    device: torch.device,
+    first_step: int = 0,
 ) -> Iterator[Batch]:
     """The batches with a view in the place of the images, channels last in memory.
 
-    Parameters
-    ----------
-    batches : iterable of (images, targets, index)
-    view_of : callable
-        ``view_of(images, step)`` of one step, counted from ``first_step``; it depends on nothing else.
-    device : torch.device
-
-    Examples
-    --------
-    >>> batches = [(torch.ones(1, 3, 2, 2), torch.zeros(1), torch.zeros(1))] * 2
-    >>> views = augmented(batches, lambda images, step: step * images, torch.device("cpu"))
-    >>> [view.max().item() for view, _, _ in views]
-    [0.0, 1.0]
+    The view of a step, counted from ``first_step``, is ``view(images, drawn(step))``; it depends on nothing else.
     """
 
     def viewed(step: int, images: Tensor) -> Tensor:
-        return view_of(images, step).contiguous(memory_format=torch.channels_last)
+        return view(images, drawn(step)).contiguous(memory_format=torch.channels_last)
 
     if device.type == "cuda":
         yield from _beside(batches, viewed, device, first_step)

@@ -85,10 +85,7 @@ def select_for_epoch(
 ) -> Tensor:
     """The entries that carry loss in an epoch, by what the network makes of the weak view of every image.
 
-    Returns
-    -------
-    Tensor of bool, shape (n_images, n_labels)
-        On the device; rows that are not learned from are all true.
+    They are ``(n_images, n_labels)`` on the device; rows that are not learned from are all true.
     """
 
     def weak(images: Tensor, step: int) -> Tensor:

@@ -138,12 +138,7 @@ def learn_pictures(
 ) -> Learned:
     """The pictures of a user's table as features, beside those that were learned from its other columns.
 
-    Parameters
-    ----------
-    table : UserTable
-        Read with ``image=column``.
-    column : str
-        That holds the paths, seen from the table's folder.
+    The table was read with ``image=column``, whose paths are seen from the table's folder.
     """
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector

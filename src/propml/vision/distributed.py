@@ -23,14 +23,7 @@ __all__ = ["Precision", "Process", "choose_precision", "join_processes"]
 
 @dataclass(frozen=True)
 class Process:
-    """This process among all.
-
-    Attributes
-    ----------
-    device : torch.device
-    rank, world : int
-        Its number, and how many there are.
-    """
+    """This process among all: its device, its number, and how many there are."""
 
     device: torch.device
     rank: int = 0
@@ -98,12 +91,10 @@ class Process:
 def join_processes(device: str = "auto") -> Iterator[Process]:
     """Take part in what ``torchrun`` started, or be the only process.
 
-    Parameters
-    ----------
-    device : str
-        ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
+    The device ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
     """
-    rank, world, local = (int(os.environ.get(name, default)) for name, default in _TORCHRUN)
+    rank, local = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK"))
+    world = int(os.environ.get("WORLD_SIZE", 1))
     if device == "auto":
         device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
     here = Process(torch.device(device), rank, world)
@@ -118,9 +109,6 @@ def join_processes(device: str = "auto") -> Iterator[Process]:
     finally:
         if joins:
             dist.destroy_process_group()
-
-
-_TORCHRUN = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
 
 
 class Precision(NamedTuple):

@@ -27,15 +27,8 @@ View = Callable[[Tensor, int], Tensor]
 def score_images(network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process) -> Tensor:
     """The logits of all images of ``batches``, whichever process scores them; the network is left as it was.
 
-    Parameters
-    ----------
-    view : callable
-        ``view(images, step)`` makes of bytes what the network takes.
-
-    Returns
-    -------
-    Tensor of float32, shape (n_images, n_labels)
-        On the CPU, in the order of rows; the same in every process.
+    ``view(images, step)`` makes of bytes what the network takes. The logits ``(n_images, n_labels)`` are float32 on the
+    CPU, in the order of rows, and the same in every process.
     """
     was_training = network.training
     network.eval()
@@ -77,22 +70,9 @@ def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> 
 
     For ``"mAP"`` there is one per class: how well it ranks the images; for ``"average_precision"`` one per image: how
     well it ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a candidate
-    with probability ρ + (1 − ρ) P(true), which rises with P(true).
+    with probability ρ + (1 − ρ) P(true), which rises with P(true). Classes or images that lack a candidate or an
+    excluded entry have none.
 
-    Parameters
-    ----------
-    candidates : Tensor, shape (n_images, n_labels)
-        1 candidate, 0 excluded, -1 unknown.
-    logits : Tensor, same shape
-    criterion : {"mAP", "average_precision"}
-
-    Returns
-    -------
-    Tensor
-        Of the classes or images that have both a candidate and an excluded entry.
-
-    Examples
-    --------
     >>> candidates, logits = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([[3.0, 2.0, 1.0]] * 2)
     >>> candidate_precisions(candidates, logits, "average_precision")  # (1/1 + 2/3) / 2; the second ranks nothing
     tensor([0.8333])

@@ -39,14 +39,9 @@ MOMENTA = (0.85, 0.95)  # Adam's beta1 falls while the rate rises, and rises whi
 
 
 def make_objective(recipe: VisionRecipe, lam: float, candidates: Candidates) -> CandidateLoss:
-    """The mean over images of the recipe's loss.
+    """The mean over images of the recipe's loss, with λ for the weight of excluded labels (``unbiased`` has none).
 
-    Parameters
-    ----------
-    lam : float
-        Weight of the excluded labels; ``unbiased`` has none.
-    candidates : Candidates
-        Of the training images; what the flip rate is estimated from where the recipe does not give it.
+    The flip rate is estimated from the candidates of the training images where the recipe does not give it.
     """
     if recipe.loss == "unbiased":
         rate = estimate_flip_rate(candidates) if recipe.flip_rate is None else recipe.flip_rate
@@ -99,11 +94,7 @@ def make_optimiser(
 ) -> torch.optim.Optimizer:
     """Adam (weight decay added to the gradient, as in the paper) or AdamW; one fused kernel on a GPU.
 
-    Parameters
-    ----------
-    kind : {"adam", "adamw"}
-    layer_decay : float
-        Below 1 each layer of ``network.backbone`` learns at this share of the next one's rate, the head at the whole.
+    With a ``layer_decay`` below 1 each layer of the backbone learns at this share of the next one's rate.
     """
     timm = import_vision("timm.optim")
     if layer_decay == 1:
@@ -120,17 +111,9 @@ def make_optimiser(
 def one_cycle(step: int, total_steps: int, max_lr: float, pct_start: float = 0.2) -> tuple[float, float]:
     """Learning rate and beta1 of a step: up in a cosine to ``max_lr``, down in a cosine to almost nothing.
 
-    The values of ``torch.optim.lr_scheduler.OneCycleLR``.
+    The values of ``torch.optim.lr_scheduler.OneCycleLR``: the rate rises in a share ``pct_start`` of the steps, and
+    beyond the end the last value stays.
 
-    Parameters
-    ----------
-    step : int
-        From 0; beyond the end the last value stays.
-    pct_start : float
-        The share of steps in which the rate rises.
-
-    Examples
-    --------
     >>> [round(one_cycle(step, 100, 1.0)[0], 6) for step in (0, 19, 99)]
     [0.04, 1.0, 4e-06]
     """
@@ -158,17 +141,10 @@ def _cosine(start: float, end: float, share: float) -> float:
 class WeightAverage:
     """The exponential moving average of everything in the state of a network, batch-norm statistics included.
 
-    Parameters
-    ----------
-    network : nn.Module
-    decay : float
-        How much of the average stays at a step.
-    warmup : bool
-        Use min(decay, t / (9 + t)) at step t = 0, 1, …: with a constant 0.9997 a random first network still makes up
-        31 % of the average after 3950 steps, the paper's whole training on VOC2007.
+    It is timm's, whose steps are counted here. ``decay`` is the share of the average that stays at a step t = 0, 1, …;
+    with ``warmup`` it is min(decay, t / (9 + t)): with a constant 0.9997 a random first network still makes up 31 % of
+    the average after 3950 steps, the paper's whole training on VOC2007.
 
-    Examples
-    --------
     >>> line = nn.Linear(1, 1, bias=False)
     >>> average = WeightAverage(line, decay=0.75, warmup=False)
     >>> _ = line.weight.data.add_(1.0)

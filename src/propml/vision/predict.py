@@ -198,15 +198,11 @@ def image_grid(
             ax.annotate(text, (0, 0), (0, at), "axes fraction", "offset points", color=colour, fontsize=8, va="top")
             at -= 10.6 * (text.count("\n") + 1)
     if path is not None:
-        _write(figure, Path(path))
+        with replacing(path) as beside, warnings.catch_warnings():
+            for message in MISSING_LETTERS:
+                warnings.filterwarnings("ignore", message)
+            figure.savefig(beside, dpi=150, format=Path(path).suffix[1:].lower())
     return figure, axes[:n]
-
-
-def _write(figure: Any, path: Path) -> None:
-    with replacing(path) as beside, warnings.catch_warnings():
-        for message in MISSING_LETTERS:
-            warnings.filterwarnings("ignore", message)
-        figure.savefig(beside, dpi=150, format=path.suffix[1:].lower())
 
 
 def _lines(
@@ -224,10 +220,9 @@ def _lines(
     judge = truth if truth is not None else candidates
     lines = []
     for j in chosen.tolist():
-        right = None if judge is None else bool(judge[i, j] > 0)
-        mark = {None: "•", True: "✓", False: "✗"}[right]
-        colour = {None: "black", True: RIGHT, False: WRONG}[right]
-        lines.append((f"{mark} {_short(names[j])} {probabilities[i, j]:.2f}", colour))
+        mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[i, j] > 0 else ("✗", WRONG)
+        name = _literal(textwrap.shorten(names[j], WIDTH - 7, placeholder="…"))
+        lines.append((f"{mark} {name} {probabilities[i, j]:.2f}", colour))
     if not len(chosen):
         lines.append(("nothing predicted", QUIET))
     if truth is not None:
@@ -238,10 +233,6 @@ def _lines(
     if candidates is not None:
         lines.append((_wrapped("candidates", [names[j] for j in np.flatnonzero(candidates[i] > 0).tolist()]), QUIET))
     return lines
-
-
-def _short(name: str) -> str:
-    return _literal(textwrap.shorten(name, WIDTH - 7, placeholder="…"))
 
 
 def _wrapped(title: str, names: Sequence[str]) -> str:

@@ -23,7 +23,6 @@ from torch import Tensor
 from propml.atomic_files import locked, replacing, write_whole
 from propml.corruption import independent_flips
 from propml.targets import Candidates
-from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
@@ -49,17 +48,10 @@ TRACES = (
 
 
 def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
-    """The candidates to learn from.
+    """The candidates to learn from: true labels, and each that is not true with probability ``noise``.
 
-    Parameters
-    ----------
-    source : ImageSource
-    noise : float or None
-        Probability of a flip of each label that is not true; ``None``: the source's own candidates, or its true labels.
-    seed : int
+    Without noise they are the source's own candidates, or else its true labels.
 
-    Examples
-    --------
     >>> from propml.vision.sources import open_source
     >>> source = open_source("digits-mosaic", "train", n_samples=50)
     >>> draw_candidates(source, 1.0, seed=0).sizes().tolist() == [10] * 50
@@ -78,25 +70,13 @@ def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Cand
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Images and labels of a run.
+    """Images and labels of a run."""
 
-    Attributes
-    ----------
-    images : ndarray of uint8, shape (n_images, size, size, 3)
-    candidates : Candidates
-        One row per image.
-    names : list of str
-        What to call each image in a message.
-    validation : tuple of (images, truth), or None
-    held_out : ndarray of int
-        Rows that are not learned from: their candidates choose λ, epoch and weights.
-    """
-
-    images: np.ndarray
-    candidates: Candidates
-    names: list[str]
-    validation: tuple[np.ndarray, np.ndarray] | None
-    held_out: np.ndarray
+    images: np.ndarray  # uint8, (n_images, size, size, 3)
+    candidates: Candidates  # one row per image
+    names: list[str]  # what to call each image in a message
+    validation: tuple[np.ndarray, np.ndarray] | None  # images and truth
+    held_out: np.ndarray  # rows that are not learned from: their candidates choose λ, epoch and weights
 
     def hold_out(self, share: float, seed: int) -> TrainingData:
         """Set aside a share of the images (0: none), the same ones for the same seed."""
@@ -129,19 +109,6 @@ class TrainingData:
     def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
         """The validation images, each once; ``None`` where there are none."""
         return None if self.validation is None else _batches(*self.validation, recipe, here)
-
-
-def make_augment(recipe: VisionRecipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
-    """The augmentation of a recipe; ``recipe.augment`` decides which of its views training sees."""
-    return Augment(
-        mean,
-        std,
-        cutout=0.5 if recipe.augment == "paper" else 0.0,
-        randaugment=recipe.augment in ("paper", "randaugment"),
-        crop=recipe.augment == "crop",
-        crop_size=recipe.crop_size,
-        dtype=dtype,
-    )
 
 
 @contextmanager

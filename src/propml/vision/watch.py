@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -19,27 +19,14 @@ from propml.progress import Bar
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Process
 
-__all__ = ["TensorBoard", "Watch", "write_curves"]
+__all__ = ["Watch", "tensorboard", "write_curves"]
 
 
 class Watch:
     """Looks at the losses now and then, tells the bar, and raises where a loss is not a finite number.
 
-    Parameters
-    ----------
-    state : TrainingState
-        Gets the losses.
-    names : list of str
-        What to call the images.
-    here : Process
-    bar : Bar
-    checkpoint : Path
-        Where checkpoints are written.
-
-    Attributes
-    ----------
-    rate : float
-        Images per second since :meth:`start`, in all processes together.
+    The state gets the losses; ``names`` are those of the images. ``rate`` counts the images per second since
+    :meth:`start`, in all processes together.
     """
 
     def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar, checkpoint: Path) -> None:
@@ -72,18 +59,14 @@ class Watch:
 
     def _stop(self, losses: Tensor, own: Tensor) -> None:
         bad = int((~losses.isfinite()).nonzero()[0])
-        step = self.state.step - len(self.pending) + bad
-        here = "of another process" if bool(own[bad].isfinite()) else self._named(self.pending[bad][1])
+        step, rows = self.state.step - len(self.pending) + bad, self.pending[bad][1].tolist()
+        more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
+        named = "another process" if bool(own[bad].isfinite()) else ", ".join(self.names[i] for i in rows[:4]) + more
         kept = ". The last checkpoint is from before that step" if self.checkpoint.exists() else ""
         raise ValueError(
-            f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch {here}; "
-            f"look at these images, lower learning_rate, or use precision float32{kept}"
+            f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch of "
+            f"{named}; look at these images, lower learning_rate, or use precision float32{kept}"
         )
-
-    def _named(self, index: Tensor) -> str:
-        rows = index.tolist()
-        more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
-        return "of " + ", ".join(self.names[row] for row in rows[:4]) + more
 
 
 def write_curves(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
@@ -97,31 +80,18 @@ def write_curves(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     write_whole(path, text.getvalue().encode())
 
 
-class TensorBoard:
-    """The same curves in TensorBoard's format; does nothing where it was not asked for.
+@contextmanager
+def tensorboard(folder: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """What adds an epoch to the same curves in TensorBoard's format; without a folder it does nothing."""
+    if folder is None:
+        yield lambda entry: None
+        return
+    require("tensorboard", "tensorboard")
+    with require("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder)) as writer:
 
-    Parameters
-    ----------
-    folder : Path or None
-        ``None``: nothing is written.
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self._writer: Any = None
-        if folder is not None:
-            require("tensorboard", "tensorboard")
-            self._writer = require("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder))
-
-    def __enter__(self) -> TensorBoard:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """One epoch."""
-        if self._writer is not None:
+        def add(entry: Mapping[str, Any]) -> None:
             for name, value in entry.items():
                 if name != "epoch":
-                    self._writer.add_scalar(name.replace(" ", "/"), value, entry["epoch"])
+                    writer.add_scalar(name.replace(" ", "/"), value, entry["epoch"])
+
+        yield add
