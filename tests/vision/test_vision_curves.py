@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from propml.vision.watch import tensorboard, write_curves
+from propml.vision.evaluation import tensorboard, write_curves
 
 HISTORY = [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25, "mAP raw": 0.123456789}]
 

@@ -283,37 +283,30 @@ def write_features(path: str | Path, features: ImageFeatures, source: ImageSourc
     names = [source.name_of(row) for row in features.kept]
     candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
     labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
-    if path.suffix == ".parquet":
-        _write_parquet(path, features.X, names, labels, source.label_names)
-        return
-    arrays = {
-        "X": features.X.astype(np.float32, copy=False),
-        "label_names": np.array(source.label_names, dtype=str),
-        "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
-        "images": np.array(names),
-        **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
-    }
-    with replacing(path) as beside, beside.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    with replacing(path) as beside:
+        if path.suffix == ".parquet":
+            arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+            flat = arrow.array(features.X.ravel(), arrow.float32())
+            columns = {"image": names, "features": arrow.FixedSizeListArray.from_arrays(flat, features.X.shape[1])}
+            for name, each in labels.items():
+                columns[name] = [[source.label_names[j] for j in np.flatnonzero(row > 0)] for row in each]
+            parquet.write_table(arrow.table(columns), beside)
+        else:
+            arrays = {
+                "X": features.X.astype(np.float32, copy=False),
+                "label_names": np.array(source.label_names, dtype=str),
+                "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
+                "images": np.array(names),
+                **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
+            }
+            with beside.open("wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def check_destination(path: Path) -> None:
     """Refuse a name that :func:`write_features` could not write to, before anything is computed."""
     if path.suffix not in (".npz", ".parquet"):
         raise ValueError(f"features are written as .npz or .parquet, and {path} ends in {path.suffix!r}; choose one")
-
-
-def _write_parquet(
-    path: Path, X: np.ndarray, names: list[str], labels: dict[str, np.ndarray], label_names: Sequence[str]
-) -> None:
-    arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-    vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(X.ravel(), arrow.float32()), X.shape[1])
-    lists = {
-        name: [[label_names[j] for j in np.flatnonzero(row > 0).tolist()] for row in each]
-        for name, each in labels.items()
-    }
-    with replacing(path) as beside:
-        parquet.write_table(arrow.table({"image": names, "features": vectors, **lists}), beside)
 
 
 def _key(trained: TrainedNetwork, mirror: bool) -> bytes:

@@ -50,15 +50,21 @@ class Process:
             )
         return together // self.world
 
-    def true_images(self, n_left: int, n_here: int) -> int:
-        """How many of the ``n_here`` images of a step are no filling, where ``n_left`` images of the epoch are left.
+    def true_images(self, n_left: int, n_here: int) -> tuple[Tensor | None, float]:
+        """Weights that leave out filling, and the factor that makes the mean over processes one over true images.
 
-        Process r has images r, r + world, … of the step; filling comes last.
+        There are ``n_here`` images in this step and ``n_left`` in the rest of the epoch. Process r has images r,
+        r + world, … of the step, and filling comes last: only the last step of an epoch, and only with several
+        processes, can have any.
 
-        >>> [Process(torch.device("cpu"), rank, 3).true_images(n_left=7, n_here=4) for rank in range(3)]
-        [3, 2, 2]
+        >>> Process(torch.device("cpu"), rank=1, world=3).true_images(n_left=7, n_here=4)
+        (tensor([1., 1., 0., 0.]), 1.7142857142857142)
         """
-        return min(n_here, len(range(self.rank, n_left, self.world)))
+        true_here = len(range(self.rank, n_left, self.world))
+        factor = n_here * self.world / min(n_left, n_here * self.world)
+        if true_here >= n_here:
+            return None, factor
+        return (torch.arange(n_here, device=self.device) < true_here).float(), factor
 
     def share_buffers(self, network: nn.Module) -> None:
         """Give all processes the buffers of the first: each has seen other images in its batch norms."""

@@ -53,12 +53,15 @@ class Predictions:
         """The labels of each image with probabilities, best first: ``top`` of them, or those from a threshold on."""
         if top is not None and top < 1:
             raise ValueError(f"top is {top}; ask for at least one label")
-        rows = []
-        for own in self.probabilities:
-            order = np.argsort(-own, kind="stable")
-            chosen = order[:top] if top is not None else order[own[order] >= threshold]
-            rows.append([(self.label_names[j], float(own[j])) for j in chosen])
-        return rows
+        return [
+            [(self.label_names[j], float(own[j])) for j in _chosen(own, top, threshold)] for own in self.probabilities
+        ]
+
+
+def _chosen(own: np.ndarray, top: int | None, threshold: float) -> list[int]:
+    """The labels of an image, best first."""
+    order = np.argsort(-own, kind="stable")
+    return (order[:top] if top is not None else order[own[order] >= threshold]).tolist()
 
 
 def probabilities(
@@ -215,15 +218,14 @@ def _lines(
     top: int | None,
 ) -> list[tuple[str, str]]:
     """What stands beneath an image, line by line, each with its colour."""
-    order = np.argsort(-probabilities[i], kind="stable")
-    chosen = order[:top] if top is not None else order[probabilities[i, order] >= threshold]
+    chosen = _chosen(probabilities[i], top, threshold)
     judge = truth if truth is not None else candidates
     lines = []
-    for j in chosen.tolist():
+    for j in chosen:
         mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[i, j] > 0 else ("✗", WRONG)
         name = _literal(textwrap.shorten(names[j], WIDTH - 7, placeholder="…"))
         lines.append((f"{mark} {name} {probabilities[i, j]:.2f}", colour))
-    if not len(chosen):
+    if not chosen:
         lines.append(("nothing predicted", QUIET))
     if truth is not None:
         true = np.flatnonzero(truth[i]).tolist()

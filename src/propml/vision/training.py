@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
-from propml.vision import watch as watching
+from propml.vision import evaluation
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.batches import augmented
@@ -31,7 +31,6 @@ from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
 from propml.vision.distributed import Process, choose_precision, join_processes
-from propml.vision.evaluation import Judge
 from propml.vision.head import learn_head, write_lam
 from propml.vision.image_cache import OnError
 from propml.vision.optimiser import WeightAverage, lams_to_try, make_objective, make_optimiser, one_cycle, set_rate
@@ -172,7 +171,7 @@ def fit(
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
     optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
     state = TrainingState(network, average, optimiser, precision.scaler())
-    judge = Judge(data, recipe, augment, precision, here)
+    judge = evaluation.Judge(data, recipe, augment, precision, here)
     epochs = 0 if recipe.tune == "head" else recipe.epochs
     checkpoint = out / "last.safetensors"
     if tunes:
@@ -197,9 +196,9 @@ def fit(
     curves = out / "tensorboard" if tensorboard and here.is_first else None
     with (
         progress_bar("training", steps_left, show=verbose and here.is_first) as bar,
-        watching.tensorboard(curves) as add_to_board,
+        evaluation.tensorboard(curves) as add_to_board,
     ):
-        watch = watching.Watch(state, data.names, here, bar, checkpoint)
+        watch = evaluation.Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, epochs):
             if stopped:
                 break
@@ -225,8 +224,7 @@ def fit(
 
                 with precision.autocast():
                     logits = model(view)
-                left = n_learned - state.step * full * here.world
-                weight, factor = _true_images(len(view), left, here)
+                weight, factor = here.true_images(n_learned - state.step * full * here.world, len(view))
                 mask = None if state.selected is None else state.selected[index]
                 loss = objective(logits.float(), targets, mask=mask, example_weight=weight) * factor
 
@@ -261,7 +259,7 @@ def fit(
 def _record(
     state: TrainingState,
     entry: dict[str, Any],
-    judge: Judge,
+    judge: evaluation.Judge,
     recipe: VisionRecipe,
     lam: float,
     label_names: tuple[str, ...],
@@ -277,7 +275,7 @@ def _record(
     if better:
         state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
     if here.is_first:
-        watching.write_curves(out / "curves.csv", state.history)
+        evaluation.write_curves(out / "curves.csv", state.history)
         if better:
             chosen = state.network if weights == "raw" else state.average.network
             save_network(
@@ -292,18 +290,6 @@ def _start_stage(state: TrainingState, recipe: VisionRecipe) -> None:
     state.optimiser = make_optimiser(
         state.network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
     )
-
-
-def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None, float]:
-    """Weights that leave out filling, and the factor that makes the mean over processes one over true images.
-
-    Only the last step of an epoch, and only with several processes, can have filling.
-    """
-    true_here = here.true_images(n_left, n_here)
-    factor = n_here * here.world / min(n_left, n_here * here.world)
-    if true_here == n_here:
-        return None, factor
-    return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
 def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, *, verbose: bool = True) -> float:
