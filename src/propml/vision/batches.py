@@ -32,18 +32,13 @@ class Batches:
     ----------
     images : memmap or ndarray of uint8, shape (n_images, height, width, 3)
     targets : array-like, shape (n_images, n_labels)
-        Kept on the device as they are.
     batch_size : int
         Per process, so that a step of all processes sees ``world * batch_size`` images.
-    seed : int
-    rank, world : int
-        Which process this is, of how many.
     shuffle : bool
         With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
         filled up with its first images where it cannot be shared out evenly. A last step in which a process would see a
         single image, of which a batch norm can learn nothing, is left out, unless all steps are so. With ``False``
         (evaluation) every image comes once, in order, and a process may get fewer steps than another.
-    device : str or device
     rows : ndarray of int, optional
         Use only these rows of ``images`` and ``targets``, for instance all but those held out.
     resident : bool

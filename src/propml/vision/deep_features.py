@@ -59,20 +59,11 @@ BLOCK = 256  # images that are decoded, computed and kept at a time
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures:
-    """What a backbone sees in images.
+    """What a backbone sees in images."""
 
-    Attributes
-    ----------
-    X : ndarray of float32, shape (n_kept, n_features)
-    kept : ndarray of int64, shape (n_kept,)
-        The row of the source that each is of, ascending.
-    skipped : tuple of (str, str)
-        The images that could not be read, and why.
-    """
-
-    X: np.ndarray
-    kept: np.ndarray
-    skipped: tuple[tuple[str, str], ...] = ()
+    X: np.ndarray  # float32, (n_kept, n_features)
+    kept: np.ndarray  # the row of the source that each is of; ascending
+    skipped: tuple[tuple[str, str], ...] = ()  # the images that could not be read, and why
 
 
 @renamed_argument("show", "verbose")
@@ -267,15 +258,9 @@ def run_network(
 def write_features(path: str | Path, features: ImageFeatures, source: ImageSource) -> None:
     """Write features with the labels of their images, as a table that every command reads.
 
-    Parameters
-    ----------
-    path : path
-        An ``.npz``: ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
-        where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. Or a ``.parquet`` with
-        the columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
-    features : ImageFeatures
-    source : ImageSource
-        The images and their labels, those that could not be read included.
+    An ``.npz`` holds ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
+    where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. A ``.parquet`` has the
+    columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
     """
     path = Path(path)
     check_destination(path)

@@ -41,23 +41,12 @@ Blocks = Iterator[tuple[int, dict[int, str]]]
 
 @dataclass(frozen=True, eq=False)
 class CachedImages:
-    """Decoded images.
+    """Decoded images; ``truth[kept]`` are the true labels of ``images``."""
 
-    Attributes
-    ----------
-    images : memmap or ndarray of uint8, shape (n_kept, size, size, 3)
-    kept : ndarray of int64, shape (n_kept,)
-        The row of the source that each image is; ascending. ``truth[kept]`` are the labels of ``images``.
-    skipped : tuple of (str, str)
-        The images that could not be read, and why.
-    path : Path or None
-        The folder on the disk.
-    """
-
-    images: np.ndarray
-    kept: np.ndarray
-    skipped: tuple[tuple[str, str], ...] = ()
-    path: Path | None = None
+    images: np.ndarray  # uint8, (n_kept, size, size, 3), perhaps memory-mapped
+    kept: np.ndarray  # the row of the source that each image is; ascending
+    skipped: tuple[tuple[str, str], ...] = ()  # the images that could not be read, and why
+    path: Path | None = None  # the folder on the disk
 
     def __len__(self) -> int:
         return len(self.images)
@@ -80,21 +69,10 @@ def build_cache(
     workers: int | None = None,
     verbose: bool = True,
 ) -> CachedImages:
-    """Decode and resize every image, or open what was decoded before.
+    """Decode every image and resize it to a square, as the paper does, or open what was decoded before.
 
-    Parameters
-    ----------
-    source : ImageSource
-    size : int
-        Side in pixels. Images are resized straight to a square, as the paper does.
-    folder : path or None
-        Where caches are kept; ``None`` decodes into memory.
-    on_error : {"skip", "error"}
-        What to do about an image that is missing or damaged.
-    workers : int, optional
-        Decoding threads (Pillow works outside Python's lock); by default one per core.
-    verbose : bool
-        Whether to show a progress bar.
+    Caches are kept in ``folder``; ``None`` decodes into memory. An image that is missing or damaged is skipped, or is
+    an error. There is one decoding thread per core, unless ``workers`` says otherwise: Pillow frees Python's lock.
     """
     if size < 1:
         raise ValueError(f"size is {size}; give the side of the images in pixels")
