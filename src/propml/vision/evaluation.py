@@ -44,11 +44,14 @@ View = Callable[[Tensor, int], Tensor]
 
 
 @torch.no_grad()
-def score_images(network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process) -> Tensor:
+def score_images(
+    network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process, *, mirror: bool = False
+) -> Tensor:
     """The logits of all images of ``batches``, whichever process scores them; the network is left as it was.
 
-    ``view(images, step)`` makes of bytes what the network takes. The logits ``(n_images, n_labels)`` are float32 on the
-    CPU, in the order of rows, and the same in every process.
+    ``view(images, step)`` makes of bytes what the network takes; with ``mirror`` logits are means over an image and its
+    mirror image. The logits ``(n_images, n_labels)`` are float32 on the CPU, in the order of rows, and the same in
+    every process.
     """
     was_training = network.training
     network.eval()
@@ -56,9 +59,12 @@ def score_images(network: nn.Module, batches: Batches, view: View, precision: Pr
     rows, logits = [np.empty(0, dtype=np.int64)], []
     for step, (images, _, index) in enumerate(batches.epoch(0)):
         with precision.autocast():
-            found = network(view(images, step).contiguous(memory_format=torch.channels_last))
+            seen = view(images, step)
+            found = network(seen.contiguous(memory_format=torch.channels_last)).float()
+            if mirror:
+                found = (found + network(seen.flip(3).contiguous(memory_format=torch.channels_last)).float()) / 2
         rows.append(index.cpu().numpy())
-        logits.append(found.float())
+        logits.append(found)
     network.train(was_training)
     mine = (np.concatenate(rows), torch.cat(logits).cpu().numpy() if logits else None)
     everyone = [part for part in here.gather(mine) if part[1] is not None]
@@ -123,7 +129,9 @@ def check_held_out(data: TrainingData, recipe: VisionRecipe) -> None:
 class Judge:
     """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
 
-    It refuses images by which nothing can be judged, so that nobody learns of it after the training.
+    It judges what ``propml vision predict`` gives: the mean over an image and its mirror image; but the networks of the
+    paper's recipe, which train at once, by the image alone. It refuses images by which nothing can be judged, so that
+    nobody learns of it after the training.
     """
 
     def __init__(
@@ -155,14 +163,18 @@ class Judge:
         found: dict[str, float] = {}
         for weights, network in networks.items():
             if self.held_out is not None:
-                logits = score_images(network, self.held_out, self.plain, self.precision, self.here)
+                logits = self._score(network, self.held_out)
                 self.precisions[weights] = candidate_precisions(self.candidates, logits, "average_precision")
                 by_candidates = judge_by_candidates(self.candidates, logits)
                 found |= {f"held-out {name} {weights}": value for name, value in by_candidates.items()}
             if self.validation is not None:
-                logits = score_images(network, self.validation, self.plain, self.precision, self.here)
+                logits = self._score(network, self.validation)
                 found |= {f"{name} {weights}": value for name, value in judge_by_truth(self.truth, logits).items()}
         return found
+
+    def _score(self, network: nn.Module, batches: Batches) -> Tensor:
+        mirror = self.recipe.tune != "at-once"
+        return score_images(network, batches, self.plain, self.precision, self.here, mirror=mirror)
 
     def is_beyond_doubt(self, weights: str) -> bool:
         """Whether the weights of the last look rank the candidates of held-out images better than the frozen network.
