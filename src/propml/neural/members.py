@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,9 +56,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Choice:
-    """One kind of network and its loss, with the settings among which the held-out candidates choose."""
+    """One kind of network and its loss, with the settings of the loss.
 
-    name: str
+    Attributes
+    ----------
+    names : tuple of str
+        Members: one for each setting, or a single one, of the setting that does best on held-out candidates.
+    """
+
+    names: tuple[str, ...]
     recipe: Recipe
     loss: Loss
     settings: Sequence[dict[str, float]]
@@ -72,19 +78,21 @@ def train_networks(
     *,
     seeds: Sequence[int],
     criterion: Criterion,
-    start: Networks | None = None,
+    start: Mapping[str, Networks],
     **training: Any,
-) -> tuple[Member, Fleet]:
-    """The networks of the setting that does best on held-out candidates, one per fold and seed, as one member.
+) -> tuple[list[Member], Fleet]:
+    """Networks, one per fold and seed of each member; all settings are trained at once.
 
-    ``start`` holds networks (one per fold and seed) to go on from.
+    ``start`` holds networks of members to go on from.
     """
     widths = [rows.n_features, *choice.recipe.hidden, candidates.shape[1]]
-    if start is not None and start.widths() != widths:
-        raise ValueError(
-            f"warm_start goes on from the networks of the last fit, which had layers of {start.widths()} units, and "
-            f"now they would have {widths}; give the same layers, features and labels, or fit a new model"
-        )
+    before = [start[name] for name in choice.names if name in start]
+    for networks in before:
+        if networks.widths() != widths:
+            raise ValueError(
+                f"warm_start goes on from the networks of the last fit, which had layers of {networks.widths()} units, "
+                f"and now they would have {widths}; give the same layers, features and labels, or fit a new model"
+            )
     fleet = train_fleet(
         rows,
         candidates,
@@ -96,23 +104,28 @@ def train_networks(
         criterion=criterion,
         # A ranking does not care where labels start, and learns their order better by itself.
         from_odds=choice.loss is not rank_loss,
-        start=None if start is None else _starts(start, len(seeds)),
+        start=_starts(before, len(seeds)) if before else None,
         **training,
     )
-    score = np.nan_to_num(fleet.best.mean(axis=(0, 1)), nan=0.0)
-    chosen = int(score.argmin())
-    held = np.full(candidates.shape, np.nan, dtype=np.float32)
-    for fold, values in zip(folds, fleet.held_logits(rows, folds, [chosen]), strict=True):
-        held[fold.held] = values.mean(axis=(0, 1))
-    networks = Networks([fleet.layers(f, seed, chosen) for f in range(len(folds)) for seed in range(len(seeds))])
-    return Member.of(choice.name, networks, held, dict(choice.settings[chosen])), fleet
+    chosen = list(range(len(choice.settings)))
+    if len(choice.names) == 1:
+        chosen = [int(np.nan_to_num(fleet.best.mean(axis=(0, 1)), nan=0.0).argmin())]
+    held = np.full((len(chosen), *candidates.shape), np.nan, dtype=np.float32)
+    for fold, values in zip(folds, fleet.held_logits(rows, folds, chosen), strict=True):
+        held[:, fold.held] = values.mean(axis=0)
+    places = [(f, seed) for f in range(len(folds)) for seed in range(len(seeds))]
+    members = [
+        Member.of(name, Networks([fleet.layers(*place, k) for place in places]), own, dict(choice.settings[k]))
+        for name, k, own in zip(choice.names, chosen, held, strict=True)
+    ]
+    return members, fleet
 
 
-def _starts(networks: Networks, n_seeds: int) -> Start:
+def _starts(before: Sequence[Networks], n_seeds: int) -> Start:
     """Where the network of (fold, seed, setting) starts: the last one of its place."""
 
     def layers(fold: int, seed: int, setting: int) -> Layers | None:
-        number = fold * n_seeds + seed
+        networks, number = before[setting], fold * n_seeds + seed
         if number >= len(networks.weights[0]):
             return None
         pairs = zip(networks.weights, networks.biases, strict=True)

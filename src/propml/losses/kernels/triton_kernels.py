@@ -120,27 +120,30 @@ def relative_sum(
 
 
 @triton.jit
-def slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, KIND: tl.constexpr):
-    """The gradient on entries whose shares in their sets are known."""
-    push = p * weight - share  # rather than select once more: masks do not stay in registers
-    if KIND == POWER:
+def slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, SELECTED: tl.constexpr):
+    """The gradient on entries whose shares in their sets are known; rounded alike in all kernels."""
+    if SELECTED:
         push = tl.where(positive, 0.0, p * weight)
-    return excluded_factor[:, None, None] * push - factor[:, None, None] * (share * q)
+    else:
+        push = p - share  # rather than select once more: masks do not stay in registers
+    return tl.fma(
+        tl.broadcast_to(excluded_factor[:, None, None], p.shape), push, (0.0 - factor)[:, None, None] * (share * q)
+    )
 
 
 @triton.jit
 def slopes_of_entries(
-    z, p, q, positive, weight, shift, orders, factor, excluded_factor, KIND: tl.constexpr,
+    z, p, q, positive, weight, shift, orders, factor, excluded_factor, WEIGHTED: tl.constexpr, KIND: tl.constexpr,
     GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
 ):  # fmt: skip
     """The gradient on some labels of rows whose sets' sums are known."""
     if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
         share = shares_of(z, p, q, positive, weight, shift, orders, KIND, False)
-        gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, KIND)
+        gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, WEIGHTED or KIND == POWER)
         if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
             if tl.min(shift) < 0:
                 share = shares_of(z, p, q, positive, weight, shift, orders, KIND, True)
-                gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, POWER)
+                gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, True)
     else:
         if KIND == BCE:
             slope = tl.where(positive, q, p)
@@ -199,7 +202,9 @@ def short_rows(
             tl.store(stats + rows, shift, mask=there)
             tl.store(stats + n_rows + rows, set_factor, mask=there)
         if gradient is not None:
-            slope = slopes_in_set(p, q, positive, weight, share, factor * by * set_factor, excluded_factor * by, KIND)
+            slope = slopes_in_set(
+                p, q, positive, weight, share, factor * by * set_factor, excluded_factor * by, WEIGHTED or KIND == POWER
+            )
             tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
         # A set is empty, or all of its probabilities are tiny. This is rare: it comes last, reads the row again, and
         # writes once more what depends on the set, so that nothing has to be kept for it in registers.
@@ -223,7 +228,7 @@ def short_rows(
                     slope_set = slopes_of_entries(
                         z_set, p_set, q_set, in_set, weight_set, shift, orders,
                         factor * by * set_factor, excluded_factor * by,
-                        KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
+                        WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
                     )  # fmt: skip
                     tl.store(gradient + rows[:, None, None] * end + column_set, slope_set, mask=in_set)
     else:
@@ -231,7 +236,7 @@ def short_rows(
         if gradient is not None:
             slope = slopes_of_entries(
                 z, p, q, positive, weight, total, total, factor * by, excluded_factor * by,
-                KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
+                WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
             )  # fmt: skip
             tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
 
@@ -304,7 +309,7 @@ def long_rows(
             p, q, t = logistic(z)
             slope = slopes_of_entries(
                 z, p, q, positive, weight, shift, orders, factor * by, excluded_factor * by,
-                KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
+                WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
             )  # fmt: skip
             tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
 
@@ -323,6 +328,7 @@ def slopes(
     they are the same.
     """
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
+    WEIGHTED: tl.constexpr = label_weight is not None
     end = n_labels * ALIGN
     tiles_in_row = tl.cdiv(end, BLOCK)
     n_tiles = tl.cdiv(n_rows, ROWS) * tiles_in_row
@@ -352,6 +358,6 @@ def slopes(
         p, q, _ = logistic(z)
         slope = slopes_of_entries(
             z, p, q, positive, weight, shift, orders, factor, excluded_factor * by,
-            KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
+            WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
         )  # fmt: skip
         tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
