@@ -54,11 +54,19 @@ def log(x):
 
 
 @triton.jit
+def rounded_product(x, y):
+    """A product that is never fused with a sum: what is rounded here is the same in all kernels."""
+    if INTERPRETED:
+        return x * y
+    return tl.inline_asm_elementwise("mul.rn.ftz.f32 $0, $1, $2;", "=f,f,f", [x, y], tl.float32, True, 1)
+
+
+@triton.jit
 def logistic(z):
     """p = σ(z), q = σ(−z) and exp(z), to the last digits wherever z lies."""
     t = exp(tl.minimum(z, 80.0))  # beyond 80 nothing changes any more, but t would overflow
     q = reciprocal(1.0 + t)
-    return t * q, q, t
+    return rounded_product(t, q), q, t
 
 
 @triton.jit
