@@ -1,6 +1,7 @@
 """Many labels: quality and time of a network that scores a sample of them, in one run.
 
     python benchmarks/many_labels.py                                     # beside the network that scores all labels
+    python benchmarks/many_labels.py --rows 2500 --no-folds              # the same, in minutes on two cores
     python benchmarks/many_labels.py --large --device cuda               # 200 000 rows, 100 000 labels
     python benchmarks/many_labels.py --large --rows 5000 --labels 20000  # the same on two cores
     python benchmarks/many_labels.py --choices --rows 20000 --labels 20000  # what λ and which sample
@@ -116,7 +117,7 @@ def heading(name: str, train: Rows, test: Rows) -> None:
     print(f"{name}: {shape}, {sizes} a row\n" + " " * 36 + "   P@1    P@3    P@5  PSP@5   held     time", flush=True)
 
 
-def beside_all_labels(device: str, n_rows: int) -> None:
+def beside_all_labels(device: str, n_rows: int, folds: bool) -> None:
     """The network that scores all labels, with folds and with one held-out part, and ours, on three datasets."""
     for name in ("topics", "bibtex", "enron"):
         rows = made_rows(n_rows, 500, 983, 30, 10, 10, seed=0) if name == "topics" else real_rows(name)
@@ -125,7 +126,7 @@ def beside_all_labels(device: str, n_rows: int) -> None:
         n, common = train.X.shape[0], {"device": device, "random_state": 0}
         one = [(np.arange(n // 10, n), np.arange(n // 10))]
         for title, model in {
-            "all labels, 5 folds": ProPMLClassifier("propml", **common),
+            **({"all labels, 5 folds": ProPMLClassifier("propml", **common)} if folds else {}),
             "all labels, one held-out part": ProPMLClassifier("propml", cv=one, **common),
             "sample of 50": ManyLabelClassifier(n_sampled=50, **common),
             "sample of 200": ManyLabelClassifier(n_sampled=200, **common),
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--choices", action="store_true")
     parser.add_argument("--rows", type=int, help="200 000 with --large, 20 000 with --choices, else 20 000")
     parser.add_argument("--labels", type=int, default=100_000, help="of --large and --choices")
+    parser.add_argument("--no-folds", action="store_true", help="leave out the slowest, with 15 networks")
     parser.add_argument("--device", default="auto")
     asked = parser.parse_args()
     if asked.large:
@@ -182,7 +184,7 @@ def main() -> None:
     elif asked.choices:
         choices(asked.device, asked.rows or 20_000, asked.labels)
     else:
-        beside_all_labels(asked.device, asked.rows or 20_000)
+        beside_all_labels(asked.device, asked.rows or 20_000, not asked.no_folds)
 
 
 if __name__ == "__main__":

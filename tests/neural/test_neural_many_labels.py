@@ -87,7 +87,7 @@ def test_sparse_and_dense_features_give_the_same_product():
     rows, first = torch.tensor([5, 0, 3]), torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
     expected = torch.as_tensor(X[[5, 0, 3]]) @ first
     for found in (
-        DenseInput(X, None, CPU).product(rows, first),
+        DenseInput(X, CPU).product(rows, first),
         SparseInput(sp.csr_array(X), CPU).product(rows, first),
         SparseInput(sp.csr_array(X), CPU).product(rows, RowTable(first)),
     ):
@@ -99,7 +99,7 @@ def test_held_out_ndcg_is_that_of_plain_loops(monkeypatch):
     X = RNG.normal(size=(9, 4)).astype(np.float32)
     network = ManyLabelNetwork(4, 12, (6,), torch.Generator().manual_seed(1))
     network.table.data.normal_(generator=torch.Generator().manual_seed(2))
-    features = DenseInput(X, None, CPU)
+    features = DenseInput(X, CPU)
     rows, values = [7, 4, 1, 2, 8], []
     logits = np.concatenate([part.numpy() for _, part in network.logit_blocks(features, torch.tensor(rows))])
     for row, scores in zip(STATES[rows], logits, strict=True):

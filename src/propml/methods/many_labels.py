@@ -10,7 +10,7 @@ Row-wise Adagrad: Duchi, Hazan, Singer, JMLR 2011, with one mean square per row 
 
 Deviations from the paper, and from :class:`~propml.methods.ProPMLClassifier`:
 
-* One network and one held-out part of the rows, no folds, no ensemble.
+* One network and one held-out part of the rows: no folds, no ensemble, no quantile bins of numeric columns.
 * Biases start at the labels' log odds and output weights at 0: a label that never occurs stays where it is.
 * λ is a third of the one at which the two terms pull alike *there*, 1 / mean |S|; it does not fall with the number of
   labels. (:func:`propml.neural.balance.balanced_lam` compares them at p = 1/2, where no label of thousands ever is.)
@@ -34,8 +34,7 @@ from propml.devices import choose_device
 from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.propml_arguments import FEWEST_ROWS, choice_of, number_or_auto, positive_int
-from propml.neural.encoding import FeatureScaler, QuantileBins
-from propml.neural.fitting import fit_bins
+from propml.neural.encoding import FeatureScaler
 from propml.neural.many_labels import Cells, DenseInput, ManyLabelNetwork, SparseInput
 from propml.neural.many_training import ManyRecipe, held_out_sigmoid, label_log_odds, train_network
 from propml.neural.saving import ENSEMBLE
@@ -61,8 +60,6 @@ class ManyLabelClassifier(CandidateClassifier):
         Weight of the excluded labels; "auto" is 1 / (3 · mean number of candidates) for ProPML and 1 for BCE.
     hidden : tuple of int
         Widths of the hidden layers, at least one. The output table has ``n_labels × hidden[-1]`` weights.
-    bins : int
-        Quantile bins of each numeric column of dense features; 0 for none.
     dropout : float
     n_sampled : int
         Labels that a training step scores beside the candidates; from as many labels on, it scores all of them.
@@ -105,7 +102,6 @@ class ManyLabelClassifier(CandidateClassifier):
     _learned: ClassVar = {
         "network_": {
             "scaler": ENSEMBLE["scaler"],
-            "bins": ENSEMBLE["bins"],
             "weights": [Array("f", "in", "out")],
             "biases": [Array("f", "out")],
             "table": Array("f", "labels", "width"),
@@ -123,7 +119,6 @@ class ManyLabelClassifier(CandidateClassifier):
         *,
         lam: float | Literal["auto"] = "auto",
         hidden: tuple[int, ...] = (256,),
-        bins: int = 4,
         dropout: float = 0.2,
         n_sampled: int = 1000,
         frequent: float = 0.5,
@@ -141,7 +136,6 @@ class ManyLabelClassifier(CandidateClassifier):
         self.loss = loss
         self.lam = lam
         self.hidden = hidden
-        self.bins = bins
         self.dropout = dropout
         self.n_sampled = n_sampled
         self.frequent = frequent
@@ -166,14 +160,13 @@ class ManyLabelClassifier(CandidateClassifier):
         recipe = self._recipe(candidates, len(train))
         scaler = FeatureScaler(X.shape[1]).fit(X)
         scaled = scaler.transform(X)
-        bins = fit_bins(scaler, scaled, positive_int("bins", self.bins) if self.bins != 0 else 0)
-        n_columns = scaler.n_outputs + (0 if bins is None else bins.n_added)
-        network = ManyLabelNetwork(n_columns, len(self.labels_), self._widths(), torch.Generator().manual_seed(seed))
+        start = torch.Generator().manual_seed(seed)
+        network = ManyLabelNetwork(scaler.n_outputs, len(self.labels_), self._widths(), start)
         squares = scaled.multiply(scaled) if sp.issparse(scaled) else scaled**2
         network.scale_first_layer(float(squares.sum()) / len(order))
         network.bias.data.copy_(torch.from_numpy(label_log_odds(states[train])))
         network.to(device)
-        features, cells = _on_device(scaled, bins, device), Cells(states, device, torch.int8)
+        features, cells = _on_device(scaled, device), Cells(states, device, torch.int8)
         rows = [torch.as_tensor(part, device=device) for part in (train, held)]
         show = True if self.verbose else None
         self.history_ = train_network(network, features, cells, rows[0], rows[1], recipe, seed, show)
@@ -185,9 +178,6 @@ class ManyLabelClassifier(CandidateClassifier):
                 "keeps_zeros": scaler.keeps_zeros,
                 "counts": scaler.counts,
             },
-            "bins": None
-            if bins is None
-            else {n: getattr(bins, n).cpu().numpy() for n in ("columns", "edges", "level")},
             "weights": [weight.detach().cpu().numpy() for weight in network.weights],
             "biases": [bias.detach().cpu().numpy() for bias in network.biases],
             "table": network.table.detach().cpu().numpy(),
@@ -201,7 +191,8 @@ class ManyLabelClassifier(CandidateClassifier):
         lam = number_or_auto("lam", self.lam, 0, np.inf, "a number of at least 0")
         loss = LOSSES[choice_of("loss", self.loss, LOSSES)]
         if lam == "auto":
-            lam = 1 / (3 * float(candidates.sizes().mean())) if self.loss == "propml" else 1.0
+            sizes = candidates.sizes()
+            lam = 1 / (3 * float(sizes[sizes > 0].mean())) if self.loss == "propml" else 1.0
         automatic = 128 if n_train < 20_000 else min(1024, n_train // 160)
         batch_size = _or_auto("batch_size", self.batch_size, automatic)
         steps = -(-n_train // batch_size)
@@ -265,14 +256,13 @@ class ManyLabelClassifier(CandidateClassifier):
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Logits of P(candidate) for all labels, block by block."""
         state = self.network_
-        scaler, bins = FeatureScaler(len(state["scaler"]["scale"])), state["bins"]
+        scaler = FeatureScaler(len(state["scaler"]["scale"]))
         for name in ("center", "scale", "missing"):
             setattr(scaler, name, torch.from_numpy(state["scaler"][name]))
         scaler.keeps_zeros, scaler.counts = state["scaler"]["keeps_zeros"], state["scaler"]["counts"]
         if sp.issparse(X) and (not scaler.keeps_zeros or len(scaler.missing)):
             X = sp.csr_array(X).toarray()
-        encoding = None if bins is None else QuantileBins(bins["columns"], bins["edges"], bins["level"])
-        features = _on_device(scaler.transform(X), encoding, device)
+        features = _on_device(scaler.transform(X), device)
         network = ManyLabelNetwork.of(state).to(device, dtype)
         for part, logits in network.logit_blocks(features, torch.arange(X.shape[0], device=device)):
             yield part, logits.mul_(state["slope"]).add_(state["offset"])
@@ -300,10 +290,8 @@ class ManyLabelClassifier(CandidateClassifier):
         return self._all_logits(np.zeros((1, self.n_features_in_)), torch.device("cpu"))
 
 
-def _on_device(scaled: Any, bins: QuantileBins | None, device: torch.device) -> SparseInput | DenseInput:
-    if sp.issparse(scaled):
-        return SparseInput(scaled, device)
-    return DenseInput(scaled, None if bins is None else bins.to(device), device)
+def _on_device(scaled: Any, device: torch.device) -> SparseInput | DenseInput:
+    return SparseInput(scaled, device) if sp.issparse(scaled) else DenseInput(scaled, device)
 
 
 def _within(name: str, value: Any, lowest: float, below: float) -> float:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, embedding_bag
 
-from propml.neural.encoding import QuantileBins
 from propml.neural.rows import keep_mask
 
 # Logits that are computed at once where all labels are scored: 256 MB.
@@ -93,14 +92,13 @@ class SparseInput:
 
 
 class DenseInput:
-    """Scaled dense features, encoded by their bins batch by batch."""
+    """Scaled dense features."""
 
-    def __init__(self, X: np.ndarray, bins: QuantileBins | None, device: torch.device) -> None:
-        self.X, self.bins = torch.as_tensor(X, device=device), bins
+    def __init__(self, X: np.ndarray, device: torch.device) -> None:
+        self.X = torch.as_tensor(X, device=device)
 
     def product(self, rows: Tensor, first: Tensor) -> Tensor:
-        batch = self.X[rows] if self.bins is None else self.bins(self.X[rows])
-        return batch.to(first.dtype) @ first
+        return self.X[rows].to(first.dtype) @ first
 
 
 class ManyLabelNetwork(nn.Module):

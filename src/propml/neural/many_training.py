@@ -28,25 +28,7 @@ from propml.progress import progress_bar
 
 @dataclass(frozen=True)
 class ManyRecipe:
-    """How the network is trained.
-
-    Parameters
-    ----------
-    loss : callable
-        :func:`propml.losses.sampled_propml_loss`, or one with its arguments.
-    lam : float
-    n_sampled : int
-        Labels that a step scores beside the candidates.
-    frequent : float
-        The share of them that is always there: the most frequent ones.
-    dropout : float
-    epochs, patience, batch_size : int
-        Training ends after so many epochs, or where held-out candidates have not improved for ``patience`` of them.
-    learning_rate, table_rate : float
-        Of Adam for dense layers, and of row-wise Adagrad for tables.
-    k : int
-        Held-out candidates are judged by nDCG@k.
-    """
+    """How the network is trained; the arguments of :class:`propml.methods.ManyLabelClassifier`, made definite."""
 
     loss: Callable[..., Tensor]
     lam: float
