@@ -1,10 +1,11 @@
 """Many labels: quality and time of a network that scores a sample of them, in one run.
 
-    python benchmarks/many_labels.py                                     # beside the network that scores all labels
-    python benchmarks/many_labels.py --rows 2500 --no-folds              # the same, in minutes on two cores
-    python benchmarks/many_labels.py --large --device cuda               # 200 000 rows, 100 000 labels
-    python benchmarks/many_labels.py --large --rows 5000 --labels 20000  # the same on two cores
-    python benchmarks/many_labels.py --choices --rows 20000 --labels 20000  # what λ and which sample
+    python benchmarks/many_labels.py                           # beside the network that scores all labels
+    python benchmarks/many_labels.py --large                   # 200 000 rows, 100 000 labels
+    python benchmarks/many_labels.py --choices                 # what the defaults of λ and of the sample rest on
+    python benchmarks/many_labels.py --all --device cuda       # all of this
+    python benchmarks/many_labels.py --rows 2500 --no-folds    # the first in minutes, on two cores
+    python benchmarks/many_labels.py --large --rows 5000 --labels 20000
 
 Made-up rows have two topics; most of their true labels, words and false candidates come from these. Bibtex and Enron
 (below ``PROPML_DATA``) get three false candidates a row, drawn by frequency. Precision at 1, 3 and 5 and
@@ -98,8 +99,8 @@ def parted(rows: Rows) -> tuple[Rows, Rows]:
     return Rows(*(part[order[:cut]] for part in rows)), Rows(*(part[order[cut:]] for part in rows))
 
 
-def measured(title: str, model: Any, train: Rows, test: Rows) -> None:
-    """Fit, rank and print one line."""
+def measured(title: str, model: Any, train: Rows, test: Rows) -> float:
+    """Fit, rank and print one line; the seconds of the fit."""
     start = time.perf_counter()
     model.fit(train.X, train.candidates)
     seconds = time.perf_counter() - start
@@ -109,6 +110,7 @@ def measured(title: str, model: Any, train: Rows, test: Rows) -> None:
     values.append(psp_at_k(test.truth, top, 5, train=train.candidates))
     held = f"{100 * max(epoch['ndcg'] for epoch in model.history_):6.1f}" if ours else "      "
     print(f"  {title:34}" + " ".join(f"{100 * v:6.1f}" for v in values) + f" {held} {seconds:8.1f} s", flush=True)
+    return seconds
 
 
 def heading(name: str, train: Rows, test: Rows) -> None:
@@ -147,13 +149,12 @@ def large(device: str, n_rows: int, n_labels: int) -> None:
     train, test = large_rows(n_rows, n_labels)
     heading("large", train, test)
     model = ManyLabelClassifier(device=device, random_state=0, verbose=True)
-    start = time.perf_counter()
-    measured("default", model, train, test)
-    seconds, epochs = time.perf_counter() - start, len(model.history_)
+    epochs_took = measured("default", model, train, test) / len(model.history_)
     per_gib = 2**30 if sys.platform == "darwin" else 2**20
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_gib
     gpu = f"{torch.cuda.max_memory_allocated() / 2**30:.2f} GiB" if torch.cuda.is_available() else "none"
-    print(f"  {epochs} epochs, {seconds / epochs:.1f} s each with judging; peak memory: host {host:.2f} GiB, GPU {gpu}")
+    told = f"{len(model.history_)} epochs of {epochs_took:.1f} s; peak memory: host {host:.2f} GiB, GPU {gpu}"
+    print(f"  {told}", flush=True)
 
 
 def choices(device: str, n_rows: int, n_labels: int) -> None:
@@ -174,17 +175,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--choices", action="store_true")
-    parser.add_argument("--rows", type=int, help="200 000 with --large, 20 000 with --choices, else 20 000")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--rows", type=int, help="by default 200 000 of --large, else 20 000")
     parser.add_argument("--labels", type=int, default=100_000, help="of --large and --choices")
     parser.add_argument("--no-folds", action="store_true", help="leave out the slowest, with 15 networks")
     parser.add_argument("--device", default="auto")
     asked = parser.parse_args()
-    if asked.large:
-        large(asked.device, asked.rows or 200_000, asked.labels)
-    elif asked.choices:
-        choices(asked.device, asked.rows or 20_000, asked.labels)
-    else:
+    if asked.all or not (asked.large or asked.choices):
         beside_all_labels(asked.device, asked.rows or 20_000, not asked.no_folds)
+    if asked.all or asked.choices:
+        choices(asked.device, asked.rows or 20_000, asked.labels)
+    if asked.all or asked.large:
+        large(asked.device, asked.rows or 200_000, asked.labels)
 
 
 if __name__ == "__main__":
