@@ -169,6 +169,9 @@ def choices(device: str, n_rows: int, n_labels: int) -> None:
         measured(f"{frequent:.0%} frequent labels", ManyLabelClassifier(frequent=frequent, **common), train, test)
     for n_sampled in (100, 300, 3000):
         measured(f"sample of {n_sampled}", ManyLabelClassifier(n_sampled=n_sampled, **common), train, test)
+    for dropout in (0.0, 0.5):
+        measured(f"dropout {dropout}", ManyLabelClassifier(dropout=dropout, **common), train, test)
+    measured("table_rate 0.05", ManyLabelClassifier(table_rate=0.05, **common), train, test)
 
 
 def main() -> None:

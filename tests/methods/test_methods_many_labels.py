@@ -143,7 +143,7 @@ def test_features_that_come_sparse_after_training_on_dense_ones_are_the_same():
         ({"hidden": ()}, "at least one layer"),
         ({"loss": "asl"}, "loss is 'asl'; choose one of propml, bce"),
         ({"lam": -1}, "lam is -1"),
-        ({"frequent": 1.5}, "frequent is 1.5; give a number from 0 to 1"),
+        ({"frequent": 1.5}, "frequent is 1.5; give a number of at least 0 and below 1"),
         ({"held_out": 1}, "held_out is 1"),
         ({"n_sampled": 0}, "n_sampled is 0; give a whole number"),
         ({"epochs": "many"}, "epochs is 'many'"),

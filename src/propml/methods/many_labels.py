@@ -155,7 +155,7 @@ class ManyLabelClassifier(CandidateClassifier):
         seed = int(check_random_state(self.random_state).randint(2**31 - 4))
         order = np.random.default_rng(seed).permutation(len(candidates))
         share = _within("held_out", self.held_out, 0, 1)
-        n_held = 0 if len(order) < FEWEST_ROWS else min(math.ceil(share * len(order)), MOST_HELD_OUT)
+        n_held = 0 if len(order) < FEWEST_ROWS else min(math.ceil(share * len(order)), MOST_HELD_OUT, len(order) - 1)
         held, train = order[:n_held], order[n_held:]
         recipe = self._recipe(candidates, len(train))
         scaler = FeatureScaler(X.shape[1]).fit(X)
@@ -200,13 +200,13 @@ class ManyLabelClassifier(CandidateClassifier):
             loss,
             lam,
             positive_int("n_sampled", self.n_sampled),
-            _within("frequent", self.frequent, 0, 1.0 + 1e-9),
+            _within("frequent", self.frequent, 0, 1),
             _within("dropout", self.dropout, 0, 1),
             _or_auto("epochs", self.epochs, int(np.clip(STEPS // steps, 20, 250))),
             _or_auto("patience", self.patience, max(3, PATIENT_STEPS // steps)),
             batch_size,
-            _within("learning_rate", self.learning_rate, np.nextafter(0, 1), np.inf),
-            _within("table_rate", self.table_rate, np.nextafter(0, 1), np.inf),
+            _within("learning_rate", self.learning_rate, 1e-12, np.inf),
+            _within("table_rate", self.table_rate, 1e-12, np.inf),
             min(positive_int("k", self.k), candidates.shape[1]),
         )
 
@@ -297,7 +297,7 @@ def _on_device(scaled: Any, device: torch.device) -> SparseInput | DenseInput:
 def _within(name: str, value: Any, lowest: float, below: float) -> float:
     """The number, if it lies in [lowest, below)."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not lowest <= value < below:
-        raise ValueError(f"{name} is {value!r}; give a number from {lowest:.3g} to {below:.3g}")
+        raise ValueError(f"{name} is {value!r}; give a number of at least {lowest:g} and below {below:g}")
     return float(value)
 
 
