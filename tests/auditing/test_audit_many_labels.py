@@ -37,4 +37,4 @@ def test_thousands_of_labels_are_scored_in_blocks(monkeypatch):
     different = true != false
     shown = np.concatenate([report.probabilities[np.arange(n_rows), 100 * each][different] for each in (true, false)])
     wrong = np.repeat([0, 1], different.sum())
-    assert average_precision_score(wrong, -shown) > 0.9
+    assert average_precision_score(wrong, -shown) > 0.8  # chance is 0.5
