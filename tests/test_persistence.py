@@ -10,16 +10,17 @@ import propml
 from forged_states import forge
 from propml import persistence
 from propml.file_errors import FileError
-from propml.methods.registry import METHODS, method_class
+from propml.methods.registry import METHODS, OTHERS, method_class
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 5)) * (RNG.random((40, 5)) < 0.5)
 Y = (RNG.random((40, 4)) < 0.4).astype(int)
 Y[:, 0] |= Y.sum(axis=1) == 0
-SMALL = {"propml": {"hidden": (8,), "epochs": 2, "random_state": 0}}
+QUICK = {"hidden": (8,), "epochs": 2, "random_state": 0}
+SMALL = {"propml": QUICK, "many-labels": QUICK}
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=METHODS | OTHERS)
 def model(request):
     return method_class(request.param)(**SMALL.get(request.param, {})).fit(sp.csr_array(X), Y)
 

@@ -21,8 +21,8 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 MOST_ROWS, MOST_VALUES, FEWEST_SAMPLED = 100_000, 30_000_000, 20_000
 # Of a sample, the share by which a classifier that chooses λ and epochs chooses them.
 CHOOSING_SHARE = 0.1
-# Rows that are scored at once.
-BLOCK_ROWS = 65_536
+# Rows that are scored at once, and the scores in them, at most.
+BLOCK_ROWS, BLOCK_SCORES = 65_536, 50_000_000
 
 
 def default_auditor(random_state: int, verbose: bool) -> Any:
@@ -146,8 +146,9 @@ def held_out_scores(
         if hasattr(model, "fit_held_out_logits"):
             own.set_params(cv=[_one_split(len(train), draw)])
         fitted = own.fit(X[train], _targets(model, candidates[train]))
-        for start in range(0, len(held), BLOCK_ROWS):
-            block = held[start : start + BLOCK_ROWS]
+        step = min(BLOCK_ROWS, max(1, BLOCK_SCORES // candidates.shape[1]))
+        for start in range(0, len(held), step):
+            block = held[start : start + step]
             scores[block] = _scores(fitted, X[block], candidates.shape[1])
     return scores
 

@@ -21,6 +21,9 @@ from propml.targets import Candidates, as_candidates
 
 __all__ = ["audit", "from_candidates"]
 
+# Rows × labels at most: scores and probabilities of so many cells take 8 GB, and the models more.
+MOST_CELLS = 10**9
+
 
 def audit(
     X: Any,
@@ -84,6 +87,7 @@ def audit(
     (200, 10)
     """
     given = as_candidates(candidates, empty="ignore")
+    _check_size(given)
     given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
@@ -143,6 +147,15 @@ def _features(X: Any, n_rows: int) -> Any:
             f"SimpleImputer(add_indicator=True); `propml audit` does so for a file"
         )
     return sp.csr_array(features) if sp.issparse(features) else features
+
+
+def _check_size(candidates: Candidates) -> None:
+    n_rows, n_labels = candidates.shape
+    if n_rows * n_labels > MOST_CELLS:
+        raise ValueError(
+            f"{n_rows} rows and {n_labels} labels make {n_rows * n_labels:.1e} cells, and an audit scores every one of "
+            f"up to {MOST_CELLS:.0e}; leave out labels that are candidates nowhere, or audit fewer rows at a time"
+        )
 
 
 def _check_contrast(candidates: Candidates, several: bool) -> None:

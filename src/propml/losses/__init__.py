@@ -37,6 +37,7 @@ from propml.losses.propall import ProPaLLLoss, propall_loss
 from propml.losses.propml import ProPMLLoss, propml_loss
 from propml.losses.ranking import rank_loss
 from propml.losses.refined import refined_loss
+from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
 from propml.losses.unbiased import UnbiasedLoss, unbiased_loss
 
 __all__ = [
@@ -54,6 +55,8 @@ __all__ = [
     "propml_loss",
     "rank_loss",
     "refined_loss",
+    "sampled_bce_loss",
+    "sampled_propml_loss",
     "unbiased_loss",
 ]
 

@@ -8,12 +8,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from propml.methods.base import CandidateClassifier
-from propml.methods.registry import METHODS, load, method_class
+from propml.methods.registry import METHODS, OTHERS, load, method_class
 
 if TYPE_CHECKING:
     from propml.methods.cplst import CPLSTClassifier
     from propml.methods.fpml import FPMLClassifier
     from propml.methods.kernel_ridge import KernelRidgeClassifier
+    from propml.methods.many_labels import ManyLabelClassifier
     from propml.methods.ml_knn import MLkNNClassifier
     from propml.methods.par_map import PARMAPClassifier
     from propml.methods.par_vls import PARVLSClassifier
@@ -31,6 +32,7 @@ __all__ = [
     "FPMLClassifier",
     "KernelRidgeClassifier",
     "MLkNNClassifier",
+    "ManyLabelClassifier",
     "PARMAPClassifier",
     "PARVLSClassifier",
     "PMLLRSClassifier",
@@ -50,7 +52,7 @@ def __getattr__(name: str) -> Any:
         from propml.methods.ridge import former
 
         return former(name)
-    for method in METHODS.values():
+    for method in (METHODS | OTHERS).values():
         if method.name == name:
             return getattr(importlib.import_module(method.module), name)
     raise AttributeError(f"module 'propml.methods' has no attribute {name!r}")

@@ -32,6 +32,8 @@ METHODS: dict[str, Method] = {
     "pml-lc": Method("PML-lc", "propml.methods.pml_lc", "PMLlcClassifier"),
     "pml-fp": Method("PML-fp", "propml.methods.pml_fp", "PMLfpClassifier"),
 }
+# Classifiers that experiments do not compare: this one is for more labels than the others can hold.
+OTHERS = {"many-labels": Method("Many labels", "propml.methods.many_labels", "ManyLabelClassifier")}
 
 
 def method_class(name: str) -> type[CandidateClassifier]:
@@ -40,9 +42,10 @@ def method_class(name: str) -> type[CandidateClassifier]:
     >>> method_class("ridge")().get_params()
     {'alpha': 10.0}
     """
-    if name not in METHODS:
-        raise ValueError(f"method {name!r} is not known; {did_you_mean(name, METHODS)}")
-    method = METHODS[name]
+    known = METHODS | OTHERS
+    if name not in known:
+        raise ValueError(f"method {name!r} is not known; {did_you_mean(name, known)}")
+    method = known[name]
     return getattr(importlib.import_module(method.module), method.name)
 
 
@@ -54,7 +57,7 @@ def load(path: str | Path) -> CandidateClassifier:
 
 def method_from_state(kind: str, state: State) -> CandidateClassifier:
     """The fitted method that a saved state describes."""
-    for name, method in METHODS.items():
+    for name, method in (METHODS | OTHERS).items():
         if method.name == FORMER_NAMES.get(kind, kind):
             return method_class(name)._from_state(state)
     raise ValueError(f"it holds a {kind}, which this version of propml does not know")

@@ -10,6 +10,7 @@ from propml.metrics.example_f1 import example_f1
 from propml.metrics.paper import double_sigmoid, paper_f1, paper_hamming_loss, paper_mean_average_precision
 from propml.metrics.ranking import average_precision, coverage, n_tied_rows, one_error, ranking_loss
 from propml.metrics.retrieval import MeanAveragePrecision, mean_average_precision
+from propml.metrics.top import ndcg_at_k, precision_at_k, psp_at_k
 
 __all__ = [
     "METRICS",
@@ -27,11 +28,14 @@ __all__ = [
     "hamming_loss",
     "mean_average_precision",
     "n_tied_rows",
+    "ndcg_at_k",
     "one_error",
     "paper_f1",
     "paper_hamming_loss",
     "paper_mean_average_precision",
+    "precision_at_k",
     "predict_threshold",
     "predict_top_k",
+    "psp_at_k",
     "ranking_loss",
 ]
