@@ -40,7 +40,7 @@ def run(*arguments):
 def test_all_formats_beside_the_results(results):
     found = run(results)
     assert found.exit_code == 0, found.output
-    names = ["report.html", "report.md", "tables.tex", "report.tex", "results-long.csv", "results-wide.csv"]
+    names = ["report.html", "report.md", "tables.tex", "results-long.csv", "results-wide.csv"]
     assert found.output.splitlines() == [f"wrote {results / 'report' / name}" for name in names]
     text = (results / "report" / "report.md").read_text(encoding="utf-8")
     assert "60.50 (**66.88**, −6.38)" in text.replace("**60.50**", "60.50")
