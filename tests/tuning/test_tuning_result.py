@@ -39,7 +39,7 @@ def test_the_benchmark_runs_the_best_configuration_as_it_is(found, tmp_path):
     assert entry.params == found.params
     assert len(experiment.cells()) == 1
     assert {path.name for path in tmp_path.iterdir()} == {"best.toml", "trials.csv", "search.html"}
-    summary = run_experiment(experiment, tmp_path / "results", show=False)
+    summary = run_experiment(experiment, tmp_path / "results", verbose=False)
     assert [cell.method.name for cell in summary.done] == ["ProPML tuned"]
     assert summary.failed == []
 

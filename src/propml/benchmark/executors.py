@@ -122,12 +122,10 @@ class LocalProcesses:
         workers: int,
         *,
         retries: int = 2,
-        environment: Mapping[str, str] | None = None,
         compute: Compute = compute_cell,
     ) -> None:
         self.slots = workers
         self._retries = retries
-        self._environment = {**ONE_THREAD, **(environment or {})}
         self._compute = compute
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
@@ -186,7 +184,7 @@ class LocalProcesses:
 
     def _start(self) -> _Worker:
         channel, theirs = multiprocessing.get_context("spawn").Pipe()
-        process = start_worker(_work, (theirs, self._compute), self._environment)
+        process = start_worker(_work, (theirs, self._compute), ONE_THREAD)
         theirs.close()
         self._workers.append(_Worker(process, channel))
         return self._workers[-1]

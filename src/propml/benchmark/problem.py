@@ -68,7 +68,7 @@ def load_problem(
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
     file: OwnFile | None = None,
-    show: bool = False,
+    verbose: bool = False,
 ) -> CandidateProblem:
     """The rows that have a true label, with their candidates; the same for the same arguments.
 
@@ -88,7 +88,7 @@ def load_problem(
         return CandidateProblem(data.X, data.candidates, data.truth)
     arguments = {**(settings or {}), **noise.arguments()}
     if noise.kind == "svm":
-        candidates = _svm_candidates(data, seed, arguments, show)
+        candidates = _svm_candidates(data, seed, arguments, verbose)
     else:
         candidates = corrupt(noise.kind, data.X, data.truth, labels=data.label_names, random_state=seed, **arguments)
     return CandidateProblem(data.X, candidates, data.truth)
@@ -106,9 +106,9 @@ def load_truth(dataset: str, seed: int, rows: int | None = None, file: OwnFile |
     return labelled.take(np.sort(np.random.default_rng([seed, SUBSET_STREAM]).choice(n, rows, replace=False)))
 
 
-def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], show: bool) -> Candidates:
+def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], verbose: bool) -> Candidates:
     folder = cache_dir() / "corruption"
-    machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=show, **settings)
+    machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=verbose, **settings)
     # Methods run side by side on one problem: the first trains the machines, the others wait and read them.
     with locked(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
         machines.fit(data.X, data.truth)

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ class RayCluster:
 
     Without an address, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``, Ray starts here, with so
     many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find data under the
-    same ``PROPML_DATA``. A cell asks for so many ``gpus``; ``environment`` are further variables of the workers.
+    same ``PROPML_DATA``. A cell asks for so many ``gpus``.
     """
 
     def __init__(
@@ -39,7 +39,6 @@ class RayCluster:
         workers: int | None = None,
         retries: int = 2,
         gpus: float = 0,
-        environment: Mapping[str, str] | None = None,
         compute: Compute = compute_cell,
     ) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -59,7 +58,7 @@ class RayCluster:
             max_retries=retries,
             num_cpus=1,
             num_gpus=gpus,
-            runtime_env={"env_vars": {**_passed_on(), **(environment or {})}},
+            runtime_env={"env_vars": _passed_on()},
         )
 
     @property

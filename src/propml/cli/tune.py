@@ -273,7 +273,7 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
         raise ValueError(f"{name} brings its own candidates; leave out --noise")
     if noise is None and not has_real_candidates(name):
         raise ValueError(f"{name} has clean labels; say with how many false ones to search: --noise 100 (percent)")
-    problem = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed, show=True)
+    problem = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed, verbose=True)
     experiment: dict[str, Any] = {"title": f"Tuned on {name}", "datasets": [name]}
     return problem.X, problem.candidates, problem.truth, experiment | ({} if noise is None else {"noise": [noise]})
 

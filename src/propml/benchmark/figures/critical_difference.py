@@ -66,7 +66,9 @@ def _draw_stack(diagrams: Sequence[tuple[str, Comparison]], highlight: str | Non
         sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for _, each in diagrams]
         frame = make_frame(sides)
         figure = require("matplotlib.figure", "report").Figure()
-        axes, heights, ruler = [], [], 0.0
+        axes: list[Any] = []
+        heights: list[float] = []
+        ruler = 0.0
         for (title, comparison), labels in zip(diagrams, sides, strict=True):
             axis = figure.add_axes((0, 0, 1, 1), label=str(len(axes)))
             axis.set_axis_off()
