@@ -170,10 +170,10 @@ def test_a_trial_that_trained_longer_comes_first():
     short, whole = desk.ask(), desk.ask()
     assert best_trial(desk.study) is None
     desk.report(short, 1, 0.9)
-    desk.prune(short)
+    desk.end(short, "pruned")
     assert best_trial(desk.study).number == 0
     desk.report(whole, 3, 0.5)
-    desk.complete(whole)
+    desk.end(whole, "complete")
     assert best_trial(desk.study).number == 1
     assert SearchResult.of(desk.study, task).value == 0.5
 

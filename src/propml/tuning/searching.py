@@ -18,7 +18,7 @@ from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import best_places, bracket_at, levels, structure
 from propml.tuning.spaces import Changes
-from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
+from propml.tuning.tasks import NetworkTask, TableData, Task, make_task, run_trial
 from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
 __all__ = ["run_search", "search", "work", "work_in_processes"]
@@ -134,7 +134,7 @@ def run_search(
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
     home = None if folder is None else Path(folder)
-    desk = Desk(task, trials, storage, name, seed, until=until)
+    desk = Desk(task, trials, storage, name, seed, until=until, together=ray_address is None)
     ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
 
@@ -189,7 +189,7 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
     for epoch in levels(task.epochs):
         values = rung.train_to(epoch, desk.is_over)
         for place in rung.why:
-            desk.fail(trials[place], rung.why[place])
+            desk.end(trials[place], "failed", rung.why[place])
         running = [place for place in running if place not in rung.why]
         if not running:
             return True
@@ -201,17 +201,17 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
             desk.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
             for place in running:
-                desk.complete(trials[place])
+                desk.end(trials[place], "complete")
             return True
         if epoch in rungs:
             staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
             for place in set(running) - set(staying):
-                desk.prune(trials[place])
+                desk.end(trials[place], "pruned")
             running = staying
             rung.keep(running)
     for place in running:  # what was compared at least once is kept; the others go back
         if trials[place].epoch:
-            desk.prune(trials[place])
+            desk.end(trials[place], "pruned")
     return False
 
 
@@ -240,22 +240,10 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     if trial is None:
         return False
 
-    def report(epoch: int, value: float) -> None:
-        if not math.isfinite(value):
-            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        if (desk.report(trial, epoch, value) or desk.is_over()) and epoch < desk.task.epochs:
-            raise Pruned
+    def stops(epoch: int, value: float) -> bool:
+        return desk.report(trial, epoch, value) or desk.is_over()
 
-    home = None if folder is None else folder / "trials" / str(trial.first)
-    if home is not None:
-        home.mkdir(parents=True, exist_ok=True)
-    try:
-        desk.task.run(trial.configuration, report, home)
-        desk.complete(trial)
-    except Pruned:
-        desk.prune(trial)
-    except Exception as error:  # one bad trial must not end the search
-        desk.fail(trial, reason(error))
+    desk.end(trial, *run_trial(desk.task, trial.configuration, stops, trial.home(folder)))
     return True
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "VisionTask",
     "make_task",
     "reason",
+    "run_trial",
 ]
 
 # The arguments of one trial.
@@ -74,8 +75,7 @@ class Task(Protocol):
     space: Space
     epochs: int  # the whole budget of a trial; 1 for methods that have no epochs
     fixed: dict[str, Any]  # arguments that a configuration does not hold and the result needs
-    # Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's; and
-    # keeps its own checkpoints in its folder, too large to be sent around.
+    # Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's.
     is_large: bool
 
     def facts(self) -> dict[str, Any]:
@@ -365,6 +365,31 @@ def make_task(
     if epochs not in (None, 1):
         raise ValueError(f"{method} has no epochs to spend; leave epochs out")
     return MethodTask(method, data, space)
+
+
+def run_trial(
+    task: Task, configuration: Configuration, stops: Callable[[int, float], bool], folder: Path | None
+) -> tuple[str, str]:
+    """Run one trial; how it ended, as :meth:`propml.tuning.trials.Desk.end` wants it, and why where it failed.
+
+    ``stops`` is told the value of every epoch, and says whether the trial is to stop there.
+    """
+
+    def report(epoch: int, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
+        if stops(epoch, value) and epoch < task.epochs:
+            raise Pruned
+
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        task.run(configuration, report, folder)
+    except Pruned:
+        return "pruned", ""
+    except Exception as error:  # one bad trial must not end the search
+        return "failed", reason(error)
+    return "complete", ""
 
 
 def reason(error: BaseException) -> str:
