@@ -9,7 +9,7 @@ from propml.benchmark.cell import MethodEntry, TabularCell
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.results import FoldResult
 from propml.benchmark.store import ResultStore
-from propml.cli.benchmark_report import report
+from propml.cli.benchmark import report
 from propml.noise import Noise
 
 app = typer.Typer()

@@ -16,7 +16,8 @@ from typing import Any
 from propml.benchmark.ray_executor import connect
 from propml.devices import runs_on_gpu
 from propml.extras import require
-from propml.tuning.tasks import Configuration, Task, reason, run_trial
+from propml.tuning.rungs import Configuration, reason
+from propml.tuning.tasks import Task, run_trial
 from propml.tuning.trials import LOOK, Desk, RunningTrial, finished
 
 __all__ = ["search_on_ray"]

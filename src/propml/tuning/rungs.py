@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -34,9 +34,17 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
-from propml.tuning.tasks import Configuration, TableData, reason
 
-__all__ = ["ETA", "PER_MEMBER", "DeviceTable", "Rung", "Stack", "best_places", "bracket_at", "levels", "structure"]
+if TYPE_CHECKING:
+    from propml.tuning.tasks import TableData
+
+__all__ = [
+    *("ETA", "PER_MEMBER", "Configuration", "DeviceTable", "Rung", "Stack"),
+    *("best_places", "bracket_at", "levels", "reason", "structure"),
+]
+
+# The arguments of one trial.
+Configuration: TypeAlias = Mapping[str, Any]
 
 # One in so many goes on, for so many times the epochs.
 ETA = 3
@@ -47,6 +55,9 @@ PER_MEMBER = ("lam", "order", "learning_rate", "weight_decay")
 # Held-out rows are looked at so often at most in a whole training.
 LOOKS = 81
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
+# How Python and PyTorch say it.
+MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
 
 
 def levels(epochs: int) -> tuple[int, ...]:
@@ -101,6 +112,20 @@ def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[i
 def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
     """What trials must have in common to train in one stack."""
     return tuple(sorted((name, value) for name, value in configuration.items() if name not in PER_MEMBER))
+
+
+def reason(error: BaseException) -> str:
+    """Why a trial failed, in one sentence.
+
+    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
+    (True, 'dropout is 2; it lies in [0, 1)')
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
+        return MEMORY
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class DeviceTable:

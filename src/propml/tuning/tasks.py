@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,7 @@ from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
+from propml.tuning.rungs import Configuration, DeviceTable, Rung, reason
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
 
 __all__ = [
-    "Configuration",
     "MethodTask",
     "NetworkTask",
     "Pruned",
@@ -46,18 +46,11 @@ __all__ = [
     "Task",
     "VisionTask",
     "make_task",
-    "reason",
     "run_trial",
 ]
 
-# The arguments of one trial.
-Configuration: TypeAlias = Mapping[str, Any]
-
 # What the search itself decides of a recipe.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
-MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
-# How Python and PyTorch say it.
-MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
 
 # report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
 Report = Callable[[int, float], None]
@@ -223,15 +216,11 @@ class NetworkTask(MethodTask):
             self.fixed["criterion"] = data.criterion
 
     @cached_property
-    def table(self) -> Any:
-        from propml.tuning.rungs import DeviceTable
-
+    def table(self) -> DeviceTable:
         return DeviceTable(self.data, self.device)
 
-    def rung(self, configurations: Sequence[Configuration]) -> Any:
+    def rung(self, configurations: Sequence[Configuration]) -> Rung:
         """These trials in training together."""
-        from propml.tuning.rungs import Rung
-
         return Rung(self.table, configurations, self.epochs)
 
     def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
@@ -390,17 +379,3 @@ def run_trial(
     except Exception as error:  # one bad trial must not end the search
         return "failed", reason(error)
     return "complete", ""
-
-
-def reason(error: BaseException) -> str:
-    """Why a trial failed, in one sentence.
-
-    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
-    (True, 'dropout is 2; it lies in [0, 1)')
-    """
-    text = " ".join(str(error).split())
-    if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
-        return MEMORY
-    if isinstance(error, ValueError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

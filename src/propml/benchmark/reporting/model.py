@@ -17,6 +17,7 @@ from propml.benchmark.reporting.findings import (
     agreements,
     own_tables,
     rank_comparisons,
+    recommendation,
     summary,
 )
 from propml.benchmark.reporting.plain_tables import (
@@ -27,7 +28,6 @@ from propml.benchmark.reporting.plain_tables import (
     lam_table,
     run_table,
 )
-from propml.benchmark.reporting.recommendation import recommendation
 from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
