@@ -324,7 +324,7 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
     configuration.pop("epochs")
     straight, resumed = [], []
-    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
+    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), tmp_path / "straight")
     assert [epoch for epoch, _ in straight] == [1, 2, 3, 4]
 
     def until_two(epoch, value):
@@ -337,7 +337,7 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     task.run(configuration, lambda epoch, value: resumed.append((epoch, value)), tmp_path)
     assert resumed == straight
     with pytest.raises(ValueError, match="no number"):
-        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, None)
+        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path / "wild")
 
 
 def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):

@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from propml.benchmark.own_file import OwnFile
-from propml.benchmark.problem import CandidateProblem, load_problem
+from propml.benchmark.problem import CandidateProblem, OwnFile, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
@@ -33,7 +32,7 @@ from propml.targets import Candidates
 
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
 PROTOCOL = 1
-# Who chooses hyper-parameters: candidates, or the true labels of test rows, as in the paper.
+# What hyper-parameters are chosen on: candidates, or the true labels of test rows, as in the paper.
 SELECTIONS = ("candidates", "oracle")
 # Arguments that change nothing, or that the seed of the cell decides.
 NOT_CONFIGURATION = ("verbose", "random_state")
@@ -205,7 +204,7 @@ def score(
 
 
 def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split]) -> list[FoldResult]:
-    """The folds before anybody has measured them."""
+    """The folds, without the values of metrics."""
     from propml.paper.oracle import best_networks
 
     entry, truth = cell.method, problem.truth

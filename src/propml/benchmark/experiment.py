@@ -11,8 +11,7 @@ from typing import Any
 from propml.benchmark.cell import Cell, MethodEntry, TabularCell
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.own_file import OwnFile
-from propml.benchmark.problem import has_real_candidates
+from propml.benchmark.problem import OwnFile, has_real_candidates
 from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
 from propml.noise import Noise

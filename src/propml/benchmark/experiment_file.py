@@ -11,8 +11,7 @@ from typing import Any
 
 from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.own_file import OwnFile, own_file
-from propml.benchmark.problem import SCALINGS, has_real_candidates
+from propml.benchmark.problem import SCALINGS, OwnFile, has_real_candidates, own_file
 from propml.benchmark.rivals import RIVALS, benchmark_class
 from propml.benchmark.toml_table import TomlTable, frozen, read_table
 from propml.corruption import CORRUPTIONS

@@ -145,12 +145,12 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
     from propml.vision.predict import probabilities
 
     recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
-    # Before the clock starts: whoever comes first decodes for all.
+    # Before the clock starts: the first cell decodes for all.
     _, decoded = (build_cache(source, recipe.side, cache, verbose=False) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
-        seen = test if recipe.select == "oracle" else None  # nobody else is shown a test label
+        seen = test if recipe.select == "oracle" else None  # no other method is shown a test label
         network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=False)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)

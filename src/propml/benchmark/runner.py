@@ -162,7 +162,7 @@ def _executor(
 
 
 class _Run:
-    """The cells of a run: which of them wait, what became of the others, and what is told of them."""
+    """The cells of a run: those that wait, the outcome of the others, and messages about them."""
 
     def __init__(
         self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, verbose: bool
@@ -207,7 +207,7 @@ class _Run:
                 for cell, result in executor.finished(LOOK_AGAIN):
                     self._running -= 1
                     self._keep(cell, result, bar)
-            elif self.waiting:  # other processes are on all that is left
+            elif self.waiting:  # other processes work on all that is left
                 time.sleep(LOOK_AGAIN)
 
     def _next(self, bar: Bar) -> Cell | None:
@@ -218,7 +218,7 @@ class _Run:
                 mine = self._store.claims.take(cell.key)
             if not mine:
                 self.waiting.append(cell)
-            elif self._settled_elsewhere(cell, bar):  # looked at once nobody else can be on it
+            elif self._settled_elsewhere(cell, bar):  # checked only once no other process can work on it
                 self._store.claims.release(cell.key)
             else:
                 return cell

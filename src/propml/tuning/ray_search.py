@@ -7,15 +7,13 @@ hears of it after its next epoch.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.ray_executor import connect
+from propml.benchmark.ray_executor import join, slots
 from propml.devices import runs_on_gpu
-from propml.extras import require
 from propml.tuning.rungs import Configuration, reason
 from propml.tuning.tasks import Task, run_trial
 from propml.tuning.trials import LOOK, Desk, RunningTrial, finished
@@ -29,13 +27,10 @@ DIED = f"its worker died {RETRIES + 1} times, most often for want of memory"
 
 def search_on_ray(desk: Desk, address: str, folder: Path | None, workers: int = 1) -> None:
     """Do the trials that a study lacks on a cluster; ``"local"`` starts one here, with ``workers`` CPUs."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = require("ray", "cluster")
     if len(finished(desk.study)) >= desk.trials:
         return
-    ours = not ray.is_initialized()
-    if ours:
-        connect(ray, None if address == "local" else address, workers if address == "local" else None)
+    local = address == "local"
+    ray, ours = join(None if local else address, workers if local else None)
     try:
         with desk.at_work():
             _work(ray, desk, None if folder is None else folder.absolute())
@@ -46,30 +41,29 @@ def search_on_ray(desk: Desk, address: str, folder: Path | None, workers: int = 
 
 def _work(ray: Any, desk: Desk, folder: Path | None) -> None:
     """Keep all workers of the cluster busy until enough trials are finished or time is over."""
-    needs = {"CPU": 1.0} | ({"GPU": 1.0} if runs_on_gpu(getattr(desk.task, "device", "cpu")) else {})
-    options = {"num_cpus": needs["CPU"], "num_gpus": needs.get("GPU", 0.0), "max_retries": RETRIES}
-    train = ray.remote(_train).options(**options)
+    gpus = 1.0 if runs_on_gpu(getattr(desk.task, "device", "cpu")) else 0.0
+    train = ray.remote(_train).options(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)
     board = ray.remote(Board).options(num_cpus=0).remote()
     task = ray.put(desk.task)
     running: dict[Any, RunningTrial] = {}
-    while not desk.is_over() and len(finished(desk.study)) < desk.trials:
-        desk.reclaim()
-        there = ray.cluster_resources()
-        slots = max(1, int(min(there.get(name, 0.0) / amount for name, amount in needs.items())))
-        while len(running) < slots and (trial := desk.ask()) is not None:
-            reference = train.remote(task, trial.configuration, trial.handle.number, trial.home(folder), board)
-            running[reference] = trial
-        if not running:  # others have them under way
-            time.sleep(LOOK)
-            continue
-        ended, _ = ray.wait(list(running), timeout=LOOK)
-        by_number = {trial.handle.number: trial for trial in running.values()}
-        values = [(by_number[number], epoch, value) for number, epoch, value in ray.get(board.take.remote())]
-        board.stop.remote([trial.handle.number for trial, *told in values if desk.report(trial, *told)])
-        for reference in ended:
-            desk.end(running.pop(reference), *_outcome(ray, reference))
-    for reference in running:
-        ray.cancel(reference, force=True)
+    try:
+        while not desk.is_over() and len(finished(desk.study)) < desk.trials:
+            desk.reclaim()
+            while len(running) < slots(ray, gpus) and (trial := desk.ask()) is not None:
+                reference = train.remote(task, trial.configuration, trial.handle.number, trial.home(folder), board)
+                running[reference] = trial
+            if not running:  # others have them under way
+                time.sleep(LOOK)
+                continue
+            ended, _ = ray.wait(list(running), timeout=LOOK)
+            by_number = {trial.handle.number: trial for trial in running.values()}
+            values = [(by_number[number], epoch, value) for number, epoch, value in ray.get(board.take.remote())]
+            board.stop.remote([trial.handle.number for trial, *told in values if desk.report(trial, *told)])
+            for reference in ended:
+                desk.end(running.pop(reference), *_outcome(ray, reference))
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
 
 
 def _outcome(ray: Any, reference: Any) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The search: TPE proposes trials, Hyperband decides how long each may train, Optuna keeps them.
 
-What is under way when anything stops a search goes back to the study, and several processes may work on one.
+Whatever stops a search, its unfinished trials go back to the study; several processes may work on one study.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
 __all__ = ["run_search", "search", "work", "work_in_processes"]
 
-# Processes that are started anew where one was killed, for each worker.
+# How often a worker process that was killed is replaced.
 RESTARTS = 5
 
 # Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
@@ -166,7 +166,7 @@ def run_search(
 def work(desk: Desk, folder: Path | None = None) -> None:
     """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
 
-    Trials that others have under way are waited for: should their workers die, they are done here.
+    It waits for trials of other workers: if those die, their trials are done here.
     """
     with desk.at_work():
         while not desk.is_over():
@@ -257,7 +257,7 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
             for number in range(started, started + missing):
                 left = desk.until - time.monotonic()
                 arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + 1 + number)
-                processes.append(start_worker(_work, (*arguments, threads)))
+                processes.append(start_worker(_work, arguments, threads))
             started, missing = started + missing, 0
             time.sleep(LOOK)
             desk.progress()
@@ -278,10 +278,5 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
         desk.reclaim(died=False)  # no trial of theirs has killed them
 
 
-def _work(
-    task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int, threads: int
-) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
+def _work(task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

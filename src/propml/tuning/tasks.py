@@ -2,7 +2,7 @@
 
 A trial is worth how well it ranks the labels of rows that it did not see. By default these rows are judged by their
 *candidate* labels, so that a search needs no clean label. ``"oracle"`` judges them by their true labels, as the paper
-did; nobody gets there by accident.
+did, and must be asked for by name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
     "run_trial",
 ]
 
-# What the search itself decides of a recipe.
+# Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
 
 # report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
@@ -57,7 +57,7 @@ Report = Callable[[int, float], None]
 
 
 class Pruned(Exception):
-    """A trial is to stop now."""
+    """Raised to stop a trial early."""
 
 
 class Task(Protocol):
@@ -75,7 +75,7 @@ class Task(Protocol):
         """What searches on one study must agree on, as plain values."""
         ...
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """Train one trial and report after every epoch.
 
         ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
@@ -167,7 +167,7 @@ class MethodTask:
     >>> from propml.datasets import digits_mosaic
     >>> mosaic = digits_mosaic(60)
     >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
-    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), None)
+    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), Path())
     1 True
     """
 
@@ -188,7 +188,7 @@ class MethodTask:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
         return RangeScaler().fit_transform(self.data.X)
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         values = []
         for fold in self.data.folds:
             model = method_class(self.method)(**{**self.fixed, **configuration})
@@ -223,20 +223,19 @@ class NetworkTask(MethodTask):
         """These trials in training together."""
         return Rung(self.table, configurations, self.epochs)
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """One trial alone, with a checkpoint after every epoch."""
         rung, epoch = self.rung([configuration]), 0
-        checkpoint = None if folder is None else folder / "checkpoint.pt"
-        if checkpoint is not None and checkpoint.exists():
+        checkpoint = folder / "checkpoint.pt"
+        if checkpoint.exists():
             epoch = rung.load(checkpoint)
         while epoch < self.epochs:
             epoch += 1
             value = float(rung.train_to(epoch)[0])
             if rung.why:
                 raise ValueError(rung.why[0])
-            if checkpoint is not None:
-                with replacing(checkpoint) as beside:
-                    rung.save(beside)
+            with replacing(checkpoint) as beside:
+                rung.save(beside)
             report(epoch, value)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -302,12 +301,8 @@ class VisionTask:
             "recipe": hashlib.sha256(settings.encode()).hexdigest()[:16],
         }
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
-        """Train one network; it goes on from its checkpoint where its folder has one."""
-        if folder is None:
-            with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
-                self.run(configuration, report, Path(scratch))
-            return
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
+        """Train one network; it continues from the checkpoint in its folder, if there is one."""
         best, pruned, out = -math.inf, False, folder / "run"
 
         def on_epoch(record: Mapping[str, Any]) -> bool:
@@ -325,9 +320,9 @@ class VisionTask:
         try:
             self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
         finally:
-            gc.collect()  # what refers to itself in a circle would keep its memory from the next trial
+            gc.collect()  # reference cycles would hold memory that the next trial needs
         if pruned:
-            for name in ("last.safetensors", "best.safetensors"):  # nobody needs these weights, and they are large
+            for name in ("last.safetensors", "best.safetensors"):  # large, and no longer needed
                 (out / name).unlink()
             raise Pruned
 
@@ -339,7 +334,7 @@ class VisionTask:
         train(*arguments, **options)
 
     def value(self, record: Mapping[str, Any]) -> float:
-        """What the better of both kinds of weights, raw and averaged, were worth after an epoch."""
+        """The value of the better weights, raw or averaged, after an epoch."""
         column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
         return max(record[name] for name in (f"{column} raw", f"{column} ema") if name in record)
 
@@ -361,7 +356,8 @@ def run_trial(
 ) -> tuple[str, str]:
     """Run one trial; how it ended, as :meth:`propml.tuning.trials.Desk.end` wants it, and why where it failed.
 
-    ``stops`` is told the value of every epoch, and says whether the trial is to stop there.
+    ``stops`` is told the value of every epoch, and says whether the trial is to stop there. Without a ``folder`` the
+    trial has a temporary one.
     """
 
     def report(epoch: int, value: float) -> None:
@@ -370,8 +366,10 @@ def run_trial(
         if stops(epoch, value) and epoch < task.epochs:
             raise Pruned
 
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
+            return run_trial(task, configuration, stops, Path(scratch))
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         task.run(configuration, report, folder)
     except Pruned:

@@ -1,11 +1,11 @@
-"""The trials of a study: asked for, ended, and begun again where a worker is gone, whenever and wherever it died.
+"""The trials of a study: begun, ended, and begun again when a worker dies.
 
-A trial is signed in the moment in which it is made, so that there is none of which nobody knows whose it is. One that
-is given up stays in the study as it is; the trial that takes its place names the ``first`` of its line. What is left
-to begin again is therefore read off the study itself, and no kill between two writes can lose or double it.
+A trial names its owner from the moment it is created. One that is given up stays in the study as it is; the trial that
+takes its place names the ``first`` of its line. So the study itself says what is left to begin again, and no kill
+between two writes can lose or double a trial.
 
 Optuna's own ``RetryFailedTrialCallback`` loses a trial whose worker dies before its first heartbeat, or whose finder
-dies between giving it up and queueing it again, and waits for silent hearts where a process is known to be gone.
+dies between giving it up and queueing it again. It also waits for heartbeats of a process that is known to be gone.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Desk:
         self._beat([storage_id])
         for queued in [each for each in tries if each.state.name == "WAITING"]:  # by hand
             self._give_up(queued.number, STOPPED)
-        # Whoever is second gives way; and Optuna's cache has to see a trial before it gets arguments.
+        # The second of two gives way; and Optuna's cache has to see a trial before it gets arguments.
         earlier = [other for other in self.counted() if other.number < handle.number]
         if len(earlier) < self.trials and first not in map(_first, earlier):
             return trial
@@ -195,7 +195,7 @@ class Desk:
                 trial.epoch, trial.value = epoch, value
                 return trial.handle.should_prune()
         except self.optuna.exceptions.UpdateFinishedTrialError:
-            return True  # given up by others, who thought that this worker was dead
+            return True  # given up by others, which took this worker for dead
 
     def end(self, trial: RunningTrial, state: str, why: str = "") -> None:
         """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed".
@@ -251,14 +251,14 @@ class Desk:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
 
     def _beat(self, storage_ids: Sequence[int]) -> None:
-        """Say that these trials are alive."""
+        """Record a heartbeat of these trials."""
         if hasattr(self.storage, "record_heartbeat"):
             for storage_id in storage_ids:
                 self.storage.record_heartbeat(storage_id)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """While the block runs, say that trials are alive, as Optuna does for its own loop; the rest goes back."""
+        """Record heartbeats while the block runs, as Optuna's own loop does; then give unfinished trials back."""
         over = threading.Event()
 
         def beat() -> None:

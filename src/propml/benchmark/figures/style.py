@@ -85,7 +85,7 @@ def look() -> Iterator[None]:
 
 
 class Look(NamedTuple):
-    """How one method is drawn: by colour and by shape, so that neither alone has to be told apart."""
+    """How one method is drawn: colour and shape both tell methods apart."""
 
     color: str
     marker: str
@@ -212,7 +212,7 @@ def svg_text(figure: Any, prefix: str, *, title: str = "") -> str:
 
     It has no background, takes the page's font and text colour (so it follows a dark page), shrinks with the page but
     does not grow, and all its ids start with ``prefix``, another one for each figure of a page. ``title`` is what the
-    figure shows, for those who hear the page.
+    figure shows, for screen readers.
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", prefix, re.ASCII):
         raise ValueError(f"the prefix {prefix!r} cannot start an id; use a letter, then letters, digits, - or _")
