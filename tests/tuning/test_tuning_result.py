@@ -229,7 +229,7 @@ def test_the_page_is_one_file_with_everything():
 
 def test_the_page_says_whose_labels_were_looked_at():
     found = run_search(Hill(), trials=2)
-    assert "no true label was looked at" in render_page(found)
+    assert "no true label was used" in render_page(found)
     found.facts["objective"] = "oracle"
     assert "TRUE labels" in render_page(found)
 
