@@ -52,8 +52,8 @@ def noise_curves(
     looks = method_looks(methods or (row.method for row in rows))
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     with look():
-        place = panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise level")
-        for dataset, axis in zip(datasets, place.axes, strict=True):
+        figure, axes = panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise level")
+        for dataset, axis in zip(datasets, axes, strict=True):
             here = [row for row in rows if row.dataset == dataset]
             for published in sources:
                 for method in looks:
@@ -67,8 +67,8 @@ def noise_curves(
         handles = [legend_line(name, color=c, marker=m) for name, (c, m) in looks.items() if name in drawn]
         if len(sources) > 1:
             handles += [legend_line(name, color=INK, line=line) for name, line in (("ours", "-"), ("published", "--"))]
-        add_legend(place, handles)
-    return place.figure, place.axes
+        add_legend(figure, handles)
+    return figure, axes
 
 
 def _is_published(row: Mean) -> bool:

@@ -12,7 +12,6 @@ from propml.benchmark.figures.style import (
     INK,
     MUTED,
     add_legend,
-    draw_band,
     legend_line,
     look,
     method_looks,
@@ -130,13 +129,16 @@ def lambda_metrics(
     paper = published_lams() if published is None else published
     ticker = require("matplotlib.ticker", "report")
     with look():
-        place = panels(len(settings), columns, xlabel="λ")
-        for setting, axis in zip(settings, place.axes, strict=True):
+        figure, axes = panels(len(settings), columns, xlabel="λ")
+        for setting, axis in zip(settings, axes, strict=True):
             axis.set_title(panel_title(setting))
             for metric, (color, marker) in looks.items():
                 curve = [row for row in rows if row[:2] == (setting, metric)]
-                if curve:
-                    draw_band(axis, curve, "lam", color, 0.2, marker=marker, markersize=4, label=metric)
+                if not curve:
+                    continue
+                along, mean, std = (np.array([getattr(row, part) for row in curve]) for part in ("lam", "mean", "std"))
+                axis.fill_between(along, mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
+                axis.plot(along, mean, color=color, marker=marker, markersize=4, label=metric)
             if setting in paper:
                 axis.axvline(paper[setting], color=INK, alpha=MUTED, linewidth=2.2, linestyle="--")
             axis.set_xscale("log")
@@ -150,5 +152,5 @@ def lambda_metrics(
             if metric in drawn
         ]
         handles += [legend_line("the paper's λ", color=INK, line="--")] if paper.keys() & set(settings) else []
-        add_legend(place, handles)
-    return place.figure, place.axes
+        add_legend(figure, handles)
+    return figure, axes
