@@ -205,8 +205,6 @@ def score(
 
 def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split]) -> list[FoldResult]:
     """The folds, without the values of metrics."""
-    from propml.paper.oracle import best_networks
-
     entry, truth = cell.method, problem.truth
     oracle = cell.selection == "oracle"
     if cell.selection not in SELECTIONS:
@@ -214,6 +212,8 @@ def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[
     X = problem.scaled(entry.scaling)
     models: list[Any] = [make_model(entry.method, entry.params, cell.seed) for _ in splits]
     if oracle and entry.method == "propml":
+        from propml.paper.oracle import best_networks
+
         picked = best_networks(models[0], X, problem.candidates, truth, splits, lams=entry.lams, seed=cell.seed)
         return [FoldResult(n, splits[n][1], **fold._asdict()) for n, fold in enumerate(picked)]
     if oracle and not hasattr(models[0], "fit_to_truth"):

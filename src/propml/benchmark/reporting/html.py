@@ -9,9 +9,8 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from propml.benchmark import wording
-from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import lambda_metrics, lambda_sentences
+from propml.benchmark.figures.curves import lambda_metrics, lambda_sentences, noise_curve_data, noise_curves
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import RECOMMENDED, Report, Section

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml import __version__
-from propml.benchmark.figures.lambdas import LambdaPoint, given_lambda_points, lambda_sentences
+from propml.benchmark.figures.curves import LambdaPoint, given_lambda_points, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
@@ -88,14 +88,9 @@ class Section:
         return own_tables(self.tables)
 
     @property
-    def settings(self) -> list[Setting]:
-        """The rows of the tables: datasets and noise levels that were measured or published."""
-        return order_settings(row.setting for table in self.tables for row in table.rows)
-
-    @property
     def won_settings(self) -> list[Setting]:
         """The settings in which some method is best."""
-        return [setting for setting in self.settings if any(setting in table.best for table in self.own_tables)]
+        return order_settings(setting for table in self.own_tables for setting in table.best)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
