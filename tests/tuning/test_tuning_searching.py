@@ -336,6 +336,11 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
         task.run(configuration, until_two, tmp_path)
     task.run(configuration, lambda epoch, value: resumed.append((epoch, value)), tmp_path)
     assert resumed == straight
+    again, other = [], []
+    task.run(configuration, lambda epoch, value: again.append((epoch, value)), tmp_path)
+    assert again == straight[-1:]  # nothing was left to train, and its value is known
+    task.run({**configuration, "lam": 0.5}, lambda epoch, value: other.append(epoch), tmp_path)
+    assert other == [1, 2, 3, 4]  # another configuration does not go on from there
     with pytest.raises(ValueError, match="no number"):
         task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path / "wild")
 

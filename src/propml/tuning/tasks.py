@@ -225,12 +225,12 @@ class NetworkTask(MethodTask):
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """One trial alone, with a checkpoint after every epoch."""
-        rung, epoch = self.rung([configuration]), 0
-        checkpoint = folder / "checkpoint.pt"
-        if checkpoint.exists():
-            epoch = rung.load(checkpoint)
-        while epoch < self.epochs:
-            epoch += 1
+        rung = self.rung([configuration])
+        # Named by what it holds: a folder may have files of a study that is gone.
+        content = json.dumps([self.facts(), configuration], sort_keys=True)
+        checkpoint = folder / f"checkpoint-{hashlib.sha256(content.encode()).hexdigest()[:16]}.pt"
+        done = rung.load(checkpoint) if checkpoint.exists() else 0
+        for epoch in range(min(done + 1, self.epochs), self.epochs + 1):
             value = float(rung.train_to(epoch)[0])
             if rung.why:
                 raise ValueError(rung.why[0])
