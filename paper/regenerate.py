@@ -263,7 +263,7 @@ def _ranks_table(means: list[Mean]) -> str:
 def _claims_table() -> str:
     words = {True: "yes", False: "no", None: "open"}
     rows = [[escaped(claim.said), escaped(claim.found), words[claim.holds]] for claim in check_claims()]
-    return markdown_table(["the paper says", "its published numbers say", "holds"], rows, left=3)
+    return markdown_table(["the paper says", "its published numbers say", "holds"], rows, left=range(3))
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-import rich.progress
 import torch
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_info
@@ -297,32 +296,6 @@ def test_a_dataset_that_is_not_there_says_how_to_get_it(monkeypatch, tmp_path):
     (cell,) = load_experiment("real-world").narrowed(datasets=["music-style"], methods=["Ridge"]).cells()
     with pytest.raises(FileNotFoundError, match="run `propml datasets fetch music-style` or set PROPML_DATA"):
         compute(cell)
-
-
-def test_progress_is_shown_without_two_bars_at_once(problem, monkeypatch):
-    """Two bars on one terminal write over each other; a cell's bar and that of the network in it would be two."""
-    open_bars, at_once = [], []
-
-    class Watched(rich.progress.Progress):
-        def start(self):
-            open_bars.append(self)
-            at_once.append(len(open_bars))
-            super().start()
-
-        def stop(self):
-            open_bars.remove(self)
-            super().stop()
-
-    monkeypatch.setattr(rich.progress, "Progress", Watched)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    by_fleet = replace(NETWORK, params={"hidden": (4,), "epochs": 2}, lams=(0.1,))
-    for cell in (
-        replace(TOY, method=NETWORK),
-        replace(TOY, method=by_fleet, selection="oracle"),
-    ):
-        at_once.clear()
-        compute(cell, problem=problem, show=True)
-        assert set(at_once) == {1}
 
 
 def test_a_released_rule_sees_the_true_labels_of_training_rows_only(problem):

@@ -14,7 +14,7 @@ from propml.benchmark.runner import run_experiment
 
 def test_run_load_and_report(tmp_path):
     quick = benchmark.load_experiment("quick").narrowed(methods=["Ridge", "ML-kNN"], noise=[0.5])
-    summary = benchmark.run(quick, tmp_path / "results", show=False)
+    summary = benchmark.run(quick, tmp_path / "results", verbose=False)
     assert len(summary.done) == 2
     results = propml.benchmark.load_results(tmp_path / "results")
     rows = results.means("average_precision")

@@ -12,7 +12,7 @@ from propml.benchmark.figures import (
     lambda_curve_data,
     lambda_metrics,
 )
-from propml.benchmark.figures.lambdas import LambdaPoint
+from propml.benchmark.figures.curves import LambdaPoint
 from propml.benchmark.reporting import write_report
 from propml.benchmark.results import CellResult, FoldResult, Results
 from propml.noise import Setting

@@ -103,19 +103,18 @@ def test_the_users_settings_neither_change_a_figure_nor_are_changed():
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("n_entries", [1, 6, 20])
 def test_the_legend_lies_inside_the_figure_and_on_no_panel(n, n_entries):
-    place = panels(n, heading="Heading", xlabel="x")
+    figure, axes = panels(n, heading="Heading", xlabel="x")
     entries = [legend_line(f"a method with a name {i}", color=INK) for i in range(n_entries)]
-    add_legend(place, entries)
-    renderer = measuring_renderer(place.figure)
-    place.figure.draw(renderer)
-    owner = place.figure if place.figure.legends else place.spare
-    legend = owner.legends[0] if place.figure.legends else owner.get_legend()
+    add_legend(figure, entries)
+    renderer = measuring_renderer(figure)
+    figure.draw(renderer)
+    (legend,) = figure.legends
     box = legend.get_window_extent(renderer)
     assert len(legend.get_texts()) == n_entries
-    assert place.figure.bbox.padded(1).containsx(box.x0)
-    assert place.figure.bbox.padded(1).containsx(box.x1)
-    assert place.figure.bbox.padded(1).containsy(box.y0)
-    for axis in place.axes:
+    assert figure.bbox.padded(1).containsx(box.x0)
+    assert figure.bbox.padded(1).containsx(box.x1)
+    assert figure.bbox.padded(1).containsy(box.y0)
+    for axis in axes:
         assert not box.overlaps(axis.get_tightbbox(renderer))
 
 
@@ -125,9 +124,9 @@ def test_no_panels_is_an_error():
 
 
 def test_an_empty_legend_is_none():
-    place = panels(1)
-    add_legend(place, [])
-    assert not place.figure.legends
+    figure, _ = panels(1)
+    add_legend(figure, [])
+    assert not figure.legends
 
 
 def test_two_processes_draw_the_same_with_matplotlib_imported_late_and_pyplot_never():

@@ -145,7 +145,7 @@ def test_which_modules_make_a_cell():
 
 
 def test_a_run_keeps_commit_and_fingerprint(tmp_path):
-    run_experiment(experiment(["Plain"], datasets=("birds",)), tmp_path, show=False, compute=fake_cells.compute)
+    run_experiment(experiment(["Plain"], datasets=("birds",)), tmp_path, verbose=False, compute=fake_cells.compute)
     cells = ResultStore(tmp_path).cells()
     facts = run_provenance()
     for each in cells:
@@ -196,7 +196,7 @@ def test_status_of_a_folder_counts_what_a_known_experiment_lacks(tmp_path):
     from propml import benchmark
 
     part = benchmark.load_experiment("quick").narrowed(methods=["Ridge"], noise=[0.5])
-    benchmark.run(part, tmp_path, show=False, compute=fake_cells.compute)
+    benchmark.run(part, tmp_path, verbose=False, compute=fake_cells.compute)
     lines = CliRunner().invoke(app, ["status", str(tmp_path)]).stdout.splitlines()
     assert ["Ridge", "1", "1", "0"] in [line.split() for line in lines]
     assert not any("changed" in line or "unknown" in line for line in lines)

@@ -66,7 +66,7 @@ def small(tmp_path_factory):
 def run(small, tmp_path_factory):
     """The folder of a run in two processes, and what it came to."""
     folder = tmp_path_factory.mktemp("results")
-    return folder, run_experiment(small, folder, workers=2, show=False)
+    return folder, run_experiment(small, folder, workers=2, verbose=False)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_methods_are_trained_in_processes_and_one_that_fails_stops_no_other(run,
 
 def test_a_second_run_computes_nothing(small, run):
     part = small.narrowed(methods=["BCE", "ProPML"])
-    again = run_experiment(part, run[0], show=False, compute=nothing_is_computed)
+    again = run_experiment(part, run[0], verbose=False, compute=nothing_is_computed)
     assert (len(again.done), len(again.skipped), again.failed) == (0, 4, [])
 
 
@@ -119,7 +119,7 @@ def test_scores_are_probabilities_and_judged_again_give_the_same_numbers(store):
 def test_a_metric_of_later_needs_no_training(small, run, tmp_path):
     shutil.copytree(run[0], tmp_path / "copy")
     more = replace(small.narrowed(methods=["BCE"]), metrics=("mAP", "average_precision"))
-    run_experiment(more, tmp_path / "copy", show=False, compute=nothing_is_computed)
+    run_experiment(more, tmp_path / "copy", verbose=False, compute=nothing_is_computed)
     truth = open_part("digits-mosaic", "test", {"test": N_TEST}).truth
     store, key = ResultStore(tmp_path / "copy"), more.cells()[0].key
     (cell,) = store.cells(keys=[key])
@@ -162,12 +162,12 @@ def test_what_was_chosen_is_kept(store):
 
 def test_the_report_has_numbers_note_and_figure_in_all_formats(run, tmp_path):
     write_report(run[0], tmp_path)
-    page, text, tex = ((tmp_path / name).read_text() for name in ("report.html", "report.md", "report.tex"))
+    page, text, tex = ((tmp_path / name).read_text() for name in ("report.html", "report.md", "tables.tex"))
     assert "<h1>Small &lt;mosaics&gt;</h1>" in page
     assert "Not the paper&#39;s setting: 5\N{NO-BREAK SPACE}% &amp; less." in page
     assert 'aria-label="mAP against noise, ours"' in page
     assert "Not the paper's setting: 5 % & less." in text
-    assert r"Not the paper's setting: 5 \% \& less." in tex
+    assert r"% Small \textless{}mosaics\textgreater{}: mAP" in tex
     assert "the loss is nan" in text
     rows = list(csv.DictReader((tmp_path / "results-long.csv").open()))
     assert {row["method"] for row in rows if row["metric"] == "mAP"} >= {"BCE", "ProPML"}

@@ -56,7 +56,7 @@ def test_flips_by_class_see_the_labels_alone():
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kinds")
     (folder / "kinds.toml").write_text(TWO_KINDS, encoding="utf-8")
-    run_experiment(folder / "kinds.toml", folder / "results", show=False)
+    run_experiment(folder / "kinds.toml", folder / "results", verbose=False)
     return folder / "results"
 
 

@@ -42,7 +42,7 @@ def where(cell):
     """Fails with what a worker sees."""
     import propml
 
-    seen = {name: os.environ.get(name) for name in ("PROPML_DATA", "OMP_NUM_THREADS", "SAID")}
+    seen = {name: os.environ.get(name) for name in ("PROPML_DATA", "OMP_NUM_THREADS")}
     seen |= {"file": propml.__file__, "node": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}
     raise RuntimeError(json.dumps(seen))
 
@@ -74,7 +74,7 @@ def test_a_ray_that_starts_here_listens_to_this_machine_only():
 def test_workers_of_both_nodes_have_this_package_and_this_data(cluster, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROPML_DATA", "data")
-    executor = RayCluster(cluster.address, environment={"SAID": "hello"}, compute=where)
+    executor = RayCluster(cluster.address, compute=where)
     assert executor.slots == 2
     seeds = range(6)
     for seed in seeds:
@@ -83,7 +83,7 @@ def test_workers_of_both_nodes_have_this_package_and_this_data(cluster, monkeypa
     executor.close()
     assert not ray.is_initialized()
     assert {each["PROPML_DATA"] for each in seen} == {str(tmp_path / "data")}
-    assert {(each["OMP_NUM_THREADS"], each["SAID"]) for each in seen} == {("1", "hello")}
+    assert {each["OMP_NUM_THREADS"] for each in seen} == {"1"}
     # Not the package beside these tests: the copy that was sent with the job, which any machine has.
     assert all(Path(each["file"]).match("*/runtime_resources/py_modules_files/*/propml/__init__.py") for each in seen)
     assert os.getpid() not in {each["pid"] for each in seen}
@@ -109,7 +109,7 @@ def test_killed_workers_cost_nothing(cluster, log, tmp_path):
     deadly = fake_cells.experiment(("Killed",), datasets=("scene",), noise=(50.0,))
     both = SimpleNamespace(name="toy", title="A toy", note="", cells=lambda: [*toy.cells(), *deadly.cells()])
     summary = run_experiment(
-        both, tmp_path / "r", ray_address=cluster.address, retries=1, compute=fake_cells.compute, show=False
+        both, tmp_path / "r", ray_address=cluster.address, retries=1, compute=fake_cells.compute, verbose=False
     )
     killer.join(timeout=10)
     assert killed
@@ -125,7 +125,7 @@ def test_killed_workers_cost_nothing(cluster, log, tmp_path):
     assert failed["Killed"].failure.error == "WorkerCrashedError"
     assert failed["Killed"].failure.message.startswith("Ray gave the cell up")
     assert [key for key, _ in computed].count(failed["Killed"].key) == 2
-    run_experiment(toy, tmp_path / "here", compute=fake_cells.compute, show=False)
+    run_experiment(toy, tmp_path / "here", compute=fake_cells.compute, verbose=False)
     there, here = (
         {each.key: each.folds for each in ResultStore(tmp_path / folder).cells() if each.folds}
         for folder in ("r", "here")

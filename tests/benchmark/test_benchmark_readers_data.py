@@ -78,7 +78,7 @@ def test_coco_in_its_own_layout(tmp_path):
     small = replace(
         whole, methods=(ImageMethod("BCE", {**recipe, "loss": "bce"}),), seeds=(0,), noise=(Noise("flips", 0.1),)
     )
-    summary = benchmark.run(small, "results", show=False, device="cpu")
+    summary = benchmark.run(small, "results", verbose=False, device="cpu")
     assert [each.failure.reason for each in summary.failed] == []
     (cell,) = benchmark.load_results("results").cells
     assert set(cell.folds[0].values) == set(whole.metrics)

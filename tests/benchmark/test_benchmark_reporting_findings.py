@@ -9,9 +9,9 @@ from propml.benchmark.reporting.findings import (
     comparable_methods,
     own_tables,
     rank_comparisons,
+    recommendation,
     summary,
 )
-from propml.benchmark.reporting.recommendation import recommendation
 from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import Results, means
 from propml.noise import Setting

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.reporting import build_report
-from propml.benchmark.reporting.model import chosen_lams, method_costs
+from propml.benchmark.reporting.plain_tables import cost_table, lam_table
 from propml.benchmark.results import CellResult, Failure, FoldResult, Results, load_results
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app
@@ -29,6 +29,11 @@ def store(tmp_path):
     return store
 
 
+def column(table, head):
+    (place,) = [place for place, column in enumerate(table.columns) if column.head == head]
+    return [row[place] for row in table.rows]
+
+
 def test_a_report_from_a_store_and_from_its_folder(store):
     for source in (store.folder, str(store.folder), load_results(store.folder)):
         (section,) = build_report(source).sections
@@ -38,8 +43,8 @@ def test_a_report_from_a_store_and_from_its_folder(store):
             Setting(dataset, at(noise)) for dataset in ("birds", "scene") for noise in (50.0, 100.0)
         }
         assert [cell.failure.reason for cell in section.failures] == ["ValueError: it broke"]
-        assert [cost.n_cells for cost in section.costs] == [4, 4]
-        assert section.lams[0].middle == 0.1
+        assert column(section.costs, "Cells") == [4, 4]
+        assert column(section.lams, "Median")[0] == 0.1
     result = store.cells()[0]
     mean = 100 * sum(fold.values["average_precision"] for fold in result.folds) / 2
     first = section.tables[0].rows[0].cells[section.tables[0].methods.index(result.method)]
@@ -138,11 +143,15 @@ def test_costs():
         row("birds", 50, "A", 1.0, 900, "H200", seed=1),
         row("birds", 50, "B", 9.0, 50),
     ]
-    second, gpu, first = method_costs(rows, ["B", "A"])[0], *method_costs(rows, ["B", "A"])[1:]
-    assert (second.method, gpu.device, first.device) == ("B", "H200", "cpu")
-    assert (first.n_cells, first.seconds_fit, first.seconds_predict, first.peak_bytes) == (3, 8.0, 1.5, 300)
-    assert first.by_dataset == {"birds": 2.0, "scene": 4.0}
-    assert list(first.by_dataset) == ["birds", "scene"]
+    table = cost_table(rows, ["B", "A"])
+    assert [column.head for column in table.columns] == [
+        *("Method", "Device", "Cells", "Fit", "Predict", "Peak", "Birds", "Scene")
+    ]
+    assert table.rows == [
+        ("B", "cpu", 1, 9.0, 0.5, 50, 9.0, None),
+        ("A", "H200", 1, 1.0, 0.5, 900, 1.0, None),
+        ("A", "cpu", 3, 8.0, 1.5, 300, 2.0, 4.0),
+    ]
 
 
 def test_chosen_lams():
@@ -152,11 +161,14 @@ def test_chosen_lams():
 
     rows = [row("ProPML", 50, *({"lam": {"network": lam, "linear": None}} for lam in (0.1, 0.3, 0.2)))]
     rows += [row("Other", 100, {"lam": 0.5}, {"threshold": 0.5})]
-    first, other = chosen_lams(rows, beside_paper=True)
-    assert (first.part, first.middle, first.least, first.most, first.n) == ("network", 0.2, 0.1, 0.3, 3)
-    assert first.published == 0.09  # the supplement's λ for Birds at 50 %
-    assert (other.method, other.part, other.n, other.published) == ("Other", "", 1, 0.021)
-    assert chosen_lams(rows, beside_paper=False)[0].published is None
+    table = lam_table(rows, beside_paper=True)
+    assert [column.head for column in table.columns[3:]] == ["Median", "Least", "Most", "Values", "Paper"]
+    # The supplement's λ for Birds at 50 and 100 % stand last.
+    assert table.rows == [
+        ["birds", at(50), "ProPML", 0.2, 0.1, 0.3, 3, 0.09],
+        ["birds", at(100), "Other", 0.5, 0.5, 0.5, 1, 0.021],
+    ]
+    assert lam_table(rows, beside_paper=False).columns[-1].head == "Values"
 
 
 def test_a_fixed_lam_is_not_a_chosen_one():

@@ -7,7 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from propml.benchmark.cell import make_model, score_fold
+from propml.benchmark.cell import make_model, score
 from propml.benchmark.rivals import RIVALS
 from propml.datasets import digits_mosaic
 from propml.methods import METHODS
@@ -77,8 +77,8 @@ def test_one_label_is_enough_and_so_is_none_to_learn(name, mosaic):
 @each_rival
 def test_the_seed_decides_and_the_benchmark_runs_it(name, mosaic):
     X, candidates = mosaic
-    split = np.arange(0, 150), np.arange(150, 200)
-    first, again = (score_fold(rival(name), X, candidates, split) for _ in range(2))
+    train, test = np.arange(0, 150), np.arange(150, 200)
+    first, again = (score(rival(name), X[train], candidates[train], X[test], test) for _ in range(2))
     np.testing.assert_array_equal(first.scores, again.scores)
     assert first.scores.shape == (50, 10)
     assert first.predicted.dtype == np.uint8

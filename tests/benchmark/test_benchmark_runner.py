@@ -36,7 +36,7 @@ def log(tmp_path, monkeypatch):
 
 
 def run(folder, methods=("Plain", "Other"), **settings):
-    settings = {"compute": fake_cells.compute, "show": False, **settings}
+    settings = {"compute": fake_cells.compute, "verbose": False, **settings}
     return run_experiment(fake_cells.experiment(methods), folder, **settings)
 
 
@@ -79,17 +79,17 @@ def killed(mode, folder, seed):
 
 def test_a_run_killed_at_random_moments_ends_like_an_undisturbed_one(tmp_path):
     toy = fake_cells.experiment(methods=("Plain", "Other", "Third"), noise=(50.0, 100.0, 150.0))
-    run_experiment(toy, tmp_path / "quiet", compute=fake_cells.compute, show=False)
+    run_experiment(toy, tmp_path / "quiet", compute=fake_cells.compute, verbose=False)
     kills = killed("random", tmp_path / "killed", 1)
     assert kills > 3
     assert told(tmp_path / "killed") == told(tmp_path / "quiet")
-    run_experiment(toy, tmp_path / "killed", compute=fake_cells._fail, show=False)
+    run_experiment(toy, tmp_path / "killed", compute=fake_cells._fail, verbose=False)
     assert list((tmp_path / "killed" / ".claims").iterdir()) == []
 
 
 def test_a_run_killed_at_any_call_that_changes_a_file_ends_like_an_undisturbed_one(tmp_path):
     toy = fake_cells.experiment(methods=("Plain",), noise=(50.0,))
-    run_experiment(toy, tmp_path / "quiet", compute=fake_cells.compute, show=False)
+    run_experiment(toy, tmp_path / "quiet", compute=fake_cells.compute, verbose=False)
     kills = killed("every", tmp_path / "killed", 0)
     assert kills > 20
     for number in range(1, kills + 1):
@@ -183,7 +183,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path, capsys):
         return fake_cells.outcome(cell)
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "r", compute=interrupted, show=True)
+        run(tmp_path / "r", compute=interrupted, verbose=True)
     assert f"2 of 8 cells are done and kept in {tmp_path / 'r'}; run the same" in capsys.readouterr().err
     assert Claims(tmp_path / "r" / ".claims").take(calls[-1].key)
     assert len(ResultStore(tmp_path / "r").done()) == 2
@@ -210,7 +210,7 @@ def test_a_line_for_every_cell_where_there_is_no_terminal(tmp_path, capsys):
 
 def test_a_bar_on_a_terminal_counts_running_and_failed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    run(tmp_path / "r", ("Fails", "Plain"), show=True)
+    run(tmp_path / "r", ("Fails", "Plain"), verbose=True)
     shown = capsys.readouterr().err
     assert "cells" in shown
     assert "4 failed" in shown
@@ -266,9 +266,9 @@ def test_a_metric_asked_for_later_is_measured_without_a_fit(tmp_path):
     toy = dataclasses.replace(
         fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2), kind="flips"), rows=60
     )
-    run_experiment(toy, tmp_path / "r", show=False)
+    run_experiment(toy, tmp_path / "r", verbose=False)
     wanted = dataclasses.replace(toy, metrics=(*toy.metrics, "coverage"))
-    summary = run_experiment(wanted, tmp_path / "r", show=False, compute=fake_cells._fail)
+    summary = run_experiment(wanted, tmp_path / "r", verbose=False, compute=fake_cells._fail)
     assert len(summary.skipped) == 2
     folds = [fold for cell in ResultStore(tmp_path / "r").cells() for fold in cell.folds]
     assert len(folds) == 4
@@ -278,7 +278,7 @@ def test_a_metric_asked_for_later_is_measured_without_a_fit(tmp_path):
         file.unlink()
     wanted = dataclasses.replace(toy, metrics=("hamming_loss",), noise=toy.noise[:1])
     with pytest.warns(UserWarning, match=r"digits-mosaic 0.1 Ridge lacks metrics .* needs a run in another folder"):
-        run_experiment(wanted, tmp_path / "r", show=False)
+        run_experiment(wanted, tmp_path / "r", verbose=False)
 
 
 def test_real_cells_are_the_same_here_and_in_worker_processes(tmp_path):
@@ -286,7 +286,7 @@ def test_real_cells_are_the_same_here_and_in_worker_processes(tmp_path):
         fake_cells.experiment(("Ridge",), datasets=("digits-mosaic",), noise=(0.1, 0.2), kind="flips"), rows=60
     )
     for folder, workers in (("here", 1), ("there", 2)):
-        assert len(run_experiment(toy, tmp_path / folder, workers=workers, show=False).done) == 2
+        assert len(run_experiment(toy, tmp_path / folder, workers=workers, verbose=False).done) == 2
     here, there = (
         {cell.key: [fold.values for fold in cell.folds] for cell in ResultStore(tmp_path / folder).cells()}
         for folder in ("here", "there")
@@ -331,7 +331,7 @@ def test_an_experiment_may_be_given_by_its_path(tmp_path):
         'datasets = ["digits-mosaic"]\nnoise = [0.1]\ncorruption = "flips"\nrows = 40\nfolds = 2\n'
         '[methods.Ridge]\nmethod = "ridge"\n'
     )
-    summary = run_experiment(path, tmp_path / "r", device="cpu", show=False)
+    summary = run_experiment(path, tmp_path / "r", device="cpu", verbose=False)
     assert len(summary.done) == 1
     (cell,) = ResultStore(tmp_path / "r").cells("mine")
     assert np.mean([fold.values["average_precision"] for fold in cell.folds]) > 0.5

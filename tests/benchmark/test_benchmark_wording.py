@@ -6,7 +6,7 @@ from noisy_published import fold_results
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves
-from propml.benchmark.figures.lambdas import LambdaPoint
+from propml.benchmark.figures.curves import LambdaPoint
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.reporting import build_report
 from propml.benchmark.reporting.exports import render_tables

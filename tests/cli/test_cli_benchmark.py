@@ -156,7 +156,7 @@ def test_a_table_that_is_too_wide_is_broken_into_several(monkeypatch):
         (("run", "quik"), "did you mean 'quick'"),
         (("run", "mine.toml", "--methods", "Rigde"), "did you mean 'Ridge'"),
         (("run", "mine.toml", "--noise", "much"), "mine has no noise level 'much'; known are 0.1, 0.3"),
-        (("status", "mine.toml", "--seeds", "7"), "mine has no seed 7"),
+        (("status", "mine.toml", "--seeds", "7"), "mine has no seed '7'; known are 0"),
     ],
 )
 def test_a_mistake_is_a_sentence_and_nothing_is_made(arguments, told):

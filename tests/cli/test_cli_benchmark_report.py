@@ -9,7 +9,7 @@ from propml.benchmark.cell import MethodEntry, TabularCell
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.results import FoldResult
 from propml.benchmark.store import ResultStore
-from propml.cli.benchmark_report import report
+from propml.cli.benchmark import report
 from propml.noise import Noise
 
 app = typer.Typer()
@@ -40,7 +40,7 @@ def run(*arguments):
 def test_all_formats_beside_the_results(results):
     found = run(results)
     assert found.exit_code == 0, found.output
-    names = ["report.html", "report.md", "tables.tex", "report.tex", "results-long.csv", "results-wide.csv"]
+    names = ["report.html", "report.md", "tables.tex", "results-long.csv", "results-wide.csv"]
     assert found.output.splitlines() == [f"wrote {results / 'report' / name}" for name in names]
     text = (results / "report" / "report.md").read_text(encoding="utf-8")
     assert "60.50 (**66.88**, −6.38)" in text.replace("**60.50**", "60.50")

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 import ray
-import ray.tune
-from fake_tasks import Cliff, Hill, KilledOnce, Thirsty
+from fake_tasks import Hill, KilledOnce
 
 from propml.datasets import digits_mosaic
 from propml.tuning import ray_search
-from propml.tuning.result import TrialRecord
 from propml.tuning.searching import run_search, search
-from propml.tuning.trials import Desk
 
 # Clusters on one machine disturb each other: one worker runs all of these.
 pytestmark = pytest.mark.xdist_group("ray")
@@ -57,63 +54,15 @@ def test_a_killed_worker_s_trial_goes_on_from_its_checkpoint_and_networks_run(cl
     ray.shutdown()
 
 
-class FakeRay:
-    """What a worker sees of Ray: reports go out, a checkpoint may come in."""
-
-    def __init__(self, monkeypatch, checkpoint=None):
-        self.results, self.kept, self.checkpoint = [], [], checkpoint
-        for name in ("report", "get_checkpoint"):
-            monkeypatch.setattr(ray.tune, name, getattr(self, name))
-
-    def report(self, metrics, *, checkpoint=None):
-        self.results.append(metrics)
-        self.kept.append(None if checkpoint is None else sorted(path.name for path in Path(checkpoint.path).iterdir()))
-
-    def get_checkpoint(self):
-        return self.checkpoint
-
-
-def test_what_a_worker_reports(monkeypatch, tmp_path):
-    fake = FakeRay(monkeypatch)
-    ray_search._train({"configuration": {"x": 0.2}, "number": 0}, Hill(epochs=2), None)
-    assert [(r["epoch"], r["over"]) for r in fake.results] == [(1, False), (2, True)]
-    assert [r["value"] for r in fake.results] == pytest.approx([0.98, 0.99])
-    assert fake.kept == [["epoch.json"]] * 2
-    (tmp_path / "epoch.json").write_text("1")
-    fake = FakeRay(monkeypatch, ray.tune.Checkpoint.from_directory(tmp_path))
-    ray_search._train({"configuration": {"x": 0.2}, "number": 0}, Hill(epochs=2), None)
-    assert [r["epoch"] for r in fake.results] == [2]
-
-
-def test_a_trial_that_fails_says_why_instead_of_being_tried_again(monkeypatch):
-    fake = FakeRay(monkeypatch)
-    ray_search._train({"configuration": {"x": 0.9}, "number": 0}, Cliff(), None)
-    assert [r["why"] for r in fake.results] == ["its objective is nan after epoch 1, which is no number to compare"]
-    ray_search._train({"configuration": {"x": 0.9}, "number": 0}, Thirsty(), None)
-    assert fake.results[-1]["why"].startswith("out of memory")
-
-
-def test_a_task_that_keeps_its_files_has_a_folder_that_all_machines_see(monkeypatch, tmp_path):
-    fake, task = FakeRay(monkeypatch), Hill()
-    task.is_large = True
-    ray_search._train({"configuration": {"x": 0.2}, "number": 7}, task, tmp_path)
-    assert (tmp_path / "trials" / "7" / "epoch.json").exists()
-    assert fake.kept == [None]
-
-
-def test_the_study_behind_ray_s_searcher():
-    desk, ends = Desk(Hill(epochs=3), 1), []
-    desk.progress = lambda: ends.append(0)
-    study, searcher = desk.study, ray_search._searcher(desk)
-    proposed = searcher.suggest("a")
-    assert proposed["configuration"].keys() == {"x"}
-    assert searcher.suggest("b") == "FINISHED"
-    searcher.on_trial_result("a", {"epoch": 1, "value": 0.4})
-    searcher.on_trial_result("a", {"epoch": 1, "value": 0.4, "why": "it rained"})
-    searcher.on_trial_complete("a", {"epoch": 2, "value": 0.5, "over": False})
-    assert study.trials[0].intermediate_values == {1: 0.4, 2: 0.5}
-    assert study.trials[0].state.name == "PRUNED"
-    assert ends == [0]
+def test_the_board_tells_values_one_way_and_who_stops_the_other():
+    board = ray_search.Board()
+    assert not board.report(7, 1, 0.5)
+    assert board.take() == [(7, 1, 0.5)]
+    board.stop([7])
+    assert board.report(7, 2, 0.6)
+    assert not board.report(8, 1, 0.1)
+    assert board.take() == [(7, 2, 0.6), (8, 1, 0.1)]
+    assert board.take() == []
 
 
 def test_no_cluster_is_one_sentence():
@@ -133,19 +82,3 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"propml\[cluster\]"):
         run_search(Hill(), trials=1, ray_address="local")
-
-
-@pytest.mark.parametrize(
-    ("result", "error", "expected"),
-    [
-        ({"why": "it rained"}, False, ("failed", "it rained")),
-        ({}, True, ("failed", "its worker died 3 times, most often for want of memory")),
-        ({"value": 0.5, "epoch": 3, "over": True}, False, ("complete", "")),
-        ({"value": 0.5, "epoch": 1, "over": False}, False, ("pruned", "")),
-    ],
-)
-def test_how_a_trial_of_ray_ends(result, error, expected):
-    desk = Desk(Hill(epochs=3), 5)
-    ray_search.end(desk, desk.ask(), result, error)
-    records = [TrialRecord.of(trial, desk.task.space) for trial in desk.study.trials]
-    assert [(each.state, each.why) for each in records] == [expected]

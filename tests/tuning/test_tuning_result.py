@@ -39,7 +39,7 @@ def test_the_benchmark_runs_the_best_configuration_as_it_is(found, tmp_path):
     assert entry.params == found.params
     assert len(experiment.cells()) == 1
     assert {path.name for path in tmp_path.iterdir()} == {"best.toml", "trials.csv", "search.html"}
-    summary = run_experiment(experiment, tmp_path / "results", show=False)
+    summary = run_experiment(experiment, tmp_path / "results", verbose=False)
     assert [cell.method.name for cell in summary.done] == ["ProPML tuned"]
     assert summary.failed == []
 
@@ -229,7 +229,7 @@ def test_the_page_is_one_file_with_everything():
 
 def test_the_page_says_whose_labels_were_looked_at():
     found = run_search(Hill(), trials=2)
-    assert "no true label was looked at" in render_page(found)
+    assert "no true label was used" in render_page(found)
     found.facts["objective"] = "oracle"
     assert "TRUE labels" in render_page(found)
 

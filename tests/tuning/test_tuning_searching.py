@@ -170,10 +170,10 @@ def test_a_trial_that_trained_longer_comes_first():
     short, whole = desk.ask(), desk.ask()
     assert best_trial(desk.study) is None
     desk.report(short, 1, 0.9)
-    desk.prune(short)
+    desk.end(short, "pruned")
     assert best_trial(desk.study).number == 0
     desk.report(whole, 3, 0.5)
-    desk.complete(whole)
+    desk.end(whole, "complete")
     assert best_trial(desk.study).number == 1
     assert SearchResult.of(desk.study, task).value == 0.5
 
@@ -324,7 +324,7 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
     configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
     configuration.pop("epochs")
     straight, resumed = [], []
-    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), None)
+    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), tmp_path / "straight")
     assert [epoch for epoch, _ in straight] == [1, 2, 3, 4]
 
     def until_two(epoch, value):
@@ -336,8 +336,13 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
         task.run(configuration, until_two, tmp_path)
     task.run(configuration, lambda epoch, value: resumed.append((epoch, value)), tmp_path)
     assert resumed == straight
+    again, other = [], []
+    task.run(configuration, lambda epoch, value: again.append((epoch, value)), tmp_path)
+    assert again == straight[-1:]  # nothing was left to train, and its value is known
+    task.run({**configuration, "lam": 0.5}, lambda epoch, value: other.append(epoch), tmp_path)
+    assert other == [1, 2, 3, 4]  # another configuration does not go on from there
     with pytest.raises(ValueError, match="no number"):
-        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, None)
+        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path / "wild")
 
 
 def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):

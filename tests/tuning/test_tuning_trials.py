@@ -210,7 +210,7 @@ def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_pat
         assert [each.configuration for each in begun].count(first.configuration) == 1
         for desk, each in zip(desks, begun, strict=True):
             if each.configuration != first.configuration:
-                desk.prune(each)
+                desk.end(each, "pruned")
         assert sort_out(study.trials)[1] == []
 
 
@@ -266,8 +266,8 @@ def test_what_was_given_up_by_others_is_not_told_again(desk):
     desk._give_up(0)
     desk._give_up(0)  # somebody was faster
     assert desk.report(trial, 2, 0.6)  # the worker is told to stop
-    desk.complete(trial)
-    desk.complete(trial)
+    desk.end(trial, "complete")
+    desk.end(trial, "complete")
     assert [each.state for each in desk.study.trials] == [STATE.FAIL]
     assert desk.counted() == []
     assert [tries[0].number for tries in sort_out(desk.study.trials)[1]] == [0]
@@ -293,7 +293,7 @@ def test_one_trial_too_many_is_given_up(desk, monkeypatch):
 def test_an_objective_that_is_no_number_at_the_end_fails(desk):
     trial = desk.ask()
     desk.report(trial, 1, float("inf"))
-    desk.complete(trial)
+    desk.end(trial, "complete")
     assert desk.study.trials[0].state == STATE.FAIL
     assert desk.study.trials[0].user_attrs["why"] == "its objective is inf, which is no number to compare"
 

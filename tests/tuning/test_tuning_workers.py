@@ -37,7 +37,7 @@ def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it():
 class Process:
     """A worker that ends at once, as it is told to."""
 
-    def __init__(self, target, arguments):
+    def __init__(self, target, arguments, threads):
         self.exitcode = codes.pop(0)
 
     def join(self): ...
@@ -74,5 +74,5 @@ def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
 
 def test_a_worker_process_works_on_the_study(tmp_path):
     study = Desk(Hill(), 3, tmp_path / "s.db").study
-    searching._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1, 1)
+    searching._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3

@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from propml.benchmark.own_file import OwnFile
-from propml.benchmark.problem import CandidateProblem, load_problem
+from propml.benchmark.problem import CandidateProblem, OwnFile, load_problem
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
@@ -29,12 +28,11 @@ from propml.jsonable import jsonable
 from propml.methods import METHODS, CandidateClassifier
 from propml.noise import Noise
 from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
-from propml.progress import track
 from propml.targets import Candidates
 
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
 PROTOCOL = 1
-# Who chooses hyper-parameters: candidates, or the true labels of test rows, as in the paper.
+# What hyper-parameters are chosen on: candidates, or the true labels of test rows, as in the paper.
 SELECTIONS = ("candidates", "oracle")
 # Arguments that change nothing, or that the seed of the cell decides.
 NOT_CONFIGURATION = ("verbose", "random_state")
@@ -145,28 +143,28 @@ class TabularCell(Cell):
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 
 
-def compute(cell: TabularCell, *, problem: CandidateProblem | None = None, show: bool = False) -> CellResult:
+def compute(cell: TabularCell, *, problem: CandidateProblem | None = None) -> CellResult:
     """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
     if problem is None:
         how: dict[str, Any] = {"settings": cell.corruption_settings, "rows": cell.rows, "file": cell.file}
-        problem = load_problem(cell.dataset, cell.noise, cell.seed, **how, show=show)
+        problem = load_problem(cell.dataset, cell.noise, cell.seed, **how)
     splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
-    splits = splits[: cell.test_folds]
     model = make_model(cell.method.method, cell.method.params, cell.seed)
     with watch_machine(runs_on_gpu(model.get_params().get("device", "cpu"))) as machine:
-        folds = _score_folds(cell, problem, splits, show)
-    # By the scores as they are kept, in single precision: judged again they give the same values, and labels that a
-    # method cannot tell apart are tied instead of being ordered by rounding errors.
-    judged = [
-        replace(
-            fold,
-            values=evaluate_metrics(
-                problem.truth[fold.test], fold.scores, fold.predicted, cell.metrics, cell.method.name
-            ),
-        )
-        for fold in folds
-    ]
-    return cell.result(judged, peak_bytes=machine.peak_bytes, device=machine.device)
+        folds = _score_folds(cell, problem, splits[: cell.test_folds])
+    return cell.result(
+        [judged(cell, fold, problem.truth) for fold in folds], peak_bytes=machine.peak_bytes, device=machine.device
+    )
+
+
+def judged(cell: Cell, fold: FoldResult, truth: np.ndarray) -> FoldResult:
+    """A fold with the values of the cell's metrics; ``truth`` is that of all rows.
+
+    The scores are those that are kept, in single precision: judged again they give the same values, and labels that a
+    method cannot tell apart are tied instead of being ordered by rounding errors.
+    """
+    values = evaluate_metrics(truth[fold.test], fold.scores, fold.predicted, cell.metrics, cell.method.name)
+    return replace(fold, values=values)
 
 
 def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateClassifier:
@@ -179,64 +177,53 @@ def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateCl
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
-def score_fold(
-    model: Any, X: Any, candidates: Candidates, split: Split, fold: int = 0, truth: np.ndarray | None = None
+def score(
+    model: Any, X: Any, candidates: Candidates, new: Any, test: np.ndarray, fold: int = 0, *, shown: Any = None
 ) -> FoldResult:
-    """Fit a method on the training rows and let it score the test rows.
+    """Fit a method and let it score ``new`` rows, which are those of ``test``.
 
-    It is given no true label, unless ``truth`` is: then it looks at those that its authors' released code looks at.
+    It is given no true label, unless some are ``shown``: features and true labels, for a method whose authors'
+    released code looks at them.
     """
-    train, test = split
     start = time.perf_counter()
-    model.fit(X[train], candidates[train])
-    if truth is not None:
-        rows = train if model._truth_rows == "train" else test
-        model.fit_to_truth(X[rows], truth[rows])
+    model.fit(X, candidates)
+    if shown is not None:
+        model.fit_to_truth(*shown)
     fitted = time.perf_counter()
-    scores = model.decision_function(X[test])
+    scores = model.decision_function(new)
     scored = time.perf_counter()
     return FoldResult(
         fold,
         test,
         scores.astype(np.float32),
-        model.predict(X[test]).astype(np.uint8),
+        model.predict(new).astype(np.uint8),
         seconds_fit=fitted - start,
         seconds_predict=scored - fitted,
         chosen={name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
     )
 
 
-def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split], show: bool) -> list[FoldResult]:
-    """The folds before anybody has measured them."""
-    entry = cell.method
-    X = problem.scaled(entry.scaling)
-    if cell.selection == "oracle" and entry.method == "propml":
-        return _best_networks(cell, X, problem, splits, show)
+def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split]) -> list[FoldResult]:
+    """The folds, without the values of metrics."""
+    entry, truth = cell.method, problem.truth
+    oracle = cell.selection == "oracle"
     if cell.selection not in SELECTIONS:
         raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
-    if cell.selection == "oracle" and not hasattr(benchmark_class(entry.method), "fit_to_truth"):
+    X = problem.scaled(entry.scaling)
+    models: list[Any] = [make_model(entry.method, entry.params, cell.seed) for _ in splits]
+    if oracle and entry.method == "propml":
+        from propml.paper.oracle import best_networks
+
+        picked = best_networks(models[0], X, problem.candidates, truth, splits, lams=entry.lams, seed=cell.seed)
+        return [FoldResult(n, splits[n][1], **fold._asdict()) for n, fold in enumerate(picked)]
+    if oracle and not hasattr(models[0], "fit_to_truth"):
         raise ValueError(f'{entry.name} has selection = "oracle" and nothing to pick by true labels; leave it out')
-    truth = problem.truth if cell.selection == "oracle" else None
-    return [
-        score_fold(make_model(entry.method, entry.params, cell.seed), X, problem.candidates, split, number, truth)
-        for number, split in enumerate(track(splits, f"{cell.dataset}, {entry.name}", len(splits), show=show))
-    ]
-
-
-def _best_networks(
-    cell: TabularCell, X: Any, problem: CandidateProblem, splits: Sequence[Split], show: bool
-) -> list[FoldResult]:
-    from propml.paper.oracle import best_networks
-
-    entry = cell.method
-    model: Any = make_model("propml", entry.params, cell.seed)
-    picked = best_networks(
-        model, X, problem.candidates, problem.truth, splits, lams=entry.lams, seed=cell.seed, verbose=show
-    )
-    return [
-        FoldResult(number, test, **fold._asdict())
-        for number, (fold, (_, test)) in enumerate(zip(picked, splits, strict=True))
-    ]
+    folds = []
+    for number, (model, (train, test)) in enumerate(zip(models, splits, strict=True)):
+        rows = train if oracle and model._truth_rows == "train" else test
+        shown = (X[rows], truth[rows]) if oracle else None
+        folds.append(score(model, X[train], problem.candidates[train], X[test], test, number, shown=shown))
+    return folds
 
 
 def make_splits(candidates: Candidates, n_folds: int, *, seed: int, stratified: bool = False) -> list[Split]:

@@ -23,8 +23,8 @@ from propml.benchmark.results import CellResult, Failure
 if TYPE_CHECKING:
     from propml.benchmark.cell import Cell
 
-# Workers side by side on one machine: each of them with threads of its own would fight over the cores.
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# Workers on one machine, each with many threads, would compete for the cores.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TRACE_FRAMES = 8
 
 
@@ -122,12 +122,10 @@ class LocalProcesses:
         workers: int,
         *,
         retries: int = 2,
-        environment: Mapping[str, str] | None = None,
         compute: Compute = compute_cell,
     ) -> None:
         self.slots = workers
         self._retries = retries
-        self._environment = {**ONE_THREAD, **(environment or {})}
         self._compute = compute
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
@@ -160,7 +158,7 @@ class LocalProcesses:
         self._workers.clear()
 
     def _received(self, worker: _Worker) -> CellResult | None:
-        """What a worker sent, or why its cell is given up; None while there is hope."""
+        """What a worker sent, or why its cell is given up; None while it may still answer."""
         try:
             if worker.channel.poll():
                 return worker.channel.recv()
@@ -186,7 +184,7 @@ class LocalProcesses:
 
     def _start(self) -> _Worker:
         channel, theirs = multiprocessing.get_context("spawn").Pipe()
-        process = start_worker(_work, (theirs, self._compute), self._environment)
+        process = start_worker(_work, (theirs, self._compute))
         theirs.close()
         self._workers.append(_Worker(process, channel))
         return self._workers[-1]
@@ -202,18 +200,18 @@ def _work(channel: connection.Connection, compute: Compute) -> None:
         channel.send(attempt(cell, compute))
 
 
-# -- worker processes: deaf to Ctrl-C, which this one hears for them, and gone when this one is gone -------------------
+# -- worker processes: they ignore Ctrl-C, which this process handles, and end with this process -----------------------
 
 
-def start_worker(target: Callable[..., None], arguments: Sequence[Any], environment: Mapping[str, str] = {}) -> Any:
-    """Start a process that does this and nothing else; ``environment`` are variables besides those of this process.
+def start_worker(target: Callable[..., None], arguments: Sequence[Any], threads: int = 1) -> Any:
+    """Start a process that does this and nothing else, with so many threads.
 
     It is spawned, and must be able to import ``target``: a script that gets here must keep its own work under
     ``if __name__ == "__main__":``.
     """
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_live, args=(target, *arguments), name="propml-worker")
-    with _environment(environment), _deaf_to_interrupts():
+    with _environment(dict.fromkeys(THREADS, str(threads))), _deaf_to_interrupts():
         process.start()
     return process
 
@@ -245,7 +243,7 @@ def _die_with_parent() -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the whole group: a process that starts in the block does not hear it, this one does afterwards."""
+    """Ctrl-C reaches the whole group: a process that starts in the block ignores it; this one handles it afterwards."""
     resource_tracker.ensure_running()  # when it starts, it takes the mask away
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ from typing import Any
 from propml.benchmark.cell import Cell, MethodEntry, TabularCell
 from propml.benchmark.experiment_file import read_settings
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.own_file import OwnFile
-from propml.benchmark.problem import has_real_candidates
+from propml.benchmark.problem import OwnFile, has_real_candidates
 from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
 from propml.noise import Noise
@@ -103,12 +103,12 @@ class Experiment:
         datasets: Iterable[str] | None = None,
         methods: Iterable[str] | None = None,
         noise: Iterable[Noise | float | str] | None = None,
-        seeds: Iterable[int] | None = None,
+        seeds: Iterable[int | str] | None = None,
     ) -> Experiment:
         """A part of the experiment; what is ``None`` stays as it is.
 
         Names are those of the experiment; of datasets, case and punctuation do not matter. Noise is a level (0.5), or
-        what commands write (``"50"``, ``"flips 0.2"``).
+        what commands write (``"50"``, ``"flips 0.2"``); seeds may be written, too.
         """
         kept: dict[str, Any] = {}
         if datasets is not None:
@@ -120,7 +120,8 @@ class Experiment:
         if noise is not None:
             kept["noise"] = self._part("noise level", self.noise, map(self._as_noise, noise))
         if seeds is not None:
-            kept["seeds"] = self._part("seed", self.seeds, seeds)
+            written = {str(seed): seed for seed in self.seeds}
+            kept["seeds"] = self._part("seed", self.seeds, [written.get(str(seed), seed) for seed in seeds])
         return replace(self, **kept)
 
     def _as_noise(self, wanted: Noise | float | str) -> Any:
@@ -128,6 +129,9 @@ class Experiment:
         for noise in self.noise:
             if wanted in (noise, str(noise)) or (wanted == noise.level and not noise.named):
                 return noise
+            with suppress(ValueError):  # as commands write it, perhaps with zeros: 50.0
+                if isinstance(wanted, str) and not noise.named and float(wanted) == noise.amount:
+                    return noise
         return wanted
 
     def _part(self, what: str, known: Iterable[Any], wanted: Iterable[Any]) -> tuple[Any, ...]:

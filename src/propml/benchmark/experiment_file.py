@@ -7,15 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from propml.benchmark.cell import SELECTIONS, MethodEntry
-from propml.benchmark.image_cell import KNOWN_RATE, ImageCell, ImageMethod
-from propml.benchmark.own_file import OwnFile, own_file
-from propml.benchmark.problem import SCALINGS, has_real_candidates
+from propml.benchmark.image_cell import ImageCell, ImageMethod
+from propml.benchmark.problem import SCALINGS, OwnFile, has_real_candidates, own_file
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number, read_table
+from propml.benchmark.toml_table import TomlTable, frozen, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets import names
 from propml.datasets.catalogue import lookup
@@ -62,7 +60,6 @@ OF_A_NETWORK = (
     *("learning_rate", "weight_decay", "ema", "threshold", "device", "bfloat16"),
 )
 PARTS = ("train", "test")
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -268,44 +265,11 @@ def _image_method(
 
 
 def _recipe(table: TomlTable) -> TomlTable:
-    """The table ``recipe`` of the file or of a method: known settings with values of the right kind."""
-    recipe, types = table.table("recipe"), get_type_hints(Recipe)
+    """The table ``recipe`` of the file or of a method: known settings, whose values the recipe itself checks."""
+    recipe = table.table("recipe")
     recipe.values = with_new_names(recipe.values)
     recipe.refuse(GIVEN_TO_RECIPES)
     recipe.only([field.name for field in fields(Recipe)], "setting of a recipe")
-    for key, value in recipe.values.items():
-        _check_type(recipe, key, value, types[key])
     if recipe.values.get("select") == "oracle":
         raise recipe.error("select", 'is "oracle"; say selection = "oracle", for the experiment or for a method')
     return recipe
-
-
-def _check_type(table: TomlTable, key: str, value: Any, expected: Any) -> None:
-    if key == "flip_rate" and value == KNOWN_RATE:
-        return
-    if get_origin(expected) is Literal and isinstance(value, str):
-        if value not in get_args(expected):
-            raise table.error(
-                key, f"is {value!r}, which is not a known {key}; {did_you_mean(value, get_args(expected))}"
-            )
-    elif not _is_of_type(value, expected):
-        raise table.error(key, f"is {value!r}; {_in_words(expected)} was expected")
-
-
-def _is_of_type(value: Any, expected: Any) -> bool:
-    if get_origin(expected) in (Union, UnionType):
-        return any(_is_of_type(value, part) for part in get_args(expected))
-    if get_origin(expected) is Literal:
-        return value in get_args(expected)
-    checks: Mapping[Any, Any] = {int: is_integer, float: is_number}
-    return checks[expected](value) if expected in checks else isinstance(value, expected)
-
-
-def _in_words(expected: Any) -> str:
-    """
-    >>> _in_words(float | Literal["auto"]), _in_words(int | None)
-    ("a number or 'auto'", 'a whole number')
-    """
-    if get_origin(expected) in (Union, UnionType):
-        return " or ".join(_in_words(part) for part in get_args(expected) if part is not NoneType)
-    return " or ".join(map(repr, get_args(expected))) if get_origin(expected) is Literal else WORDS[expected]

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from propml.benchmark.cell import PROTOCOL, Cell
+from propml.benchmark.cell import PROTOCOL, Cell, judged, make_model, score
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS
@@ -26,7 +26,6 @@ from propml.devices import cache_dir, choose_device
 from propml.jsonable import jsonable
 from propml.metrics import VISION_METRICS
 from propml.noise import Noise
-from propml.paper.metric_names import evaluate_metrics
 from propml.range_scaler import RangeScaler
 from propml.vision.recipe import LAM_RULE, with_former_names
 from propml.vision.recipe import VisionRecipe as Recipe
@@ -126,20 +125,18 @@ def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource
     return whole.take(np.sort(np.random.default_rng(0).choice(len(whole), wanted, replace=False)))
 
 
-def compute_images(cell: ImageCell, *, show: bool = False) -> CellResult:
+def compute_images(cell: ImageCell) -> CellResult:
     """Train a network in a temporary folder, and test it."""
     train, test = (open_part(cell.dataset, part, cell.images) for part in ("train", "test"))
     device = _device(cell.device)
     with watch_machine(device.startswith("cuda")) as machine:
-        score = _score_images if cell.method.table is None else _score_features
-        fold = score(cell, train, test, device, show)
+        score_images = _score_images if cell.method.table is None else _score_features
+        fold = score_images(cell, train, test, device)
     assert test.truth is not None
-    truth = test.truth[fold.test]
-    values = evaluate_metrics(truth, fold.scores, fold.predicted, cell.metrics, cell.method.name)
-    return cell.result([replace(fold, values=values)], peak_bytes=machine.peak_bytes, device=machine.device)
+    return cell.result([judged(cell, fold, test.truth)], peak_bytes=machine.peak_bytes, device=machine.device)
 
 
-def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
+def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str) -> FoldResult:
     """Probabilities of the test images that can be read."""
     from propml.vision import training
     from propml.vision.backbone import resolved
@@ -148,13 +145,13 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
     from propml.vision.predict import probabilities
 
     recipe, cache = resolved(cell.recipe()), cache_dir() / "images"
-    # Before the clock starts: whoever comes first decodes for all.
-    _, decoded = (build_cache(source, recipe.side, cache, verbose=show) for source in (train, test))
+    # Before the clock starts: the first cell decodes for all.
+    _, decoded = (build_cache(source, recipe.side, cache, verbose=False) for source in (train, test))
     with tempfile.TemporaryDirectory(prefix="propml-images-") as folder:
         run = Path(folder) / "run"
         start = time.perf_counter()
-        seen = test if recipe.select == "oracle" else None  # nobody else is shown a test label
-        network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=show)
+        seen = test if recipe.select == "oracle" else None  # no other method is shown a test label
+        network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=False)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
         scored = time.perf_counter()
@@ -170,35 +167,22 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
     )
 
 
-def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str, show: bool) -> FoldResult:
+def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str) -> FoldResult:
     """What a method for tables makes of the features of test images; it learns from a network's candidates."""
-    from propml.benchmark.cell import CHOSEN, make_model
     from propml.vision.deep_features import backbone_alone, compute_features
     from propml.vision.training_data import draw_candidates
 
     recipe, entry = cell.recipe(), cell.method
     assert entry.table is not None
     network = backbone_alone(recipe.backbone, recipe.weights, recipe.size)
-    learned, judged = (compute_features(network, part, device=device, verbose=show) for part in (train, test))
+    learned, seen = (compute_features(network, part, device=device, verbose=False) for part in (train, test))
     candidates = draw_candidates(train, recipe.noise, recipe.seed)[learned.kept]
     model = make_model(entry.table, entry.params, cell.seed)
     if "device" in model.get_params():
         model.set_params(device=device)
     scaler = RangeScaler().fit(learned.X) if entry.table != "propml" and entry.table not in RIVALS else None
-    X, new = (each if scaler is None else scaler.transform(each) for each in (learned.X, judged.X))
-    start = time.perf_counter()
-    model.fit(X, candidates)
-    fitted = time.perf_counter()
-    scores = model.decision_function(new).astype(np.float32)
-    return FoldResult(
-        0,
-        judged.kept,
-        scores,
-        model.predict(new).astype(np.uint8),
-        seconds_fit=fitted - start,
-        seconds_predict=time.perf_counter() - fitted,
-        chosen={name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
-    )
+    X, new = (part.X if scaler is None else scaler.transform(part.X) for part in (learned, seen))
+    return score(model, X, candidates, new, seen.kept)
 
 
 def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:

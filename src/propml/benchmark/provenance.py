@@ -55,7 +55,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "
 
 
 def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[str, Any]:
-    """All that one wants to know of a run a year later; ``facts`` are more to remember, such as ``workers=2``.
+    """Everything needed to judge a run later; ``facts`` are further entries, such as ``workers=2``.
 
     The command is what was typed, by default the arguments of this process; paths lose their folders, addresses their
     hosts. ``run`` is a name for it, which rows refer to; ``commit`` and ``dirty`` are None outside a checkout.
@@ -93,7 +93,7 @@ def _commit() -> tuple[str | None, bool | None]:
     folder = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
-        # Nobody's lock is taken to look: a run beside an editor or a commit disturbs neither.
+        # Takes no lock, so that it disturbs neither an editor nor a commit.
         command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ class RayCluster:
 
     Without an address, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``, Ray starts here, with so
     many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find data under the
-    same ``PROPML_DATA``. A cell asks for so many ``gpus``; ``environment`` are further variables of the workers.
+    same ``PROPML_DATA``. A cell asks for so many ``gpus``.
     """
 
     def __init__(
@@ -39,16 +39,11 @@ class RayCluster:
         workers: int | None = None,
         retries: int = 2,
         gpus: float = 0,
-        environment: Mapping[str, str] | None = None,
         compute: Compute = compute_cell,
     ) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray = ray = require("ray", "cluster")
-        self._ours = not ray.is_initialized()
+        self._ray, self._ours = ray, _ = join(address, workers)
         self._gpus = gpus
         self._running: dict[Any, Cell] = {}
-        if self._ours:
-            connect(ray, address, workers)
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
             self.close()
             raise ValueError(
@@ -59,15 +54,12 @@ class RayCluster:
             max_retries=retries,
             num_cpus=1,
             num_gpus=gpus,
-            runtime_env={"env_vars": {**_passed_on(), **(environment or {})}},
+            runtime_env={"env_vars": _passed_on()},
         )
 
     @property
     def slots(self) -> int:
-        """As many cells as the cluster can run at once now; it may grow and shrink."""
-        resources = self._ray.cluster_resources()
-        by_gpu = [resources.get("GPU", 0) / self._gpus] if self._gpus else []
-        return max(1, int(min(resources.get("CPU", 1), *by_gpu, float("inf"))))
+        return slots(self._ray, self._gpus)
 
     def submit(self, cell: Cell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
@@ -91,13 +83,20 @@ class RayCluster:
             return cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
 
 
-def connect(ray: Any, address: str | None, workers: int | None) -> None:
-    """Join the cluster at an address, or start one here that no other machine can reach."""
+def join(address: str | None, workers: int | None) -> tuple[Any, bool]:
+    """Ray, connected to the cluster at an address, or to one started here that no other machine can reach.
+
+    Also whether it was connected here, so that it is to be shut down here; a caller's own connection is left as it is.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray: Any = require("ray", "cluster")
+    if ray.is_initialized():
+        return ray, False
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
         with _on_loopback(ray), _own_sigterm():
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-        return
+        return ray, True
     try:
         _knock(address)
         with _own_sigterm():
@@ -106,6 +105,14 @@ def connect(ray: Any, address: str | None, workers: int | None) -> None:
         raise ValueError(
             f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints"
         ) from error
+    return ray, True
+
+
+def slots(ray: Any, gpus: float) -> int:
+    """How many tasks, with so many GPUs each, the cluster can run at once now; it may grow and shrink."""
+    there = ray.cluster_resources()
+    by_gpu = [there.get("GPU", 0) / gpus] if gpus else []
+    return max(1, int(min(there.get("CPU", 1), *by_gpu, float("inf"))))
 
 
 @contextmanager
@@ -139,7 +146,7 @@ def _own_sigterm() -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """Ray waits for minutes where nobody listens; a refused connection is known at once."""
+    """Ray waits for minutes where no server listens; a refused connection is known at once."""
     host, colon, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

@@ -32,7 +32,7 @@ class FoldResult:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a cell came to nothing: type and message of the exception, and the end of its traceback."""
+    """Why a cell failed: type and message of the exception, and the end of its traceback."""
 
     error: str
     message: str

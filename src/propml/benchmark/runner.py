@@ -24,6 +24,7 @@ from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
+from propml.deprecation import renamed_argument
 from propml.paper.metric_names import metric_of
 from propml.progress import Bar, progress_bar
 
@@ -41,6 +42,7 @@ class RunSummary(NamedTuple):
     failed: list[CellResult]
 
 
+@renamed_argument("show", "verbose")
 def run_experiment(
     experiment: Experiment | str | Path,
     folder: str | Path,
@@ -51,7 +53,7 @@ def run_experiment(
     retries: int = 2,
     keep_failures: bool = False,
     device: str | None = None,
-    show: bool = True,
+    verbose: bool = True,
     command: Sequence[str] | None = None,
     compute: Compute = compute_cell,
 ) -> RunSummary:
@@ -76,7 +78,7 @@ def run_experiment(
     device : str, optional
         For the methods that can use a GPU: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default what the experiment says,
         and for images a GPU where there is one.
-    show : bool
+    verbose : bool
         Show progress on standard error.
     command : sequence of str, optional
         What was typed, for the record.
@@ -102,7 +104,7 @@ def run_experiment(
         title=experiment.title,
         note=experiment.note,
     )
-    run = _Run(experiment.cells(), store, provenance, keep_failures, show)
+    run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
         _check_device(device, here=not use_ray)
         # A Ray task sees no GPU but its own, whatever its number.
@@ -112,10 +114,10 @@ def run_experiment(
         run.add_metrics()
         if run.waiting:
             executor = _executor(workers, use_ray, ray_address, retries, device, compute)
-            with progress_bar("cells", run.total - run.settled, show=show, long_steps=True) as bar:
+            with progress_bar("cells", run.total - run.settled, show=verbose, long_steps=True) as bar:
                 run.work(executor, bar)
     except KeyboardInterrupt:
-        if show:
+        if verbose:
             done = len(run.summary.done) + len(run.summary.skipped)
             sys.stderr.write(
                 f"\nstopped: {done} of {run.total} cells are done and kept in {folder}; "
@@ -160,10 +162,10 @@ def _executor(
 
 
 class _Run:
-    """The cells of a run: which of them wait, what became of the others, and what is told of them."""
+    """The cells of a run: those that wait, the outcome of the others, and messages about them."""
 
     def __init__(
-        self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, show: bool
+        self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, verbose: bool
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
@@ -174,7 +176,7 @@ class _Run:
         by_modules: dict[tuple[str, ...], str] = {}
         self._fingerprints: dict[str, str] = {}
         # A bar on a terminal, one line per finished cell anywhere else.
-        self._lines = show and not sys.stderr.isatty()
+        self._lines = verbose and not sys.stderr.isatty()
         done = store.done()
         self._failed_before = {failed.key: failed for failed in store.failed()}
         for cell in cells:
@@ -205,7 +207,7 @@ class _Run:
                 for cell, result in executor.finished(LOOK_AGAIN):
                     self._running -= 1
                     self._keep(cell, result, bar)
-            elif self.waiting:  # other processes are on all that is left
+            elif self.waiting:  # other processes work on all that is left
                 time.sleep(LOOK_AGAIN)
 
     def _next(self, bar: Bar) -> Cell | None:
@@ -216,7 +218,7 @@ class _Run:
                 mine = self._store.claims.take(cell.key)
             if not mine:
                 self.waiting.append(cell)
-            elif self._settled_elsewhere(cell, bar):  # looked at once nobody else can be on it
+            elif self._settled_elsewhere(cell, bar):  # checked only once no other process can work on it
                 self._store.claims.release(cell.key)
             else:
                 return cell

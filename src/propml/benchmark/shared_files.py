@@ -1,7 +1,7 @@
 """What several processes on one folder share: text that only grows, by whole blocks of JSON lines, and claims on cells.
 
-Any of them may be killed at any time: half a block is as good as not there, and a claim is a locked file, so that it
-dies with the process that holds it.
+Any of them may be killed at any time: half a block is ignored, and a claim is a locked file, so that it ends with the
+process that holds it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ JsonRow = dict[str, Any]
 class BlockFile:
     """JSON lines that grow by blocks; the last line of a block counts its lines and has their checksum.
 
-    Reading needs neither the lock nor the right to write: half a block, one that was changed, or one that ``check``
-    raises for is as good as not there. Appending first cuts off half a block, which only a writer that was killed can
+    Reading needs neither the lock nor the right to write: half a block, one that was changed, and one that ``check``
+    raises for are ignored. Appending first cuts off half a block, which only a writer that was killed can
     have left behind. The file need not exist.
 
     >>> import tempfile
@@ -70,7 +70,7 @@ class BlockFile:
     def _append(self, descriptor: int, rows: Sequence[Mapping[str, Any]]) -> None:
         last = {**rows[-1], "block": [len(rows), _digest(rows)]}
         content = b"".join(json_line(row) for row in [*rows[:-1], last])
-        if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has eaten the last line's end
+        if self._end and os.pread(descriptor, 1, self._end - 1) != b"\n":  # an editor has removed the last newline
             content = b"\n" + content
         try:
             with naming(self.path):

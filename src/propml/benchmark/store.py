@@ -32,7 +32,7 @@ from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
     from propml.benchmark.cell import Cell
-    from propml.benchmark.own_file import OwnFile
+    from propml.benchmark.problem import OwnFile
 
 Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]

@@ -1,22 +1,22 @@
-"""``propml benchmark``: run an experiment, see how far it is, and report on it."""
+"""``propml benchmark``: run an experiment, see how far it is, report on it, and compare methods."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from propml.cli.benchmark_compare import compare
-from propml.cli.benchmark_report import report
 from propml.cli.stopping import exit_code
 
 if TYPE_CHECKING:
+    from propml.benchmark.comparison import PairedComparison
     from propml.benchmark.experiment import Experiment
     from propml.benchmark.store import ResultStore
 
@@ -193,8 +193,117 @@ def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) 
         typer.echo("what is missing is not known: give the experiment's .toml file, and the folder with --out")
 
 
-app.command()(report)
-app.command()(compare)
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Results folder, as `propml benchmark run` fills it.")],
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(help="Report on this experiment only; may be repeated. By default all that the folder holds."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report, made if it is not there. Default: FOLDER/report.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option(help="What to write, separated by commas; svg, png or pdf: each figure.")
+    ] = "html,md,tex,csv",
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Published experiment to stand beside ours: real-world, artificial, vision, or none. "
+            "By default the one of the same name, if there is one."
+        ),
+    ] = None,
+) -> None:
+    """Write report.html (one file, no network), report.md, tables.tex and CSV from measured results.
+
+    Example: [bold]propml benchmark report results --experiment real-world --formats html,md[/bold]
+    """
+    from propml import benchmark
+
+    wanted = [name for part in formats.split(",") if (name := part.strip())]
+    files = benchmark.report(
+        folder,
+        out or folder / "report",
+        formats=wanted,
+        experiments=experiment,
+        paper=paper,
+        command=_report_command(folder, experiment, paper),
+    )
+    for path in files:
+        typer.echo(f"wrote {path}")
+
+
+def _report_command(folder: Path, experiments: list[str] | None, paper: str | None) -> str:
+    """What was asked for, without the folders of this machine."""
+    words = ["propml", "benchmark", "report", folder.name or "."]
+    for name in experiments or ():
+        words += ["--experiment", name]
+    return shlex.join([*words, *(["--paper", paper] if paper is not None else [])])
+
+
+@app.command()
+def compare(
+    folder: Annotated[Path, typer.Argument(help="Results folder that holds what is judged.")],
+    other: Annotated[
+        Path | None, typer.Argument(help="Results folder of what it is judged by, such as those before a change.")
+    ] = None,
+    of: Annotated[str, typer.Option(metavar="METHOD", help="What is judged, by its name in the tables.")] = (
+        "ProPML default"
+    ),
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="METHOD", help="What it is judged by; the same method where two folders are given."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="What to compare; may be repeated.", show_default="average_precision")
+    ] = None,
+) -> None:
+    """By how much one method is better than another, dataset by dataset, with a sign test over the datasets.
+
+    Settings of one dataset are not independent: its noises are averaged, and the test counts datasets.
+    A gain is in percent and positive where the judged one is better, also of losses.
+
+    Example: [bold]propml benchmark compare results/ground-quick --against 'Extra trees' --metric OF1[/bold]
+
+    Before and after a change: [bold]propml benchmark compare results/after results/before[/bold]
+    """
+    from propml.benchmark.comparison import compare_pairs
+
+    judged, judge = _store(folder), None if other is None else _store(other)
+    for name in metric or ["average_precision"]:
+        _print_pair(compare_pairs(judged, of, against, other=judge, metric=name))
+
+
+def _store(folder: Path) -> ResultStore:
+    from propml.benchmark.store import ResultStore
+
+    if not (folder / "results.jsonl").is_file():
+        raise FileNotFoundError(f"{folder} holds no results; give a folder that `propml benchmark run` has filled")
+    return ResultStore(folder)
+
+
+def _print_pair(pair: PairedComparison) -> None:
+    from propml.paper.metric_names import metric_of
+
+    arrow = "↑" if metric_of(pair.metric).higher_is_better else "↓"
+    names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
+    table = Table(
+        title=escape(f"{metric_of(pair.metric).title} {arrow}, percent: {pair.of} against {pair.against}"),
+        title_justify="left",
+    )
+    table.add_column("dataset", no_wrap=True)
+    for column in ("settings", *names, "gain", "wins", "losses"):
+        table.add_column(escape(column), justify="right")
+    for each in pair.datasets:
+        counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
+        table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
+    Console().print(table)
+    typer.echo(
+        f"mean gain over {len(pair.datasets)} datasets: {pair.gain:+.2f}; better on {pair.won}, worse on "
+        f"{pair.lost}, sign test p = {pair.p_value:.3g}; fitting takes {pair.times_as_long:.2f} × as long"
+    )
+    if pair.left_out:
+        typer.echo(f"left out: {pair.left_out} cells that only one of the two has")
 
 
 def _experiment(
@@ -213,11 +322,9 @@ def _experiment(
             raise ValueError(f"{name} has no short form; leave out --quick, which is there for {short}")
         name = f"{name}-quick"
     whole = load_experiment(name)
+    names = {entry.name for entry in whole.methods}
     return whole.narrowed(
-        datasets=_parts(datasets),
-        methods=_parts(methods, known={entry.name for entry in whole.methods}),
-        noise=_levels(noise),
-        seeds=_numbers("--seeds", seeds, int),
+        datasets=_parts(datasets), methods=_parts(methods, names), noise=_parts(noise), seeds=_parts(seeds)
     )
 
 
@@ -230,27 +337,6 @@ def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[s
         return None
     pieces = [piece for option in options for piece in ([option] if option in known else option.split(","))]
     return [piece.strip() for piece in pieces if piece.strip()]
-
-
-def _levels(given: Sequence[str] | None) -> list[str] | None:
-    """Noise levels as the experiment's file writes them: numbers, or kinds of noise with their level."""
-    parts = _parts(given)
-    return None if parts is None else [_without_zeros(part) for part in parts]
-
-
-def _without_zeros(part: str) -> str:
-    try:
-        return f"{float(part):g}"
-    except ValueError:
-        return part
-
-
-def _numbers(option: str, given: Sequence[str] | None, kind: Callable[[str], Any]) -> list[Any] | None:
-    parts = _parts(given)
-    try:
-        return None if parts is None else [kind(part) for part in parts]
-    except ValueError:
-        raise ValueError(f"{option} is {','.join(parts or [])}; numbers separated by commas were expected") from None
 
 
 def _print_means(experiment: Experiment, store: ResultStore) -> None:

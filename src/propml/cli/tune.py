@@ -169,12 +169,12 @@ def table(
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
     table_data = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
     task = make_task(method, table_data, _changes(param), epochs=epochs, device=opt.checked_device(device))
-    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
-    _run(task, out, storage, experiment, name=study, seed=seed, **limits)
+    _run(context, task, experiment)
 
 
 @app.command()
 def vision(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="voc2007, coco2014, digits-mosaic; a CSV.")],
     out: Out = Path("tuned"),
     trials: Trials = 30,
@@ -246,8 +246,7 @@ def vision(
     source = open_source(data, "train", **access).take(part)
     validation = open_source(data, "test", **access).take(part) if objective == "oracle" else None
     task = VisionTask(source, recipe, _changes(param), validation=validation, device=opt.checked_device(device))
-    limits = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
-    _run(task, out, storage, None, name=study, seed=seed, **limits)
+    _run(context, task)
 
 
 def _changes(params: list[str] | None) -> dict[str, Any]:
@@ -273,7 +272,7 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
         raise ValueError(f"{name} brings its own candidates; leave out --noise")
     if noise is None and not has_real_candidates(name):
         raise ValueError(f"{name} has clean labels; say with how many false ones to search: --noise 100 (percent)")
-    problem = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed, show=True)
+    problem = load_problem(name, None if noise is None else Noise.read(noise, "svm"), seed, verbose=True)
     experiment: dict[str, Any] = {"title": f"Tuned on {name}", "datasets": [name]}
     return problem.X, problem.candidates, problem.truth, experiment | ({} if noise is None else {"noise": [noise]})
 
@@ -293,11 +292,17 @@ def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(task: Task, out: Path, storage: str | None, experiment: dict[str, Any] | None, **options: Any) -> None:
+def _run(context: typer.Context, task: Task, experiment: dict[str, Any] | None = None) -> None:
+    """Search as the options of both commands say, write what was found, and print it."""
     from propml.tuning.searching import run_search
 
+    given = context.params
+    out, storage = Path(given["out"]), given["storage"]
+    options = {name: given[name] for name in ("trials", "timeout", "workers", "ray_address", "seed")}
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(task, storage=storage or out / "study.db", folder=out, verbose=True, **options)
+        result = run_search(
+            task, storage=storage or out / "study.db", name=given["study"], folder=out, verbose=True, **options
+        )
     best = result.write(out, experiment, _command(storage))
     _tell(result, best, experiment is not None)
 

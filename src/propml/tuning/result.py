@@ -39,7 +39,7 @@ __all__ = ["SearchResult", "TrialRecord", "compared_trials", "pictures", "read_b
 
 BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
 EXPECTED = "give the best.toml that `propml tune` wrote"
-# Below so many trials nothing can be said of the importance of arguments.
+# With fewer trials, the importance of arguments cannot be estimated.
 FEWEST = 8
 TEMPLATE = Template("""<!doctype html>
 <html lang="en">
@@ -228,8 +228,8 @@ def render_page(result: SearchResult, command: str = "") -> str:
     words = {"complete": "had the whole budget", "pruned": "were stopped early", "failed": "failed"}
     counts = Counter(each.state for each in result.trials)
     parts = ", ".join(f"{counts[state]} {words[state]}" for state in words if counts[state])
-    by_truth = "the TRUE labels of held-out rows, which a search in earnest does not have"
-    by_candidates = "the candidate labels of held-out rows; no true label was looked at"
+    by_truth = "the TRUE labels of held-out rows, which a real search does not have"
+    by_candidates = "the candidate labels of held-out rows; no true label was used"
     heads, *rows = [list(map(escape, row)) for row in csv.reader(io.StringIO(result.to_csv()))]
     return TEMPLATE.substitute(
         css=page_style(STYLE),

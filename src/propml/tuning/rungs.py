@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -34,19 +34,30 @@ from propml.neural.memory import available_bytes, bytes_of_member
 from propml.neural.recipe import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
-from propml.tuning.tasks import Configuration, TableData, reason
 
-__all__ = ["ETA", "PER_MEMBER", "DeviceTable", "Rung", "Stack", "best_places", "bracket_at", "levels", "structure"]
+if TYPE_CHECKING:
+    from propml.tuning.tasks import TableData
 
-# One in so many goes on, for so many times the epochs.
+__all__ = [
+    *("ETA", "PER_MEMBER", "Configuration", "DeviceTable", "Rung", "Stack"),
+    *("best_places", "bracket_at", "levels", "reason", "structure"),
+]
+
+# The arguments of one trial.
+Configuration: TypeAlias = Mapping[str, Any]
+
+# One trial in ETA continues, for ETA times the epochs.
 ETA = 3
-# Rungs at most: with four the shortest training has a 27th of the epochs.
+# The most rungs of a bracket: with four, the shortest training has a 27th of the epochs.
 MOST_RUNGS = 4
 # What may differ between the members of a stack.
 PER_MEMBER = ("lam", "order", "learning_rate", "weight_decay")
-# Held-out rows are looked at so often at most in a whole training.
+# Held-out rows are scored at most this often during a whole training.
 LOOKS = 81
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
+# How Python and PyTorch report it.
+MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
 
 
 def levels(epochs: int) -> tuple[int, ...]:
@@ -83,10 +94,10 @@ def bracket_at(epochs: int, position: int) -> tuple[int, tuple[int, ...]]:
 
 
 def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[int]:
-    """Who goes on: the best third of the values that are numbers, rounded up.
+    """The places of the trials that continue: the best third of the finite values, rounded up.
 
-    Fewer than three trials cannot be compared with each other only: ``others`` are what earlier trials had at the same
-    epoch, and a trial goes on if it is in the best third of all.
+    Fewer than three trials are too few to compare among themselves: ``others`` are the values of earlier trials at the
+    same epoch, and a trial continues if it is in the best third of all.
 
     >>> best_places([0.5, 0.9, float("nan"), 0.7]), best_places([0.5], others=[0.8, 0.9, 0.7])
     ([1], [])
@@ -101,6 +112,20 @@ def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[i
 def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
     """What trials must have in common to train in one stack."""
     return tuple(sorted((name, value) for name, value in configuration.items() if name not in PER_MEMBER))
+
+
+def reason(error: BaseException) -> str:
+    """Why a trial failed, in one sentence.
+
+    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
+    (True, 'dropout is 2; it lies in [0, 1)')
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
+        return MEMORY
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class DeviceTable:
@@ -173,7 +198,7 @@ class Stack:
         here = self.table
         stack = self.trainer.refresh_averaged()
         losses = judge(stack, here.rows, here.answers, here.held, here.held_weight, here.criterion)
-        # Where the training loss is no number the order of the labels means nothing, and is not told apart from one.
+        # Where the training loss is not a number, neither is the value: the order of the labels means nothing.
         losses = torch.where(broken, torch.nan, losses).view(len(here.data.folds), len(self)).mean(dim=0)
         values = here.data.value(losses.double().cpu().numpy())
         self.broken |= np.isnan(values)
@@ -215,7 +240,7 @@ class Stack:
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` told; in place, since a CUDA graph reads these very tensors."""
+        """Continue from a :meth:`state`; in place, since a CUDA graph reads these very tensors."""
         trainer, parameters = self.trainer, list(self.trainer.stack.parameters())
         self.epoch, trainer.steps_done = int(state["epoch"]), int(state["steps_done"])
         self.best = state["best"].numpy().copy()
@@ -258,7 +283,7 @@ class Rung:
             try:
                 stack = self._trained(places, epoch, stop)
             except Exception as error:  # one bad trial must not take its rung with it
-                if len(places) > 1:  # who was it? and half a stack may fit where a whole one did not
+                if len(places) > 1:  # find the bad trial; and half a stack may fit where a whole one does not
                     half = len(places) // 2
                     self.waiting[:0] = [places[:half], places[half:]]
                 else:
@@ -276,7 +301,7 @@ class Rung:
         return values
 
     def _trained(self, places: tuple[int, ...], epoch: int, stop: Callable[[], bool]) -> Stack:
-        """The stack of as many of these trials as fit; one that fails is let go, with its memory."""
+        """The stack of as many of these trials as fit; one that fails is dropped, with its memory."""
         stack = self.stacks.pop(places, None)
         if stack is None:
             stack = self._stack(places)

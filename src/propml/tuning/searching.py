@@ -1,6 +1,6 @@
 """The search: TPE proposes trials, Hyperband decides how long each may train, Optuna keeps them.
 
-What is under way when anything stops a search goes back to the study, and several processes may work on one.
+Whatever stops a search, its unfinished trials go back to the study; several processes may work on one study.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import best_places, bracket_at, levels, structure
 from propml.tuning.spaces import Changes
-from propml.tuning.tasks import NetworkTask, Pruned, TableData, Task, make_task, reason
+from propml.tuning.tasks import NetworkTask, TableData, Task, make_task, run_trial
 from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
 __all__ = ["run_search", "search", "work", "work_in_processes"]
 
-# Processes that are started anew where one was killed, for each worker.
+# How often a worker process that was killed is replaced.
 RESTARTS = 5
 
 # Trials of a bracket that share what cannot differ within a stack: the rung of 27 trials is three stacks of nine, and
@@ -134,7 +134,7 @@ def run_search(
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
     home = None if folder is None else Path(folder)
-    desk = Desk(task, trials, storage, name, seed, until=until)
+    desk = Desk(task, trials, storage, name, seed, until=until, together=ray_address is None)
     ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
 
@@ -166,7 +166,7 @@ def run_search(
 def work(desk: Desk, folder: Path | None = None) -> None:
     """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
 
-    Trials that others have under way are waited for: should their workers die, they are done here.
+    It waits for trials of other workers: if those die, their trials are done here.
     """
     with desk.at_work():
         while not desk.is_over():
@@ -189,7 +189,7 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
     for epoch in levels(task.epochs):
         values = rung.train_to(epoch, desk.is_over)
         for place in rung.why:
-            desk.fail(trials[place], rung.why[place])
+            desk.end(trials[place], "failed", rung.why[place])
         running = [place for place in running if place not in rung.why]
         if not running:
             return True
@@ -201,17 +201,17 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
             desk.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
             for place in running:
-                desk.complete(trials[place])
+                desk.end(trials[place], "complete")
             return True
         if epoch in rungs:
             staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
             for place in set(running) - set(staying):
-                desk.prune(trials[place])
+                desk.end(trials[place], "pruned")
             running = staying
             rung.keep(running)
     for place in running:  # what was compared at least once is kept; the others go back
         if trials[place].epoch:
-            desk.prune(trials[place])
+            desk.end(trials[place], "pruned")
     return False
 
 
@@ -240,22 +240,10 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     if trial is None:
         return False
 
-    def report(epoch: int, value: float) -> None:
-        if not math.isfinite(value):
-            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        if (desk.report(trial, epoch, value) or desk.is_over()) and epoch < desk.task.epochs:
-            raise Pruned
+    def stops(epoch: int, value: float) -> bool:
+        return desk.report(trial, epoch, value) or desk.is_over()
 
-    home = None if folder is None else folder / "trials" / str(trial.first)
-    if home is not None:
-        home.mkdir(parents=True, exist_ok=True)
-    try:
-        desk.task.run(trial.configuration, report, home)
-        desk.complete(trial)
-    except Pruned:
-        desk.prune(trial)
-    except Exception as error:  # one bad trial must not end the search
-        desk.fail(trial, reason(error))
+    desk.end(trial, *run_trial(desk.task, trial.configuration, stops, trial.home(folder)))
     return True
 
 
@@ -269,7 +257,7 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
             for number in range(started, started + missing):
                 left = desk.until - time.monotonic()
                 arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + 1 + number)
-                processes.append(start_worker(_work, (*arguments, threads)))
+                processes.append(start_worker(_work, arguments, threads))
             started, missing = started + missing, 0
             time.sleep(LOOK)
             desk.progress()
@@ -290,10 +278,5 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
         desk.reclaim(died=False)  # no trial of theirs has killed them
 
 
-def _work(
-    task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int, threads: int
-) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
+def _work(task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

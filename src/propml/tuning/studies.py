@@ -1,4 +1,4 @@
-"""Where studies live (in memory, in an SQLite file, on any server that Optuna speaks to), and who works on them."""
+"""Where studies are stored (in memory, in an SQLite file, on a server that Optuna supports), and who works on them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["is_gone", "is_near", "masked", "open_storage", "open_study", "quiet", "this_worker", "without_secrets"]
 
 SQLITE = "sqlite:///"
-# A worker says that it is alive so often (seconds), and is given up after so long. Only one on another machine has to
-# be waited for: whether a process of this machine lives is known at once.
+# Seconds between the heartbeats of a worker, and after which a silent one is given up. That is for other machines only:
+# whether a process of this machine lives is known at once.
 HEARTBEAT, GRACE = 20, 90
-# A trial that only keeps the number of one in a study that was replaced.
+# Marks a trial that only keeps the number of one in a study that was replaced.
 REPLACED = "replaced"
 
 HIDDEN = "***"
@@ -168,7 +168,7 @@ def open_storage(storage: str | Path | None) -> Any:
 
 
 def _with_driver(url: str) -> str:
-    """SQLAlchemy's versions differ in the driver that they take PostgreSQL's plain URL for: the one that is here."""
+    """Name the PostgreSQL driver that is installed: versions of SQLAlchemy differ in their default."""
     scheme, _, rest = url.partition("://")
     drivers = [name for name in ("psycopg", "psycopg2") if importlib.util.find_spec(name) is not None]
     return f"postgresql+{drivers[0]}://{rest}" if scheme in ("postgres", "postgresql") and drivers else url
@@ -213,7 +213,7 @@ def masked(url: str) -> str:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """What somebody else said about a URL, such as a driver, without the secrets of that URL.
+    """A message about a URL, such as a driver's, without the secrets of that URL.
 
     >>> without_secrets("invalid port 'p' in me:p/w@h", "mysql://me:p/w@h/db")
     "invalid port '***' in me:***@h"
@@ -222,7 +222,7 @@ def without_secrets(text: str, url: str) -> str:
     text = text.replace(url, masked(url))
     for secret in sorted({*secrets, *map(unquote, secrets), *map(unquote_plus, secrets)}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    # A password that should have been quoted is parted by whoever reads the URL, and part of it is complained of.
+    # Drivers split a password that should have been quoted, and name a part of it in their message.
     parts = {re.escape(part) for secret in secrets for part in re.split(r"[/?#@:&]", secret) if part}
     for part in sorted(parts, key=len, reverse=True):
         text = re.sub(rf"(?<=['\"]){part}(?=['\"@])", HIDDEN, text)
@@ -241,7 +241,7 @@ def _secrets(url: str) -> list[tuple[int, int]]:
 
 
 def this_worker() -> dict[str, Any]:
-    """Who works here."""
+    """This process, as other workers can recognise it."""
     return {**_machine(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
@@ -251,7 +251,7 @@ def is_near(worker: Mapping[str, Any]) -> bool:
 
 
 def is_gone(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker is known to be gone; of one on another machine nothing is known."""
+    """Whether a worker is known to be gone; of one on another machine that is never known."""
     if not is_near(worker):
         return False
     try:
@@ -275,7 +275,7 @@ def _machine() -> dict[str, str]:
 def _started(pid: int) -> str:
     """When a process began, which tells it from a later one of the same number.
 
-    Empty where the system does not say, and for one that has ended and that its parent has not asked after yet.
+    Empty where the system does not say, and for a zombie.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -2,7 +2,7 @@
 
 A trial is worth how well it ranks the labels of rows that it did not see. By default these rows are judged by their
 *candidate* labels, so that a search needs no clean label. ``"oracle"`` judges them by their true labels, as the paper
-did; nobody gets there by accident.
+did, and must be asked for by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,7 @@ from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
+from propml.tuning.rungs import Configuration, DeviceTable, Rung, reason
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
 
 __all__ = [
-    "Configuration",
     "MethodTask",
     "NetworkTask",
     "Pruned",
@@ -46,24 +46,18 @@ __all__ = [
     "Task",
     "VisionTask",
     "make_task",
-    "reason",
+    "run_trial",
 ]
 
-# The arguments of one trial.
-Configuration: TypeAlias = Mapping[str, Any]
-
-# What the search itself decides of a recipe.
+# Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
-MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
-# How Python and PyTorch say it.
-MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
 
 # report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
 Report = Callable[[int, float], None]
 
 
 class Pruned(Exception):
-    """A trial is to stop now."""
+    """Raised to stop a trial early."""
 
 
 class Task(Protocol):
@@ -74,15 +68,14 @@ class Task(Protocol):
     space: Space
     epochs: int  # the whole budget of a trial; 1 for methods that have no epochs
     fixed: dict[str, Any]  # arguments that a configuration does not hold and the result needs
-    # Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's; and
-    # keeps its own checkpoints in its folder, too large to be sent around.
+    # Whether a trial may run out of memory so that it takes its process with it, which is then not the caller's.
     is_large: bool
 
     def facts(self) -> dict[str, Any]:
         """What searches on one study must agree on, as plain values."""
         ...
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """Train one trial and report after every epoch.
 
         ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
@@ -174,7 +167,7 @@ class MethodTask:
     >>> from propml.datasets import digits_mosaic
     >>> mosaic = digits_mosaic(60)
     >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
-    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), None)
+    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), Path())
     1 True
     """
 
@@ -195,7 +188,7 @@ class MethodTask:
         """As the paper's protocol scales them, which is what the benchmark will do with the result."""
         return RangeScaler().fit_transform(self.data.X)
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         values = []
         for fold in self.data.folds:
             model = method_class(self.method)(**{**self.fixed, **configuration})
@@ -223,31 +216,26 @@ class NetworkTask(MethodTask):
             self.fixed["criterion"] = data.criterion
 
     @cached_property
-    def table(self) -> Any:
-        from propml.tuning.rungs import DeviceTable
-
+    def table(self) -> DeviceTable:
         return DeviceTable(self.data, self.device)
 
-    def rung(self, configurations: Sequence[Configuration]) -> Any:
+    def rung(self, configurations: Sequence[Configuration]) -> Rung:
         """These trials in training together."""
-        from propml.tuning.rungs import Rung
-
         return Rung(self.table, configurations, self.epochs)
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """One trial alone, with a checkpoint after every epoch."""
-        rung, epoch = self.rung([configuration]), 0
-        checkpoint = None if folder is None else folder / "checkpoint.pt"
-        if checkpoint is not None and checkpoint.exists():
-            epoch = rung.load(checkpoint)
-        while epoch < self.epochs:
-            epoch += 1
+        rung = self.rung([configuration])
+        # Named by what it holds: a folder may have files of a study that is gone.
+        content = json.dumps([self.facts(), configuration], sort_keys=True)
+        checkpoint = folder / f"checkpoint-{hashlib.sha256(content.encode()).hexdigest()[:16]}.pt"
+        done = rung.load(checkpoint) if checkpoint.exists() else 0
+        for epoch in range(min(done + 1, self.epochs), self.epochs + 1):
             value = float(rung.train_to(epoch)[0])
             if rung.why:
                 raise ValueError(rung.why[0])
-            if checkpoint is not None:
-                with replacing(checkpoint) as beside:
-                    rung.save(beside)
+            with replacing(checkpoint) as beside:
+                rung.save(beside)
             report(epoch, value)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -313,12 +301,8 @@ class VisionTask:
             "recipe": hashlib.sha256(settings.encode()).hexdigest()[:16],
         }
 
-    def run(self, configuration: Configuration, report: Report, folder: Path | None) -> None:
-        """Train one network; it goes on from its checkpoint where its folder has one."""
-        if folder is None:
-            with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
-                self.run(configuration, report, Path(scratch))
-            return
+    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
+        """Train one network; it continues from the checkpoint in its folder, if there is one."""
         best, pruned, out = -math.inf, False, folder / "run"
 
         def on_epoch(record: Mapping[str, Any]) -> bool:
@@ -336,9 +320,9 @@ class VisionTask:
         try:
             self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
         finally:
-            gc.collect()  # what refers to itself in a circle would keep its memory from the next trial
+            gc.collect()  # reference cycles would hold memory that the next trial needs
         if pruned:
-            for name in ("last.safetensors", "best.safetensors"):  # nobody needs these weights, and they are large
+            for name in ("last.safetensors", "best.safetensors"):  # large, and no longer needed
                 (out / name).unlink()
             raise Pruned
 
@@ -350,7 +334,7 @@ class VisionTask:
         train(*arguments, **options)
 
     def value(self, record: Mapping[str, Any]) -> float:
-        """What the better of both kinds of weights, raw and averaged, were worth after an epoch."""
+        """The value of the better weights, raw or averaged, after an epoch."""
         column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
         return max(record[name] for name in (f"{column} raw", f"{column} ema") if name in record)
 
@@ -367,15 +351,29 @@ def make_task(
     return MethodTask(method, data, space)
 
 
-def reason(error: BaseException) -> str:
-    """Why a trial failed, in one sentence.
+def run_trial(
+    task: Task, configuration: Configuration, stops: Callable[[int, float], bool], folder: Path | None
+) -> tuple[str, str]:
+    """Run one trial; how it ended, as :meth:`propml.tuning.trials.Desk.end` wants it, and why where it failed.
 
-    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
-    (True, 'dropout is 2; it lies in [0, 1)')
+    ``stops`` is told the value of every epoch, and says whether the trial is to stop there. Without a ``folder`` the
+    trial has a temporary one.
     """
-    text = " ".join(str(error).split())
-    if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
-        return MEMORY
-    if isinstance(error, ValueError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+    def report(epoch: int, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
+        if stops(epoch, value) and epoch < task.epochs:
+            raise Pruned
+
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
+            return run_trial(task, configuration, stops, Path(scratch))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        task.run(configuration, report, folder)
+    except Pruned:
+        return "pruned", ""
+    except Exception as error:  # one bad trial must not end the search
+        return "failed", reason(error)
+    return "complete", ""

@@ -1,11 +1,11 @@
-"""The trials of a study: asked for, ended, and begun again where a worker is gone, whenever and wherever it died.
+"""The trials of a study: begun, ended, and begun again when a worker dies.
 
-A trial is signed in the moment in which it is made, so that there is none of which nobody knows whose it is. One that
-is given up stays in the study as it is; the trial that takes its place names the ``first`` of its line. What is left
-to begin again is therefore read off the study itself, and no kill between two writes can lose or double it.
+A trial names its owner from the moment it is created. One that is given up stays in the study as it is; the trial that
+takes its place names the ``first`` of its line. So the study itself says what is left to begin again, and no kill
+between two writes can lose or double a trial.
 
 Optuna's own ``RetryFailedTrialCallback`` loses a trial whose worker dies before its first heartbeat, or whose finder
-dies between giving it up and queueing it again, and waits for silent hearts where a process is known to be gone.
+dies between giving it up and queueing it again. It also waits for heartbeats of a process that is known to be gone.
 """
 
 from __future__ import annotations
@@ -98,12 +98,17 @@ class RunningTrial:
     epoch: int = 0  # the last one that was reported
     value: float = math.nan  # after that epoch
 
+    def home(self, folder: Path | None) -> Path | None:
+        """Where the trial keeps its files, in the folder of the search."""
+        return None if folder is None else folder / "trials" / str(self.first)
+
 
 class Desk:
     """Where a worker gets trials from and reports on them.
 
     The study, which is called ``name``, is to have so many ``trials``, those of earlier and other workers included;
-    ``until`` is when to stop, in seconds of :func:`time.monotonic`.
+    ``until`` is when to stop, in seconds of :func:`time.monotonic`. Networks on a table train ``together``, unless each
+    trial is to have a worker of its own.
     """
 
     def __init__(
@@ -115,12 +120,14 @@ class Desk:
         seed: int = 0,
         *,
         until: float = math.inf,
+        together: bool = True,
     ) -> None:
         self.optuna: Any = require("optuna", "tune")
         self.task, self.trials, self.until = task, trials, until
         self.storage = open_storage(storage)
         # Trials that train together are compared by the search, and others by Optuna's Hyperband.
-        epochs = None if isinstance(task, NetworkTask) or task.epochs == 1 else task.epochs
+        compared = together and isinstance(task, NetworkTask)
+        epochs = None if compared or task.epochs == 1 else task.epochs
         self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
         self.study_id = self.storage.get_study_id_from_name(name)
         self.sampler = self.study.sampler
@@ -171,7 +178,7 @@ class Desk:
         self._beat([storage_id])
         for queued in [each for each in tries if each.state.name == "WAITING"]:  # by hand
             self._give_up(queued.number, STOPPED)
-        # Whoever is second gives way; and Optuna's cache has to see a trial before it gets arguments.
+        # The second of two gives way; and Optuna's cache has to see a trial before it gets arguments.
         earlier = [other for other in self.counted() if other.number < handle.number]
         if len(earlier) < self.trials and first not in map(_first, earlier):
             return trial
@@ -180,7 +187,7 @@ class Desk:
 
     def report(self, trial: RunningTrial, epoch: int, value: float) -> bool:
         """Tell the value after an epoch; whether the study's own pruner wants the trial to end."""
-        if epoch == trial.epoch:  # told before
+        if epoch <= trial.epoch:  # told before, by a worker that has died since
             return False
         try:
             with quiet():
@@ -188,30 +195,23 @@ class Desk:
                 trial.epoch, trial.value = epoch, value
                 return trial.handle.should_prune()
         except self.optuna.exceptions.UpdateFinishedTrialError:
-            return True  # given up by others, who thought that this worker was dead
+            return True  # given up by others, which took this worker for dead
 
-    def complete(self, trial: RunningTrial) -> None:
-        """The trial has had its whole budget; one whose value is no number has failed."""
-        if math.isfinite(trial.value):
-            self._end(trial, "COMPLETE", trial.value)
-        else:
-            self.fail(trial, f"its objective is {trial.value}, which is no number to compare")
+    def end(self, trial: RunningTrial, state: str, why: str = "") -> None:
+        """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed".
 
-    def prune(self, trial: RunningTrial) -> None:
-        """Others did better; it stops here."""
-        self._end(trial, "PRUNED")
-
-    def fail(self, trial: RunningTrial, why: str) -> None:
-        """It cannot be judged, and ``why`` says so."""
-        self._end(trial, "FAIL", why=why)
-
-    def _end(self, trial: RunningTrial, state: str, value: float | None = None, why: str | None = None) -> None:
+        One that is complete without a finite value has failed.
+        """
         if trial.storage_id not in self.under_way:
             return
+        if state == "complete" and not math.isfinite(trial.value):
+            state, why = "failed", f"its objective is {trial.value}, which is no number to compare"
+        told = self.optuna.trial.TrialState["FAIL" if state == "failed" else state.upper()]
         with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
-            if why is not None:
+            if why:
                 trial.handle.set_user_attr("why", why)
-            self.study.tell(trial.handle, value, state=self.optuna.trial.TrialState[state], skip_if_finished=True)
+            value = trial.value if state == "complete" else None
+            self.study.tell(trial.handle, value, state=told, skip_if_finished=True)
         del self.under_way[trial.storage_id]
         self.progress()
 
@@ -251,14 +251,14 @@ class Desk:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
 
     def _beat(self, storage_ids: Sequence[int]) -> None:
-        """Say that these trials are alive."""
+        """Record a heartbeat of these trials."""
         if hasattr(self.storage, "record_heartbeat"):
             for storage_id in storage_ids:
                 self.storage.record_heartbeat(storage_id)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """While the block runs, say that trials are alive, as Optuna does for its own loop; the rest goes back."""
+        """Record heartbeats while the block runs, as Optuna's own loop does; then give unfinished trials back."""
         over = threading.Event()
 
         def beat() -> None:

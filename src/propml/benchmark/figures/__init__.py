@@ -6,9 +6,14 @@ numbers :func:`noise_curve_data` gives; :func:`lambda_metrics` all metrics again
 :func:`lambda_curve_data` gives. :func:`save` writes SVG, PNG or PDF; :func:`svg_text` gives SVG for an HTML page.
 """
 
-from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import given_lambda_points, lambda_curve_data, lambda_metrics
+from propml.benchmark.figures.curves import (
+    given_lambda_points,
+    lambda_curve_data,
+    lambda_metrics,
+    noise_curve_data,
+    noise_curves,
+)
 from propml.benchmark.figures.style import save, svg_text
 
 __all__ = [

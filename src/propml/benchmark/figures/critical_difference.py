@@ -43,8 +43,7 @@ def critical_difference(
 
     Returns ``(figure, axes)``; ``x`` is the mean rank, and ``y`` counts points from the top.
     """
-    with look():
-        figure, (axes,) = _draw_stack([_Diagram(comparison, title, highlight)])
+    figure, (axes,) = _draw_stack([(title, comparison)], highlight)
     return figure, axes
 
 
@@ -57,134 +56,115 @@ def critical_difference_stack(
     """
     if not comparisons:
         raise ValueError("there is no comparison to draw; give at least one")
-    with look():
-        diagrams: list[_Diagram] = []
-        ruler = None
-        for key, comparison in comparisons.items():
-            title = key if isinstance(key, str) else level_title(key)
-            # The same ruler is not drawn again.
-            same = bool(diagrams) and comparison.critical_difference == ruler
-            diagrams.append(_Diagram(comparison, title, highlight, with_ruler=not same))
-            ruler = comparison.critical_difference
-        return _draw_stack(diagrams)
+    titles = [key if isinstance(key, str) else level_title(key) for key in comparisons]
+    return _draw_stack(list(zip(titles, comparisons.values(), strict=True)), highlight)
 
 
-def _draw_stack(diagrams: Sequence[_Diagram]) -> tuple[Any, list[Any]]:
+def _draw_stack(diagrams: Sequence[tuple[str, Comparison]], highlight: str | None) -> tuple[Any, list[Any]]:
     """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
-    frame = make_frame([diagram.sides for diagram in diagrams])
-    heights = [diagram.height(frame) for diagram in diagrams]
-    total = sum(heights)
-    figure = require("matplotlib.figure", "report").Figure(figsize=(frame.width / 72, total / 72))
-    below = [sum(heights[i + 1 :]) for i in range(len(heights))]
-    axes = [figure.add_axes((0, b / total, 1, h / total)) for b, h in zip(below, heights, strict=True)]
-    for diagram, axis in zip(diagrams, axes, strict=True):
-        diagram.draw(axis, frame)
+    with look():
+        sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for _, each in diagrams]
+        frame = make_frame(sides)
+        figure = require("matplotlib.figure", "report").Figure()
+        axes: list[Any] = []
+        heights: list[float] = []
+        ruler = 0.0
+        for (title, comparison), labels in zip(diagrams, sides, strict=True):
+            axis = figure.add_axes((0, 0, 1, 1), label=str(len(axes)))
+            axis.set_axis_off()
+            has_ruler = comparison.critical_difference != ruler  # the same one is not drawn again
+            ruler = comparison.critical_difference
+            axis_y = _draw_heading(axis, frame, title, ruler if has_ruler else None)
+            _draw_axis(axis, frame, axis_y)
+            labels_y = _draw_bars(axis, frame, comparison, axis_y)
+            axes.append(axis)
+            heights.append(_draw_labels(axis, frame, comparison, labels, highlight, (axis_y, labels_y)))
+        total = sum(heights)
+        figure.set_size_inches(frame.width / 72, total / 72)
+        reach = (1 - frame.left / frame.points_per_rank, frame.n_ranks + frame.right / frame.points_per_rank)
+        for place, (axis, height) in enumerate(zip(axes, heights, strict=True)):
+            axis.set_position((0, sum(heights[place + 1 :]) / total, 1, height / total))
+            axis.set(xlim=reach, ylim=(height, 0))
     return figure, axes
 
 
-@dataclass(frozen=True)
-class _Diagram:
-    comparison: Comparison
-    title: str
-    highlight: str | None
-    with_ruler: bool = True
-
-    @property
-    def ranks(self) -> list[float]:
-        return [float(rank) for rank in self.comparison.mean_ranks]
-
-    @property
-    def sides(self) -> tuple[list[Label], list[Label]]:
-        return make_labels(self.comparison.names, self.ranks, self.highlight)
-
-    def title_lines(self, frame: Frame) -> list[str]:
-        letters = int((frame.width - 2 * MARGIN) / text_width("n", TEXT, "bold"))
-        return wrapped(self.title, letters).split("\n") if self.title else []
-
-    def axis_y(self, frame: Frame) -> float:
-        """How far the axis is below the top: under a title that does not fit beside it, a ruler, and numbers."""
-        beside = self.title and text_width(self.title, TEXT, "bold") <= frame.left - 2 * MARGIN
-        title = 0.0 if beside else (LINE + 2) * len(self.title_lines(frame))
-        explained = LINE + 4 + RULER if self.with_ruler else 0.0
-        return MARGIN + title + explained + LINE + TICK
-
-    def bars(self, frame: Frame) -> list[GroupBar]:
-        return make_bars(self.comparison.cliques, self.ranks, frame.points_per_rank)
-
-    def labels_y(self, frame: Frame) -> float:
-        levels = max((bar.level + 1 for bar in self.bars(frame)), default=0)
-        return self.axis_y(frame) + FIRST_BAR + BAR_STEP * levels
-
-    def height(self, frame: Frame) -> float:
-        tallest = max(sum(label.height for label in side) for side in self.sides)
-        return self.labels_y(frame) + tallest + 2 * MARGIN
-
-    def draw(self, axes: Any, frame: Frame) -> None:
-        per_rank = frame.points_per_rank
-        axes.set_axis_off()
-        axes.set(xlim=(1 - frame.left / per_rank, frame.n_ranks + frame.right / per_rank), ylim=(self.height(frame), 0))
-        self._heading(axes, frame)
-        self._axis(axes, frame)
-        for bar in self.bars(frame):
-            self._bar(axes, frame, bar)
-        for side, outwards in zip(self.sides, (-1, 1), strict=True):
-            y = self.labels_y(frame)
-            for label in side:
-                self._label(axes, frame, label, y + label.height / 2, outwards)
-                y += label.height
-
-    def _heading(self, axes: Any, frame: Frame) -> None:
-        """Title, ruler and what the axis counts."""
-        left = 1 - (frame.left - MARGIN) / frame.points_per_rank
-        for number, line in enumerate(self.title_lines(frame)):
-            y = MARGIN + (LINE + 2) * number + 0.8 * TEXT
-            axes.text(left, y, line, size=TEXT, weight="bold", label="title")
-        if not self.with_ruler:
-            return
-        end, ruler = frame.n_ranks, self.comparison.critical_difference
-        y = self.axis_y(frame) - TICK - LINE - 6 - RULER
+def _draw_heading(axes: Any, frame: Frame, title: str, ruler: float | None) -> float:
+    """Title, ruler and what the axis counts; returns where the axis is, below them and its numbers."""
+    letters = int((frame.width - 2 * MARGIN) / text_width("n", TEXT, "bold"))
+    lines = wrapped(title, letters).split("\n") if title else []
+    left = 1 - (frame.left - MARGIN) / frame.points_per_rank
+    for number, line in enumerate(lines):
+        axes.text(left, MARGIN + (LINE + 2) * number + 0.8 * TEXT, line, size=TEXT, weight="bold", label="title")
+    # A title that fits beside the axis takes no height.
+    beside = text_width(title, TEXT, "bold") <= frame.left - 2 * MARGIN
+    y = MARGIN + (0.0 if beside else (LINE + 2) * len(lines))
+    if ruler is not None:
+        y += LINE - 2
+        end = frame.n_ranks
         axes.text(end, y, "mean rank, 1 = best", size=SMALL, alpha=MUTED, ha="right", label="explanation")
         axes.text(1, y, f"CD = {ruler:.2f}", size=SMALL, label="explanation")
-        y += 8
         # A ruler that is longer than the axis (few blocks) ends in an arrow.
         stop, cap = (1 + ruler, "|") if 1 + ruler <= end else (end, CARETRIGHT)
-        axes.plot([1, stop], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt", label="ruler")
+        axes.plot([1, stop], [y + 8, y + 8], color=INK, linewidth=1.4, solid_capstyle="butt", label="ruler")
         for x, marker in ((1, "|"), (stop, cap)):
-            axes.plot([x], [y], marker=marker, markersize=7, color=INK, markeredgewidth=1.4, label="cap")
+            axes.plot([x], [y + 8], marker=marker, markersize=7, color=INK, markeredgewidth=1.4, label="cap")
+        y += 6 + RULER
+    return y + LINE + TICK
 
-    def _axis(self, axes: Any, frame: Frame) -> None:
-        y = self.axis_y(frame)
-        axes.plot([1, frame.n_ranks], [y, y], color=INK, linewidth=1.2, solid_capstyle="projecting", label="axis")
-        numbered = tick_ranks(frame)
-        for rank in range(1, frame.n_ranks + 1):
-            length = TICK if rank in numbered else TICK / 2
-            axes.plot([rank, rank], [y - length, y], color=INK, linewidth=1.0, label="tick")
-        for rank in numbered:
-            axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
 
-    def _bar(self, axes: Any, frame: Frame, bar: GroupBar) -> None:
-        y = self.axis_y(frame) + FIRST_BAR + BAR_STEP * bar.level
-        style = {"color": BAR_COLOR, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
+def _draw_axis(axes: Any, frame: Frame, y: float) -> None:
+    axes.plot([1, frame.n_ranks], [y, y], color=INK, linewidth=1.2, solid_capstyle="projecting", label="axis")
+    numbered = tick_ranks(frame)
+    for rank in range(1, frame.n_ranks + 1):
+        length = TICK if rank in numbered else TICK / 2
+        axes.plot([rank, rank], [y - length, y], color=INK, linewidth=1.0, label="tick")
+    for rank in numbered:
+        axes.text(rank, y - TICK - 2, str(rank), size=SMALL, ha="center", label="tick")
+
+
+def _draw_bars(axes: Any, frame: Frame, comparison: Comparison, axis_y: float) -> float:
+    """The bars of groups, under the axis; returns where the labels may begin."""
+    bars = make_bars(comparison.cliques, comparison.mean_ranks.tolist(), frame.points_per_rank)
+    style = {"color": BAR_COLOR, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
+    for bar in bars:
+        y = axis_y + FIRST_BAR + BAR_STEP * bar.level
         axes.plot([bar.first, bar.last], [y, y], linewidth=BAR_WIDTH, **style)
+    return axis_y + FIRST_BAR + BAR_STEP * max((bar.level + 1 for bar in bars), default=0)
 
-    def _label(self, axes: Any, frame: Frame, label: Label, y: float, outwards: int) -> None:
-        """A point on the axis, a line down and outwards, the mean rank at its end and the name beside it."""
-        chosen = self.comparison.names[label.method] == self.highlight
-        color, alpha, width, weight = (ACCENT, 1.0, 1.8, "bold") if chosen else (INK, MUTED, 1.0, "normal")
-        x, top, per_rank = self.ranks[label.method], self.axis_y(frame), frame.points_per_rank
-        border, side = (frame.n_ranks, "left") if outwards > 0 else (1, "right")
-        end, rank_x = (border + outwards * distance / per_rank for distance in (GUTTER - 4, GUTTER))
-        name_x = rank_x + outwards * (label.rank_width + NAME_TO_RANK) / per_rank
-        # A line that shares its way with a coloured one must not cover it.
-        order = 2.2 if chosen else 2
-        axes.plot([x, x, end], [top, y, y], color=color, alpha=alpha, linewidth=width, zorder=order, label="elbow")
-        axes.plot([x], [top], marker="o", markersize=5, color=color, zorder=2 + order, label="method")
-        axes.text(rank_x, y + 0.36 * SMALL, label.rank, size=SMALL, alpha=MUTED, ha=side, label="rank")
-        lines = label.name.split("\n")
-        first = y + 0.36 * TEXT - LINE * (len(lines) - 1) / 2
-        for number, line in enumerate(lines):
-            place = (name_x, first + LINE * number)
-            axes.text(*place, line, size=TEXT, color=color, weight=weight, ha=side, label="name")
+
+def _draw_labels(
+    axes: Any,
+    frame: Frame,
+    comparison: Comparison,
+    sides: tuple[list[Label], list[Label]],
+    highlight: str | None,
+    between: tuple[float, float],
+) -> float:
+    """Of each method a point on the axis, a line down and outwards, its mean rank and its name; returns the height.
+
+    ``between`` are the heights of the axis and of the first label.
+    """
+    top, per_rank = between[0], frame.points_per_rank
+    for labels, outwards, border, side in zip(sides, (-1, 1), (1, frame.n_ranks), ("right", "left"), strict=True):
+        below = between[1]
+        for label in labels:
+            chosen = comparison.names[label.method] == highlight
+            color, alpha, width, weight = (ACCENT, 1.0, 1.8, "bold") if chosen else (INK, MUTED, 1.0, "normal")
+            # A line that shares its way with a coloured one must not cover it.
+            order = 2.2 if chosen else 2
+            x, y = comparison.mean_ranks[label.method], below + label.height / 2
+            end, rank_x = (border + outwards * distance / per_rank for distance in (GUTTER - 4, GUTTER))
+            axes.plot([x, x, end], [top, y, y], color=color, alpha=alpha, linewidth=width, zorder=order, label="elbow")
+            axes.plot([x], [top], marker="o", markersize=5, color=color, zorder=2 + order, label="method")
+            axes.text(rank_x, y + 0.36 * SMALL, label.rank, size=SMALL, alpha=MUTED, ha=side, label="rank")
+            name_x = rank_x + outwards * (label.rank_width + NAME_TO_RANK) / per_rank
+            lines = label.name.split("\n")
+            first = y + 0.36 * TEXT - LINE * (len(lines) - 1) / 2
+            for number, line in enumerate(lines):
+                place = (name_x, first + LINE * number)
+                axes.text(*place, line, size=TEXT, color=color, weight=weight, ha=side, label="name")
+            below += label.height
+    return between[1] + max(sum(label.height for label in labels) for labels in sides) + 2 * MARGIN
 
 
 # -- where everything goes, in points ---------------------------------------------------------------------------------
@@ -213,7 +193,6 @@ class Label:
 class GroupBar:
     """A bar that joins methods which do not differ significantly; level 0 is next to the axis."""
 
-    methods: tuple[int, ...]
     first: float
     last: float
     level: int
@@ -288,11 +267,11 @@ def make_bars(cliques: Sequence[Sequence[int]], ranks: Sequence[float], points_p
     """A bar for every clique of two and more, on the first level where it touches no other bar."""
     reach = BAR_OVERHANG / points_per_rank
     bars: list[GroupBar] = []
-    for clique in sorted((tuple(c) for c in cliques if len(c) > 1), key=lambda c: min(ranks[i] for i in c)):
-        members = tuple(sorted(clique, key=lambda i: ranks[i]))
-        first, last = ranks[members[0]] - reach, ranks[members[-1]] + reach
+    spans = sorted((min(own), max(own)) for clique in cliques if len(own := [ranks[i] for i in clique]) > 1)
+    for best, worst in spans:
+        first, last = best - reach, worst + reach
         taken = {bar.level for bar in bars if first - reach <= bar.last and bar.first <= last + reach}
-        bars.append(GroupBar(members, first, last, next(level for level in range(len(bars) + 1) if level not in taken)))
+        bars.append(GroupBar(first, last, next(level for level in range(len(bars) + 1) if level not in taken)))
     return bars
 
 

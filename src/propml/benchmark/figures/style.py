@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-import numpy as np
-
 from propml.atomic_files import write_whole
 from propml.extras import require
 from propml.paper.metric_names import METRIC_NAMES, metric_of
@@ -85,7 +83,7 @@ def look() -> Iterator[None]:
 
 
 class Look(NamedTuple):
-    """How one method is drawn: by colour and by shape, so that neither alone has to be told apart."""
+    """How one method is drawn: colour and shape both tell methods apart."""
 
     color: str
     marker: str
@@ -120,15 +118,9 @@ def metric_title(metric: str) -> str:
     return f"{title} (%) {'↑' if higher else '↓'}"
 
 
-class Panels(NamedTuple):
-    """A figure with axes in rows; ``spare`` is an empty place after the last of them, or None."""
-
-    figure: Any
-    axes: list[Any]
-    spare: Any
-
-
-def panels(n: int, columns: int = 2, *, heading: str = "", xlabel: str = "", height: float = 1.9) -> Panels:
+def panels(
+    n: int, columns: int = 2, *, heading: str = "", xlabel: str = "", height: float = 1.9
+) -> tuple[Any, list[Any]]:
     """A figure with ``n`` axes in rows of ``columns``, two of which are readable side by side on a phone."""
     if n < 1:
         raise ValueError("there is nothing to draw; give at least one row of data")
@@ -148,24 +140,15 @@ def panels(n: int, columns: int = 2, *, heading: str = "", xlabel: str = "", hei
             axis.set_xlabel(xlabel)
     if heading:
         figure.suptitle(heading, x=0.012, ha="left", size=TEXT, weight="bold")
-    return Panels(figure, grid[:n], grid[n] if len(grid) > n else None)
+    return figure, grid[:n]
 
 
-def add_legend(place: Panels, handles: Sequence[Any]) -> None:
-    """One legend for all panels: in a spare place if it fits in there, else under them, where the figure grows."""
+def add_legend(figure: Any, handles: Sequence[Any]) -> None:
+    """One legend for all panels, under them, in as few rows as it takes; the figure grows by its height."""
     if not handles:
         return
-    figure, _, spare = place
     renderer = measuring_renderer(figure)
     width, height = figure.get_size_inches()
-    if spare is not None:
-        legend = spare.legend(handles=list(handles), loc="center left", labelspacing=0.4)
-        # The panels keep their size whatever the legend's.
-        legend.set_in_layout(False)
-        box = legend.get_window_extent(renderer)
-        if box.width <= 0.45 * WIDTH * figure.dpi and box.height <= 1.7 * figure.dpi:
-            return
-        legend.remove()
     for columns in range(len(handles), 0, -1):
         legend = figure.legend(handles=list(handles), loc="outside lower left", ncols=columns, borderaxespad=0.2)
         box = legend.get_window_extent(renderer)
@@ -178,13 +161,6 @@ def add_legend(place: Panels, handles: Sequence[Any]) -> None:
 def measuring_renderer(figure: Any) -> Any:
     """A renderer that says how large text will be; the figure gets a canvas that can draw it."""
     return require("matplotlib.backends.backend_agg", "report").FigureCanvasAgg(figure).get_renderer()
-
-
-def draw_band(axis: Any, rows: Sequence[Any], x: str, color: str, alpha: float, **line: Any) -> None:
-    """A line through the means of rows, with their standard deviations around it; ``x`` names what it runs along."""
-    along, mean, std = (np.array([getattr(row, name) for row in rows]) for name in (x, "mean", "std"))
-    axis.fill_between(along, mean - std, mean + std, color=color, alpha=alpha, linewidth=0)
-    axis.plot(along, mean, color=color, **line)
 
 
 def legend_line(title: str, *, color: str, marker: str = "", line: str = "-") -> Any:
@@ -212,7 +188,7 @@ def svg_text(figure: Any, prefix: str, *, title: str = "") -> str:
 
     It has no background, takes the page's font and text colour (so it follows a dark page), shrinks with the page but
     does not grow, and all its ids start with ``prefix``, another one for each figure of a page. ``title`` is what the
-    figure shows, for those who hear the page.
+    figure shows, for screen readers.
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", prefix, re.ASCII):
         raise ValueError(f"the prefix {prefix!r} cannot start an id; use a letter, then letters, digits, - or _")

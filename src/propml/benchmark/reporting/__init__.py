@@ -39,8 +39,8 @@ def write_report(
     folder : path
         Where to; made if it is not there.
     formats : sequence of {"html", "md", "tex", "csv", "svg", "png", "pdf"}
-        ``report.html`` and ``report.md``; ``tables.tex`` with ``report.tex`` around it; ``results-long.csv`` and
-        ``results-wide.csv``; each figure as a file, such as ``vision-noise-ours.svg``.
+        ``report.html``, ``report.md`` and ``tables.tex``; ``results-long.csv`` and ``results-wide.csv``; each figure
+        as a file, such as ``vision-noise-ours.svg``.
     experiments : sequence of str, optional
         Which experiments to report on; by default all.
     paper : str, optional
@@ -81,5 +81,5 @@ def _files(report: Report, kind: str) -> dict[str, str]:
     if kind == "md":
         return {"report.md": render_markdown(report)}
     if kind == "tex":
-        return {"tables.tex": exports.render_tables(report), "report.tex": exports.render_document(report)}
+        return {"tables.tex": exports.render_tables(report)}
     return {"results-long.csv": exports.render_long(report), "results-wide.csv": exports.render_wide(report)}

@@ -1,4 +1,4 @@
-"""The report's tables for other programs: LaTeX with booktabs, laid out like the paper's own, and CSV."""
+"""The report's tables for other programs: LaTeX with booktabs, and CSV."""
 
 from __future__ import annotations
 
@@ -13,61 +13,30 @@ from propml.benchmark.reporting.tables import Mark, MetricTable, TableCell, Tabl
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, signed
 from propml.csv_safety import neutralised
-from propml.noise import Noise, Setting, noise_order
+from propml.noise import Noise, Setting
 from propml.paper.published import Mean
 
-PREAMBLE = r"""\documentclass{article}
-\usepackage[a4paper,margin=2cm]{geometry}
-\usepackage[T1]{fontenc}
-\usepackage[utf8]{inputenc}
-\usepackage{booktabs,longtable}
-\begin{document}
-"""
 SPECIAL = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "%": r"\%",
-        "_": r"\_",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "λ": r"$\lambda$",
-        "×": r"$\times$",
-        "≈": r"$\approx$",
-        MINUS: "$-$",
-        "–": "--",
-        "“": "``",
-        "”": "''",
-        "’": "'",
-        "…": r"\ldots{}",
-        "\n": " ",
-    }
+    {character: f"\\{character}" for character in "{}$&#%_"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "λ": r"$\lambda$", MINUS: "$-$", "–": "--", "\n": " "}
+    # At the start of a row a bracket would belong to the end of the row before.
+    | {"[": "{[}", "]": "{]}"}
 )
 
 
 def render_tables(report: Report) -> str:
-    r"""All tables, to be read with ``\input``; they need ``\usepackage{booktabs,longtable}``."""
-    head = r"% Needs \usepackage{booktabs,longtable}."
-    return "\n\n".join([head, *(_longtable(s, table) for s in report.sections for table in s.tables)]) + "\n"
-
-
-def render_document(report: Report, tables: str = "tables") -> str:
-    """A document that reads the tables and can be compiled as it is."""
-    parts = [PREAMBLE, rf"\section*{{{escaped(report.title)}}}", escaped(report.lead)]
-    for section in report.sections:
-        sentences = "\n".join(
-            rf"  \item \textbf{{{escaped(topic)}.}} {escaped(text)}" for topic, text in section.summary
-        )
-        parts += [rf"\subsection*{{{escaped(section.title)}}}", *([escaped(section.note)] if section.note else [])]
-        parts.append(f"\\begin{{itemize}}\n{sentences}\n\\end{{itemize}}")
-        parts += [escaped(note) for note in section.notes]
-    return "\n\n".join([*parts, rf"\input{{{tables}}}", r"\end{document}"]) + "\n"
+    r"""A table for each metric and noise level, to be read with ``\input``; they need ``\usepackage{booktabs}``."""
+    head = (
+        r"% Needs \usepackage{booktabs}. Percent, mean (sample standard deviation); best bold, second best bold italic."
+    )
+    tables = [
+        _tabular(section, table, level, rows)
+        for section in report.sections
+        for table in section.tables
+        for level, rows in table.by_noise()
+    ]
+    return "\n\n".join([head, *tables]) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -80,84 +49,35 @@ def escaped(text: str) -> str:
     return "".join(c if ord(c) < 0x180 or ord(c) in SPECIAL else "?" for c in text).translate(SPECIAL)
 
 
-def _longtable(section: Section, table: MetricTable) -> str:
-    """Rows are methods within datasets, columns noise levels, each with ours, the paper's number and the difference."""
-    levels = list(dict.fromkeys(row.setting.noise for row in table.rows))
-    levels.sort(key=noise_order)
-    per_level = 3 if table.compared else 1
-    columns = "@{}l" + "r" * per_level * len(levels) + "@{}"
-    heading = _heading(table, levels)
-    lines = [
-        r"\begingroup\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{longtable}}{{{columns}}}",
-        rf"\caption{{{_caption(section, table)}}}\\",
-        r"\toprule",
-        *heading,
-        r"\midrule",
-        r"\endfirsthead",
-        r"\toprule",
-        *heading,
-        r"\midrule",
-        r"\endhead",
-        r"\bottomrule",
-        r"\endfoot",
-    ]
-    datasets = list(dict.fromkeys(row.setting.dataset for row in table.rows))
-    for place, dataset in enumerate(datasets):
-        if place:
-            lines.append(r"\addlinespace")
-        lines.append(
-            rf"\multicolumn{{{1 + per_level * len(levels)}}}{{@{{}}l}}{{\itshape {escaped(dataset_title(dataset))}}}\\*"
-        )
-        lines += _dataset_rows(table, dataset, levels)
-    return "\n".join([*lines, r"\end{longtable}", r"\endgroup"])
-
-
-def _caption(section: Section, table: MetricTable) -> str:
-    direction = "higher" if table.higher_is_better else "lower"
+def _tabular(section: Section, table: MetricTable, level: Noise | None, rows: Sequence[TableRow]) -> str:
+    """A row per method and a column per dataset; the paper's number and the difference stand in brackets."""
     rules = " by the paper's conventions" if table.by_paper_rules else ""
-    beside = r" $\Delta$ is ours minus the published mean." if table.compared else ""
-    return (
-        escaped(
-            f"{section.title}: {table.title}{rules} in %, mean (sample standard deviation); {direction} is "
-            f"better. The best result is bold, the second best bold italic."
-        )
-        + beside
+    columns = [noise_title(level), *(dataset_title(row.setting.dataset) for row in rows)]
+    lines = [
+        [escaped(method), *entries]
+        for place, method in enumerate(table.methods)
+        if any(entries := [_entry(row.cells[place]) for row in rows])
+    ]
+    return "\n".join(
+        [
+            f"% {escaped(section.title)}: {table.title}{rules}",
+            rf"\begin{{tabular}}{{@{{}}l{'r' * len(rows)}@{{}}}}",
+            r"\toprule",
+            " & ".join(map(escaped, columns)) + r" \\",
+            r"\midrule",
+            *(" & ".join(line) + r" \\" for line in lines),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
     )
 
 
-def _heading(table: MetricTable, levels: Sequence[Noise | None]) -> list[str]:
-    names = [noise_title(level) or "Real" for level in levels]
-    if not table.compared:
-        shown = [""] if levels == [None] else [escaped(name) for name in names]
-        return [" & ".join(["Method", *(shown if shown != [""] else [escaped(table.title)])]) + r" \\"]
-    lines = []
-    if list(levels) != [None]:
-        groups = [rf"\multicolumn{{3}}{{c}}{{{escaped(name)}}}" for name in names]
-        rules = "".join(rf"\cmidrule(lr){{{2 + 3 * i}-{4 + 3 * i}}}" for i in range(len(levels)))
-        lines = [" & ".join(["", *groups]) + r" \\", rules]
-    return [*lines, " & ".join(["Method", *["Ours", "Published", r"$\Delta$"] * len(levels)]) + r" \\"]
-
-
-def _dataset_rows(table: MetricTable, dataset: str, levels: Sequence[Noise | None]) -> list[str]:
-    rows = {row.setting.noise: row for row in table.rows if row.setting.dataset == dataset}
-    lines = []
-    for place, method in enumerate(table.methods):
-        cells = [rows[level].cells[place] if level in rows else None for level in levels]
-        if any(cell is not None and (cell.published or cell.state != "not run") for cell in cells):
-            entries = [entry for cell in cells for entry in _entries(cell, compared=table.compared)]
-            lines.append(" & ".join([rf"\quad {escaped(method)}", *entries]) + r" \\")
-    return lines
-
-
-def _entries(cell: TableCell | None, *, compared: bool) -> list[str]:
-    if cell is None:
-        return [""] * (3 if compared else 1)
+def _entry(cell: TableCell) -> str:
     ours = _marked(cell.ours, cell.ours_mark) if cell.ours else rf"\textit{{{cell.state}}}"
-    if not compared:
-        return ["" if cell.state == "not run" else ours]
-    difference = "" if cell.difference is None else signed(cell.difference).replace(MINUS, "$-$")
-    return [ours, _marked(cell.published, cell.published_mark) if cell.published else "", difference]
+    if cell.published is None:
+        return "" if cell.state == "not run" else ours
+    difference = "" if cell.difference is None else f", {escaped(signed(cell.difference))}"
+    return f"{ours} [{_marked(cell.published, cell.published_mark)}{difference}]"
 
 
 def _marked(value: Mean, mark: Mark) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from math import isnan
 from typing import Any, NamedTuple
 
 from propml.benchmark import wording
-from propml.benchmark.figures.against_noise import noise_curve_data, noise_curves
 from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
-from propml.benchmark.figures.lambdas import lambda_metrics, lambda_sentences
+from propml.benchmark.figures.curves import lambda_metrics, lambda_sentences, noise_curve_data, noise_curves
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
 from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
@@ -33,12 +32,7 @@ def render_html(report: Report) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
-    environment.globals |= {
-        "flat": flat_facts,
-        "sort_key": sort_key,
-        "tolerance": TOLERANCE,
-        "recommended": RECOMMENDED,
-    }
+    environment.globals |= {"sort_key": sort_key, "tolerance": TOLERANCE, "recommended": RECOMMENDED}
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     Markup = require("markupsafe", "report").Markup
@@ -62,30 +56,17 @@ def _drawn(section: Section, prefix: str) -> dict[str, list[Any]]:
     return {**groups, "shared": pictures.shared_warnings()}
 
 
-def flat_facts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Nested facts on one level, without the empty ones.
-
-    >>> flat_facts({"propml": "1.0", "packages": {"numpy": "2.1"}, "commit": None})
-    {'propml': '1.0', 'numpy': '2.1'}
-    """
-    flat: dict[str, str] = {}
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            flat |= flat_facts(value)
-        elif value is not None and value != "":
-            flat[name.replace("_", " ")] = str(value)
-    return flat
-
-
-def sort_key(value: float | Noise | None) -> str:
+def sort_key(value: Any) -> str:
     """What a column is sorted by; nothing for what is missing, which comes last. Kinds of noise stand in their order.
 
-    >>> sort_key(1.5), sort_key(None), sort_key(float("nan")), sort_key(Noise("svm", 0.5))
-    ('1.5', '', '', '50.0')
+    >>> sort_key(1.5), sort_key("Ridge"), sort_key(None), sort_key(float("nan")), sort_key(Noise("svm", 0.5))
+    ('1.5', 'Ridge', '', '', '50.0')
     """
     if isinstance(value, Noise):
         return repr(1e6 * list(KINDS).index(value.kind) * value.named + value.amount)
-    return "" if value is None or isnan(value) else repr(float(value))
+    if isinstance(value, int | float):
+        return "" if isnan(value) else repr(float(value))
+    return "" if value is None else str(value)
 
 
 def _file(name: str) -> str:

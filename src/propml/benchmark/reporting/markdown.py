@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from propml.benchmark.reporting.findings import TOLERANCE
 from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.plain_tables import PlainTable
 from propml.benchmark.reporting.tables import Mark, MetricTable, TableCell
 from propml.benchmark.wording import (
     dataset_title,
     listed,
-    memory,
     noise_title,
     number,
     run_command,
-    seconds,
     settings_text,
     signed,
 )
@@ -30,7 +28,7 @@ def render_markdown(report: Report) -> str:
     for section in report.sections:
         parts += _section(section, nested=len(report.sections) > 1)
     if report.runs:
-        parts += ["## Where the numbers come from", _runs(report)]
+        parts += ["## Where the numbers come from", _plain(report.run_table)]
     command = f" with {_code(report.command)}" if report.command else ""
     parts.append(f"Made by propml {report.version}{command}.")
     return "\n\n".join(parts) + "\n"
@@ -45,8 +43,8 @@ def escaped(text: str) -> str:
     return text.translate(SPECIAL)
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """A table whose first ``left`` columns are text and the others numbers, with columns that line up in the source.
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: Container[int] = range(1)) -> str:
+    """A table with columns that line up in the source, too; those whose numbers are in ``left`` hold words.
 
     >>> print(markdown_table(["name", "x"], [["a", "1.5"], ["bcd", "12"]]))
     | name |   x |
@@ -58,11 +56,11 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, lef
 
     def line(cells: Sequence[str]) -> str:
         padded = [
-            cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
         ]
         return f"| {' | '.join(padded)} |"
 
-    rule = [":" + "-" * (w - 1) if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    rule = [":" + "-" * (w - 1) if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join([line(columns), line(rule), *map(line, rows)])
 
 
@@ -71,10 +69,8 @@ def metric_tables(table: MetricTable) -> str:
 
     Ours come with the paper's number and the difference in brackets.
     """
-    levels = dict.fromkeys(row.setting.noise for row in table.rows)
     parts = []
-    for level in levels:
-        rows = [row for row in table.rows if row.setting.noise == level]
+    for level, rows in table.by_noise():
         columns = [noise_title(level), *(escaped(dataset_title(row.setting.dataset)) for row in rows)]
         lines = [
             [escaped(method), *cells]
@@ -106,15 +102,15 @@ def _section(section: Section, *, nested: bool) -> list[str]:
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
     if section.agreements:
-        parts += ["### Beside the paper", _agreements(section)]
+        parts += ["### Beside the paper", _plain(section.agreement_table)]
     for table in section.tables:
         parts += _table(table)
     if section.ranks:
         parts += ["### Which differences are significant", _ranks(section)]
     if section.lams:
-        parts += ["### Which λ was chosen", _lams(section)]
+        parts += ["### Which λ was chosen", _plain(section.lams)]
     if section.costs:
-        parts += ["### Time and memory", _costs(section)]
+        parts += ["### Time and memory", _plain(section.costs)]
     if section.failures or section.not_run:
         parts += ["### Failures and gaps", *_gaps(section)]
     return parts
@@ -134,16 +130,6 @@ def _table(table: MetricTable) -> list[str]:
     return [f"### {table.title}{rules}", legend, metric_tables(table)]
 
 
-def _agreements(section: Section) -> str:
-    columns = ["method", "compared", f"better by > {TOLERANCE:g}", "close", f"worse by > {TOLERANCE:g}", "mean gain"]
-    rows = [
-        [escaped(a.method), str(a.n), str(a.better), str(a.close), str(a.worse), signed(a.mean_gain)]
-        for a in section.agreements
-    ]
-    first = next(table for table in section.tables if table.compared)
-    return f"Numbers of all metrics; mean gain in points of {first.title}.\n\n{markdown_table(columns, rows)}"
-
-
 def _ranks(section: Section) -> str:
     lines = []
     for each in section.ranks:
@@ -155,54 +141,20 @@ def _ranks(section: Section) -> str:
     return "\n".join(lines)
 
 
-def _lams(section: Section) -> str:
+def _plain(table: PlainTable) -> str:
+    """One of the small tables, under its legend; words stand left of the numbers."""
+    columns = table.columns
     rows = [
-        [
-            escaped(dataset_title(line.setting.dataset)),
-            noise_title(line.setting.noise),
-            escaped(f"{line.method} {line.part}".rstrip()),
-            f"{line.middle:.3g}",
-            f"{line.least:.3g} to {line.most:.3g}",
-            "" if line.published is None else f"{line.published:g}",
-        ]
-        for line in section.lams
+        [(_code if column.is_code else escaped)(column.text(value)) for column, value in zip(columns, row, strict=True)]
+        for row in table.rows
     ]
-    return markdown_table(["dataset", "noise", "method", "median λ", "range", "paper"], rows, left=3)
-
-
-def _costs(section: Section) -> str:
-    datasets = section.cost_datasets
-    columns = ["method", "device", "cells", "fit", "predict", "peak", *map(dataset_title, datasets)]
-    rows = [
-        [
-            escaped(cost.method),
-            escaped(cost.device),
-            str(cost.n_cells),
-            seconds(cost.seconds_fit),
-            seconds(cost.seconds_predict),
-            memory(cost.peak_bytes),
-            *(seconds(cost.by_dataset[name]) if name in cost.by_dataset else "" for name in datasets),
-        ]
-        for cost in section.costs
-    ]
-    legend = "Fit and predict over all cells; by dataset, the mean time to fit all folds of a cell."
-    return f"{legend}\n\n{markdown_table(columns, rows, left=2)}"
+    left = [place for place, column in enumerate(columns) if column.stands_left]
+    text = markdown_table([escaped(column.head) for column in columns], rows, left=left)
+    return f"{table.legend}\n\n{text}" if table.legend else text
 
 
 def _gaps(section: Section) -> list[str]:
-    parts = []
-    if section.failures:
-        rows = [
-            [
-                escaped(dataset_title(cell.dataset)),
-                noise_title(cell.noise),
-                escaped(cell.method),
-                str(cell.seed),
-                escaped(cell.failure.reason if cell.failure else ""),
-            ]
-            for cell in section.failures
-        ]
-        parts.append(markdown_table(["dataset", "noise", "method", "seed", "what it said"], rows, left=5))
+    parts = [_plain(section.failure_table)] if section.failures else []
     if section.not_run:
         groups = section.not_run_by_methods().items()
         lines = [
@@ -210,20 +162,6 @@ def _gaps(section: Section) -> list[str]:
         ]
         parts.append("Published, and not run here:\n\n" + "\n".join(lines))
     return parts
-
-
-def _runs(report: Report) -> str:
-    rows = [
-        [
-            escaped(str(run.get("started", ""))),
-            escaped(str(run.get("propml", ""))),
-            escaped((run.get("commit") or "")[:10]),
-            escaped(str(run.get("device", ""))),
-            _code(str(run.get("command", ""))),
-        ]
-        for run in report.runs
-    ]
-    return markdown_table(["started", "propml", "commit", "device", "command"], rows, left=5)
 
 
 def _code(text: str) -> str:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from propml import __version__
-from propml.benchmark.figures.lambdas import LambdaPoint, given_lambda_points, lambda_sentences
+from propml.benchmark.figures.curves import LambdaPoint, given_lambda_points, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
@@ -18,15 +17,23 @@ from propml.benchmark.reporting.findings import (
     agreements,
     own_tables,
     rank_comparisons,
+    recommendation,
     summary,
 )
-from propml.benchmark.reporting.recommendation import recommendation
+from propml.benchmark.reporting.plain_tables import (
+    PlainTable,
+    agreement_table,
+    cost_table,
+    failure_table,
+    lam_table,
+    run_table,
+)
 from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.noise import Setting
 from propml.paper.notes import ORACLE_SUFFIX, published_method, reading_notes
-from propml.paper.published import Mean, load_published, published_lams
+from propml.paper.published import Mean, load_published
 
 if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
@@ -34,31 +41,6 @@ if TYPE_CHECKING:
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"
-
-
-class MethodCost(NamedTuple):
-    """The cost of one method on one kind of device: seconds over all cells, the most memory of any of them."""
-
-    method: str
-    device: str
-    n_cells: int
-    seconds_fit: float
-    seconds_predict: float
-    peak_bytes: int
-    by_dataset: dict[str, float]  #: mean seconds to fit a cell (all of its folds)
-
-
-class ChosenLam(NamedTuple):
-    """The λ of one method in one setting: median and range over folds and seeds."""
-
-    setting: Setting
-    method: str
-    part: str  #: which λ, for a method that has several
-    middle: float
-    least: float
-    most: float
-    n: int
-    published: float | None  #: the paper's, where it says
 
 
 @dataclass(frozen=True)
@@ -106,38 +88,37 @@ class Section:
         return own_tables(self.tables)
 
     @property
-    def settings(self) -> list[Setting]:
-        """The rows of the tables: datasets and noise levels that were measured or published."""
-        return order_settings(row.setting for table in self.tables for row in table.rows)
-
-    @property
     def won_settings(self) -> list[Setting]:
         """The settings in which some method is best."""
-        return [setting for setting in self.settings if any(setting in table.best for table in self.own_tables)]
+        return order_settings(setting for table in self.own_tables for setting in table.best)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
         """Method by method beside the paper; empty without published numbers."""
         return agreements(self.tables)
 
-    @cached_property
-    def costs(self) -> list[MethodCost]:
-        return method_costs(self.results.done, self.tables[0].methods if self.tables else ())
+    @property
+    def agreement_table(self) -> PlainTable:
+        """The same as a table."""
+        return agreement_table(self.agreements, next((table.title for table in self.tables if table.compared), ""))
 
     @property
-    def cost_datasets(self) -> list[str]:
-        """The datasets that costs are known of."""
-        return list(dict.fromkeys(name for cost in self.costs for name in cost.by_dataset))
+    def costs(self) -> PlainTable:
+        return cost_table(self.results.done, self.tables[0].methods if self.tables else ())
 
     @property
     def failures(self) -> list[CellResult]:
         return self.results.failed
 
-    @cached_property
-    def lams(self) -> list[ChosenLam]:
+    @property
+    def failure_table(self) -> PlainTable:
+        return failure_table(self.failures)
+
+    @property
+    def lams(self) -> PlainTable:
         """Which λ was chosen where; not those that were given."""
         free = [cell for cell in self.results.done if not isinstance(_given_lam(cell), int | float)]
-        return chosen_lams(free, beside_paper=bool(self.published))
+        return lam_table(free, beside_paper=bool(self.published))
 
     @cached_property
     def given_lams(self) -> list[LambdaPoint]:
@@ -180,6 +161,10 @@ class Report:
     runs: Sequence[Mapping[str, Any]]
     version: str
     command: str
+
+    @property
+    def run_table(self) -> PlainTable:
+        return run_table(self.runs)
 
 
 def build_report(
@@ -261,56 +246,6 @@ def _lead(sections: Sequence[Section]) -> str:
     beside = any(section.published for section in sections)
     text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
     return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."
-
-
-def method_costs(cells: Sequence[CellResult], methods: Sequence[str]) -> list[MethodCost]:
-    """One line per method and device, in the order of ``methods``."""
-    groups: dict[tuple[str, str], list[CellResult]] = {}
-    for cell in cells:
-        groups.setdefault((cell.method, cell.device), []).append(cell)
-    order = list(dict.fromkeys([*methods, *(method for method, _ in groups)]))
-    costs = []
-    for method, device in sorted(groups, key=lambda key: (order.index(key[0]), key[1])):
-        rows = groups[method, device]
-        datasets = dict.fromkeys(setting.dataset for setting in order_settings(row.setting for row in rows))
-        costs.append(
-            MethodCost(
-                method,
-                device,
-                len(rows),
-                sum(row.seconds_fit for row in rows),
-                sum(row.seconds_predict for row in rows),
-                max(row.peak_bytes for row in rows),
-                {name: fmean(row.seconds_fit for row in rows if row.dataset == name) for name in datasets},
-            )
-        )
-    return costs
-
-
-def chosen_lams(cells: Sequence[CellResult], *, beside_paper: bool) -> list[ChosenLam]:
-    """One line per setting and method that chose a λ."""
-    values: dict[tuple[Setting, str, str], list[float]] = {}
-    for cell in cells:
-        for fold in cell.folds:
-            for part, lam in _lam_parts(fold.chosen.get("lam")).items():
-                values.setdefault((cell.setting, cell.method, part), []).append(lam)
-    paper = published_lams() if beside_paper else {}
-    order = order_settings(setting for setting, _, _ in values)
-    return [
-        ChosenLam(*key, median(lams), min(lams), max(lams), len(lams), paper.get(key[0]))
-        for key, lams in sorted(values.items(), key=lambda item: order.index(item[0][0]))
-    ]
-
-
-def _lam_parts(lam: Any) -> dict[str, float]:
-    """One λ, or one of each part of a mixture.
-
-    >>> _lam_parts(0.1), _lam_parts({"network": 0.1, "linear": None})
-    ({'': 0.1}, {'network': 0.1})
-    """
-    if isinstance(lam, Mapping):
-        return {str(part): float(value) for part, value in lam.items() if isinstance(value, int | float)}
-    return {"": float(lam)} if isinstance(lam, int | float) else {}
 
 
 def _given_lam(cell: CellResult) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -10,7 +10,7 @@ from typing import Literal
 
 from propml.datasets import REGISTRY
 from propml.metrics import METRICS
-from propml.noise import Setting, noise_order
+from propml.noise import Noise, Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
 from propml.paper.notes import ORACLE_SUFFIX, published_method
 from propml.paper.published import Mean
@@ -89,6 +89,11 @@ class MetricTable:
     def _marked(self, mark: Mark) -> dict[Setting, tuple[str, ...]]:
         methods = {row.setting: tuple(cell.method for cell in row.cells if cell.ours_mark == mark) for row in self.rows}
         return {setting: names for setting, names in methods.items() if names}
+
+    def by_noise(self) -> Iterator[tuple[Noise | None, tuple[TableRow, ...]]]:
+        """The rows of each noise level: what is printed as one table, with a column per dataset."""
+        for level in dict.fromkeys(row.setting.noise for row in self.rows):
+            yield level, tuple(row for row in self.rows if row.setting.noise == level)
 
     def gain(self, cell: TableCell) -> float | None:
         """By how many points ours is better than the paper's: positive is better, whatever the metric."""
