@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Sequence
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from propml.cli import file_options as opt
 from propml.cli.models import print_columns
@@ -27,15 +26,55 @@ __all__ = ["audit"]
 WORST = 10
 
 
-class UndecidedLabels(StrEnum):
-    """What --apply does with labels that nobody decided on."""
+@dataclass(frozen=True)
+class Settings:
+    """How an audit is done; its record keeps them, by which ``--again`` does the same."""
 
-    verdict = "verdict"
-    keep = "keep"
-    drop = "drop"
+    noise: Annotated[
+        str,
+        opt.option(
+            opt.LABELS,
+            "How false labels arise: auto (assume little), uniform (one rate for all), by-label (a rate "
+            "for each), confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
+        ),
+    ] = "auto"
+    incomplete: Annotated[
+        bool,
+        opt.option(
+            opt.LABELS, "True labels may be missing from the candidates: propose those as well.", "--incomplete"
+        ),
+    ] = False
+    seed: opt.Seed = 0
+    quick: opt.Quick = False
+    train_rows: Annotated[
+        int | None,
+        opt.option(
+            opt.MODEL,
+            "Train each model on at most this many rows; 0: all. Every row is judged.",
+            min=0,
+            show_default="100000, fewer for long rows",
+        ),
+    ] = None
+    device: opt.Device = "auto"
+    backbone: Annotated[
+        str | None,
+        opt.option(
+            opt.MODEL,
+            "The timm model that turns images into features.",
+            metavar="NAME",
+            show_default="that of propml vision features",
+        ),
+    ] = None
+    weights: Annotated[
+        str | None, opt.option(opt.MODEL, "File of its weights.", metavar="FILE", show_default="pretrained, downloaded")
+    ] = None
+    categorical: opt.Categorical = None
 
 
+@opt.grouped
 def audit(
+    reading: opt.Reading,
+    settings: Settings,
     data: Annotated[
         Path | None,
         typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
@@ -58,87 +97,22 @@ def audit(
         ),
     ] = None,
     undecided: Annotated[
-        UndecidedLabels,
+        Literal["verdict", "keep", "drop"],
         typer.Option(
             help="With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or "
             "drop all that the audit does not keep."
         ),
-    ] = UndecidedLabels.verdict,
-    candidates: opt.Candidates = None,
-    sep: opt.Sep = opt.SEP,
-    label_columns: opt.LabelColumns = None,
-    votes: opt.Votes = None,
-    votes_columns: opt.VotesColumns = "item,annotator,label",
-    min_votes: opt.MinVotes = 1,
-    min_confidence: opt.MinConfidence = 0.0,
-    merge_labels: opt.MergeLabels = False,
-    xml: opt.Xml = None,
-    incomplete: Annotated[
-        bool,
-        typer.Option(
-            "--incomplete",
-            rich_help_panel=opt.LABELS,
-            help="True labels may be missing from the candidates: propose them, too.",
-        ),
-    ] = False,
-    noise: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=opt.LABELS,
-            help="How false labels arise: auto (assume little), uniform (one rate for all), by-label (a rate "
-            "for each), confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
-        ),
-    ] = "auto",
-    features: opt.Features = None,
-    ignore: opt.Ignore = None,
-    id_column: opt.Id = None,
-    text: opt.Text = None,
-    embed: opt.Embed = None,
+    ] = "verdict",
     image: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=opt.COLUMNS,
+        opt.option(
+            opt.COLUMNS,
+            "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
+            "with --backbone.",
             metavar="COLUMN",
-            help="Column of image paths, to show; also features if there are no other columns, or with --backbone.",
-        ),
-    ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=opt.MODEL,
-            metavar="NAME",
-            help="The timm model that turns images into features.",
-            show_default="that of propml vision features",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=opt.MODEL,
-            metavar="FILE",
-            help="Its weights: a file.",
-            show_default="pretrained, downloaded",
         ),
     ] = None,
     allow_outside: opt.AllowOutside = False,
-    categorical: opt.Categorical = None,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
-    encoding: opt.Encoding = None,
-    decimal: opt.Decimal = None,
-    missing: opt.Missing = None,
-    seed: opt.Seed = 0,
-    quick: opt.Quick = False,
-    train_rows: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=opt.MODEL,
-            min=0,
-            help="Most rows that each model trains on; 0: all. Every row is judged.",
-            show_default="100000, fewer for long rows",
-        ),
-    ] = None,
-    device: opt.Device = "auto",
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
 
@@ -164,48 +138,41 @@ def audit(
     if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts, conflicts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        path, counts, conflicts = apply_review(
+            out, apply, data=data, votes=reading.votes, xml=reading.xml, undecided=undecided
+        )
         if conflicts is not None:
             _print_conflicts(conflicts)
-        typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
+        typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
     if again:
-        _audit_again(out, again, data, votes, xml)
+        _audit_again(out, again, data, reading.votes, reading.xml)
         return
     if data is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
-    if undecided is not UndecidedLabels.verdict:
-        raise ValueError(f"--undecided {undecided.value} works only with --apply; leave it out")
-    if candidates is None and sep != opt.SEP:
-        raise ValueError(f"--sep {sep} is for the column that --candidates names, and none is named; leave it out")
-    if incomplete and candidates is not None and not opt.separator(sep):
+    if undecided != "verdict":
+        raise ValueError(f"--undecided {undecided} works only with --apply; leave it out")
+    if reading.candidates is None and reading.sep != opt.SEP:
+        raise ValueError(
+            f"--sep {reading.sep} is for the column that --candidates names, and none is named; leave it out"
+        )
+    if settings.incomplete and reading.candidates is not None and not opt.separator(reading.sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
-    _noise(noise)  # a slip in it is told before anything is read
-    opt.checked_device(device)
+    _noise(settings.noise)  # a slip in it is told before anything is read
+    opt.checked_device(settings.device)
     pictures: dict[str, Any] = {}
     if data.is_dir():
         from propml.vision.sources import table_in_folder
 
         data, pictures = table_in_folder(data, out)
-    reading = opt.reading_options(locals()) | {"image": image, "allow_outside": allow_outside}
-    reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
-    if (backbone or weights) and not reading["image"]:
+    told = opt.reading_options(vars(reading)) | {"image": image, "allow_outside": allow_outside}
+    told |= {name: value for name, value in pictures.items() if not told.get(name) or name == "sep"}
+    if (settings.backbone or settings.weights) and not told["image"]:
         raise ValueError(
             "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
         )
-    settings = {
-        "noise": noise,
-        "incomplete": incomplete,
-        "seed": seed,
-        "quick": quick,
-        "train_rows": train_rows,
-        "device": device,
-        "backbone": backbone,
-        "weights": weights,
-        "categorical": categorical,
-    }
-    _run(data, out, reading, settings)
+    _run(data, out, told, vars(settings))
 
 
 def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
@@ -303,11 +270,7 @@ def _print_verdicts(console: Console, report: AuditReport) -> None:
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
     if not len(worst):
         return
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("most suspicious", "label", "verdict"):
-        table.add_column(column)
-    for column in ("confidence", "P(true)"):
-        table.add_column(column, justify="right")
+    table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
     for i in worst:
         item, label = report.item_ids[verdicts.row[i]], report.label_names[verdicts.label[i]]
         numbers = (f"{verdicts.confidence[i]:.2f}", f"{verdicts.probability[i]:.2f}")

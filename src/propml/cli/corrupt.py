@@ -1,8 +1,9 @@
 """``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
 
-from enum import StrEnum
+import inspect
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -18,51 +19,66 @@ if TYPE_CHECKING:
     from propml.targets import Candidates
 
 
-class CorruptionName(StrEnum):
-    SVM = "svm"
-    NEIGHBOURS = "neighbours"
-    FLIPS = "flips"
-    CLASS_FLIPS = "class-flips"
-    COUNT = "count"
-    FRACTION = "fraction"
-    ANNOTATORS = "annotators"
-
-
-class RoundingName(StrEnum):
-    PAPER = "paper"
-    EXACT = "exact"
-    STOCHASTIC = "stochastic"
-
-
-class Mode(StrEnum):
-    FILL = "fill"
-    ADD = "add"
-
-
 SVM_PANEL = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
 FLIPS_PANEL = "Flips (--method flips, --method class-flips)"
 COUNT_PANEL = "Random labels (--method count, --method fraction)"
 ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
 
-# Which options belong to which method; those without a default must be given.
-NEEDED = "given by the user"
-OPTIONS: dict[str, dict[str, Any]] = {
-    "svm": {"ratio": 1.0, "rounding": "paper"},
-    "neighbours": {"ratio": 1.0, "rounding": "stochastic"},
-    "flips": {"rate": NEEDED},
-    "class-flips": {"rate": NEEDED},
-    "count": {"count": NEEDED, "mode": "fill"},
-    "fraction": {"fraction": NEEDED},
-    "annotators": {
-        "n_annotators": None,
-        "sensitivity": NEEDED,
-        "false_positive_rate": NEEDED,
-        "coverage": 1.0,
-        "min_votes": 1,
-    },
-}
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of the corruptions, each of which takes some; what is not given is as in their functions."""
+
+    ratio: Annotated[
+        float | None,
+        opt.option(SVM_PANEL, "False labels per true label; the paper has 0.5, 1 and 1.5.", show_default="1"),
+    ] = None
+    rounding: Annotated[
+        Literal["paper", "exact", "stochastic"] | None,
+        opt.option(
+            SVM_PANEL,
+            "paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
+            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random.",
+            show_default="paper; of neighbours stochastic",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None, opt.option(FLIPS_PANEL, "Probability that a label that is not true becomes a candidate.")
+    ] = None
+    count: Annotated[int | None, opt.option(COUNT_PANEL, "count: number of labels per row, see --mode.")] = None
+    mode: Annotated[
+        Literal["fill", "add"] | None,
+        opt.option(
+            COUNT_PANEL, "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
+        ),
+    ] = None
+    fraction: Annotated[
+        float | None, opt.option(COUNT_PANEL, "fraction: share of the labels that are not true, in each row.")
+    ] = None
+    n_annotators: Annotated[
+        int | None, opt.option(ANNOTATORS_PANEL, "Number of annotators, if all have the same rates.", "--annotators")
+    ] = None
+    sensitivity: Annotated[
+        list[float] | None,
+        opt.option(
+            ANNOTATORS_PANEL, "Probability of proposing a true label; give it once for all, or once per annotator."
+        ),
+    ] = None
+    false_positive_rate: Annotated[
+        list[float] | None,
+        opt.option(
+            ANNOTATORS_PANEL, "Probability of proposing a false label; give it once for all, or once per annotator."
+        ),
+    ] = None
+    coverage: Annotated[
+        list[float] | None, opt.option(ANNOTATORS_PANEL, "Probability of looking at a row at all.", show_default="1")
+    ] = None
+    min_votes: Annotated[
+        int | None, opt.option(ANNOTATORS_PANEL, "Fewest votes that make a label a candidate.", show_default="1")
+    ] = None
 
 
+@opt.grouped
 def corrupt(
     data: Annotated[
         str,
@@ -70,77 +86,15 @@ def corrupt(
             help="A dataset by name (scene, digits-mosaic, …), an .npz file with arrays X and truth, or your file."
         ),
     ],
+    settings: Settings,
     method: Annotated[
-        CorruptionName,
+        Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"],
         typer.Option(
             help="svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
             "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
             "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
         ),
-    ] = CorruptionName.SVM,
-    ratio: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=SVM_PANEL, help="False labels per true label; the paper has 0.5, 1 and 1.5. Default 1."
-        ),
-    ] = None,
-    rounding: Annotated[
-        RoundingName | None,
-        typer.Option(
-            rich_help_panel=SVM_PANEL,
-            help="paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
-            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random. "
-            "Default paper; of neighbours stochastic.",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=FLIPS_PANEL, help="Probability that a label that is not true becomes a candidate."
-        ),
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option(rich_help_panel=COUNT_PANEL, help="count: number of labels, see --mode.")
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            rich_help_panel=COUNT_PANEL,
-            help="count: fill each row up to --count candidates, or add --count labels. Default fill.",
-        ),
-    ] = None,
-    fraction: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=COUNT_PANEL, help="fraction: share of the labels that are not true, in each row."),
-    ] = None,
-    n_annotators: Annotated[
-        int | None,
-        typer.Option(
-            "--annotators", rich_help_panel=ANNOTATORS_PANEL, help="How many people, where their rates are equal."
-        ),
-    ] = None,
-    sensitivity: Annotated[
-        list[float] | None,
-        typer.Option(
-            rich_help_panel=ANNOTATORS_PANEL,
-            help="Chance to propose a true label. Once for all, or repeated: once per annotator.",
-        ),
-    ] = None,
-    false_positive_rate: Annotated[
-        list[float] | None,
-        typer.Option(
-            rich_help_panel=ANNOTATORS_PANEL,
-            help="Chance to propose a label that is not true. Once, or once per annotator.",
-        ),
-    ] = None,
-    coverage: Annotated[
-        list[float] | None,
-        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Chance to look at a row at all. Default 1."),
-    ] = None,
-    min_votes: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Votes that make a label a candidate. Default 1."),
-    ] = None,
+    ] = "svm",
     seed: Annotated[int, typer.Option(help="The same seed gives the same candidates.")] = 0,
     out: Annotated[
         Path | None,
@@ -150,14 +104,10 @@ def corrupt(
         ),
     ] = None,
     votes_out: Annotated[
-        Path | None,
-        typer.Option(rich_help_panel=ANNOTATORS_PANEL, help="Write all votes as a .csv with item, annotator, label."),
+        Path | None, opt.option(ANNOTATORS_PANEL, "Write all votes as a .csv with item, annotator, label.")
     ] = None,
     true_labels: Annotated[
-        str | None,
-        typer.Option(
-            "--truth", rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels in your file."
-        ),
+        str | None, opt.option(opt.LABELS, "Column of true labels in your file.", "--truth", metavar="COLUMN")
     ] = None,
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
@@ -168,20 +118,20 @@ def corrupt(
         bool, typer.Option("--keep-unlabelled", help="Keep rows without a true label; the paper drops them.")
     ] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Only print what the paper's rounding makes of 50, 100 and 150 %; fast.")
+        bool,
+        typer.Option(
+            "--preview", help="Only print the levels that the paper's rounding reaches for 50, 100 and 150 %."
+        ),
     ] = False,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the datasets; default: PROPML_DATA, then the user's cache.")
+        Path | None, typer.Option(help="Folder of the datasets.", show_default="PROPML_DATA, then the user's cache")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(rich_help_panel=SVM_PANEL, help="Labels worked on at the same time; -1 for all cores.")
-    ] = -1,
+    jobs: Annotated[int, opt.option(SVM_PANEL, "Labels to fit in parallel; -1: one per core.")] = -1,
     cache_dir: Annotated[
-        Path | None,
-        typer.Option(rich_help_panel=SVM_PANEL, help="Where fitted probabilities are kept; default: the user's cache."),
+        Path | None, opt.option(SVM_PANEL, "Folder for fitted probabilities.", show_default="the user's cache")
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", rich_help_panel=SVM_PANEL, help="Neither read nor write that cache.")
+        bool, opt.option(SVM_PANEL, "Neither read nor write fitted probabilities.", "--no-cache")
     ] = False,
 ) -> None:
     """Turn clean labels into candidate labels: the true ones and some that are false.
@@ -196,38 +146,36 @@ def corrupt(
 
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
-    asked = locals()
     from propml.corruption import corrupt as make_candidates
     from propml.corruption import realised_levels, realised_ratio
     from propml.corruption.files import check_output, write_candidates, write_votes
     from propml.corruption.registry import NEEDS_FEATURES
     from propml.tables.files import write_cleaned
 
-    given = {name: _one_or_many(asked[name]) for name in dict.fromkeys(n for own in OPTIONS.values() for n in own)}
+    given = {name: _one_or_many(value) for name, value in vars(settings).items()}
     reading: dict[str, Any] = {"candidates": true_labels, "sep": opt.separator(sep), "label_columns": label_columns}
     reading |= {"ignore": ignore or (), "file_format": file_format, "delimiter": opt.delimiter_of(delimiter)}
     if preview:
         _check_preview(method, {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir})
         _print_levels(data, realised_levels(_labelled(_read(data, data_dir, reading), keep_unlabelled).truth))
         return
-    settings = _settings_of(method.value, given)
+    chosen = _settings_of(method, given)
     if out is not None and not _is_own(data):
         check_output(out)
     if votes_out is not None:
-        _check_votes_output(method.value, votes_out)
+        _check_votes_output(method, votes_out)
     _check_apart({"the file to read": Path(data), "--out": out, "--votes-out": votes_out})
-    clean = _labelled(_read(data, data_dir, reading, method.value in NEEDS_FEATURES), keep_unlabelled)
-    if method.value in NEEDS_FEATURES and clean.X is None:
+    clean = _labelled(_read(data, data_dir, reading, method in NEEDS_FEATURES), keep_unlabelled)
+    if method in NEEDS_FEATURES and clean.X is None:
         raise ValueError(
-            f"--method {method.value} looks at the features, and {data} holds none; "
-            f"choose another method, or a file with X"
+            f"--method {method} looks at the features, and {data} holds none; choose another method, or a file with X"
         )
-    running = _svm_running(jobs, cache_dir, no_cache) if method is CorruptionName.SVM else {}
+    running = _svm_running(jobs, cache_dir, no_cache) if method == "svm" else {}
     candidates = make_candidates(
-        method.value, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **settings, **running
+        method, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **chosen, **running
     )
     if out is not None:
-        settings_used = {"data": data, "method": method.value, "seed": seed, **settings}
+        settings_used = {"data": data, "method": method, "seed": seed, **chosen}
         if clean.table is None:
             write_candidates(out, candidates, clean.rows, settings_used)
         else:
@@ -308,21 +256,24 @@ def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
 
 
 def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    settings = dict(OPTIONS[method])
+    """What a corruption is called with: what was given, and the defaults of its function."""
+    from propml.corruption.registry import CORRUPTIONS
+
+    takes = {name: inspect.signature(function).parameters for name, function in CORRUPTIONS.items()}
+    chosen = {}
     for name, value in given.items():
-        if value is None:
-            continue
-        if name not in settings:
-            owner = next(owner for owner, options in OPTIONS.items() if name in options)
+        if name in takes[method]:
+            default = takes[method][name].default
+            chosen[name] = value if value is not None else 1.0 if name == "ratio" else default
+            if chosen[name] is inspect.Parameter.empty:
+                raise ValueError(f"--method {method} needs {_flag(name)}; see propml corrupt --help")
+        elif value is not None:
+            owner = next(owner for owner, parameters in takes.items() if name in parameters)
             raise ValueError(
                 f"{_flag(name)} belongs to --method {owner}, and the method is {method}; "
                 f"leave it out, or choose that method"
             )
-        settings[name] = value.value if isinstance(value, StrEnum) else value
-    for name, value in settings.items():
-        if value is NEEDED:
-            raise ValueError(f"--method {method} needs {_flag(name)}; see propml corrupt --help")
-    return settings
+    return chosen
 
 
 def _flag(name: str) -> str:
@@ -353,9 +304,9 @@ def _check_apart(files: dict[str, Path | None]) -> None:
             raise ValueError(f"{what} is {path}, which is also {other}; choose another {what}")
 
 
-def _check_preview(method: CorruptionName, given: dict[str, Any]) -> None:
+def _check_preview(method: str, given: dict[str, Any]) -> None:
     unused = [_flag(name) for name, value in given.items() if value is not None]
-    unused += [] if method is CorruptionName.SVM else [f"--method {method.value}"]
+    unused += [] if method == "svm" else [f"--method {method}"]
     if unused:
         raise ValueError(
             f"--preview prints what the paper's rounding makes of the labels and does nothing with "

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from propml.cli.file_options import plain_table
 from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
 from propml.datasets.catalogue import Verification, at_hand
 from propml.datasets.entry import Facts
@@ -27,13 +27,9 @@ Name = Annotated[str, typer.Argument(help="Name of a dataset, as `propml dataset
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """All datasets, their sizes, and whether they are at hand."""
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("name", "suite"):
-        table.add_column(column, no_wrap=True)
-    for column in ("rows", "features", "labels", "true/row", "cand./row"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("at hand", no_wrap=True)
+    """List all datasets, their sizes, and whether they are on this machine."""
+    table = plain_table("name", "suite", numbers=("rows", "features", "labels", "true/row", "cand./row"), space=1)
+    table.add_column("at hand")
     for entry in REGISTRY.values():
         facts = entry.facts[0]
         sizes = [facts.n_samples, facts.n_features, facts.n_labels, facts.mean_true, facts.mean_candidates]
@@ -44,9 +40,9 @@ def list_datasets(data_dir: DataDir = None) -> None:
 
 @app.command()
 def show(name: Name, data_dir: DataDir = None) -> None:
-    """Where a dataset comes from, and whether the files at hand are what they should be."""
+    """Show where a dataset comes from, and check the files on this machine."""
     entry = lookup(name)
-    console = Console()
+    console = Console(soft_wrap=True, markup=False, highlight=False)
     _describe(entry, console)
     verification = verify(entry.name, data_dir)
     _report(verification, console)
@@ -62,7 +58,7 @@ def fetch_dataset(
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are not the published ones.")] = False,
 ) -> None:
-    """Download a dataset; goes on where an earlier try stopped, and checks what came."""
+    """Download a dataset, resuming an earlier attempt, and check the files."""
     entry = lookup(name)
     folder = fetch(entry.name, data_dir, force=force, verbose=sys.stderr.isatty())
     console = Console()
@@ -73,7 +69,7 @@ def fetch_dataset(
 
 
 def _describe(entry: Entry, console: Console) -> None:
-    console.print(f"{entry.title} ({entry.suite})", style="bold", markup=False)
+    console.print(f"{entry.title} ({entry.suite})", style="bold")
     lines = [f"Source: {entry.source}"]
     lines += [f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}" for file in entry.files]
     lines += [f"Known: {_shape(facts)}{f' ({facts.copy})' if facts.copy else ''}" for facts in entry.facts]
@@ -82,20 +78,17 @@ def _describe(entry: Entry, console: Console) -> None:
     if entry.note:
         lines.append(entry.note)
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line)
 
 
 def _report(verification: Verification, console: Console) -> None:
     if verification.entry.needs:
-        console.print(f"Found in {verification.folder}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Found in {verification.folder}")
     for path, state in verification.files:
-        console.print(f"  {path}: {state}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {path}: {state}")
     if verification.facts.copy:
-        console.print(f"This copy is {verification.facts.copy}.", markup=False, highlight=False, soft_wrap=True)
-    table = Table(box=None, header_style="bold")
-    table.add_column("")
-    for column in ("expected", "found", ""):
-        table.add_column(column, justify="right")
+        console.print(f"This copy is {verification.facts.copy}.")
+    table = plain_table("", numbers=("expected", "found", ""))
     for check in verification.checks:
         verdict = "ok" if check.ok else "WRONG"
         table.add_row(check.what, _number(check.expected), _number(check.found), verdict)

@@ -2,83 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 LABELS, COLUMNS, FORMAT, MODEL = "Labels", "Columns", "File format", "Model"
 SEP = ";"
 
+
+def option(panel: str, text: str, *flags: str, **more: Any) -> Any:
+    """An option with its help, and the panel of the help that it stands in."""
+    return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
+
+
 Candidates = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=LABELS,
+    option(
+        LABELS,
+        "Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
         metavar="COLUMN",
-        help="Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
     ),
 ]
-Sep = Annotated[
-    str, typer.Option(rich_help_panel=LABELS, help="Separator between the labels of a cell; none: one label per cell.")
-]
+Sep = Annotated[str, option(LABELS, "Separator between the labels of a cell; none: one label per cell.")]
 LabelColumns = Annotated[
-    list[str] | None,
-    typer.Option(rich_help_panel=LABELS, metavar="A,B", help="Columns of 0 and 1 instead; patterns work: 'y_*'."),
+    list[str] | None, option(LABELS, "Columns of 0 and 1 instead of --candidates; patterns work: 'y_*'.", metavar="A,B")
 ]
 Votes = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=LABELS,
+    option(
+        LABELS,
+        "Votes instead of --candidates: a table of item, annotator and label (needs --id), or a label matrix.",
         metavar="FILE",
-        help="Who proposed what instead: a table of item, annotator and label (needs --id), or a label matrix.",
     ),
 ]
 VotesColumns = Annotated[
-    str, typer.Option(rich_help_panel=LABELS, metavar="A,B,C", help="Names of these three columns in that table.")
+    str, option(LABELS, "Names of the item, annotator and label columns of --votes.", metavar="A,B,C")
 ]
-MinVotes = Annotated[
-    int, typer.Option(rich_help_panel=LABELS, min=1, help="With --votes: how many votes make a label a candidate.")
-]
-MinConfidence = Annotated[
-    float,
-    typer.Option(rich_help_panel=LABELS, min=0, max=1, help="Ignore votes whose confidence is below this."),
-]
+MinVotes = Annotated[int, option(LABELS, "With --votes: fewest votes that make a label a candidate.", min=1)]
+MinConfidence = Annotated[float, option(LABELS, "Ignore votes whose confidence is below this.", min=0, max=1)]
 MergeLabels = Annotated[
-    bool,
-    typer.Option(
-        "--merge-labels", rich_help_panel=LABELS, help="Merge labels that differ only in case or blanks (Cat, cat)."
-    ),
+    bool, option(LABELS, "Merge labels that differ only in case or blanks (Cat, cat).", "--merge-labels")
 ]
 Xml = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=LABELS, metavar="FILE", help="ARFF: the file that names the labels.", show_default="beside it"
-    ),
+    option(LABELS, "For ARFF: the XML file that names the labels.", metavar="FILE", show_default="beside it"),
 ]
 Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        rich_help_panel=COLUMNS, metavar="A,B", help="Columns to learn from; patterns work.", show_default="all others"
-    ),
+    list[str] | None, option(COLUMNS, "Columns to learn from; patterns work.", metavar="A,B", show_default="all others")
 ]
-Ignore = Annotated[
-    list[str] | None, typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns not to learn from.")
-]
+Ignore = Annotated[list[str] | None, option(COLUMNS, "Columns not to learn from.", metavar="A,B")]
 Id = Annotated[
-    str | None,
-    typer.Option("--id", rich_help_panel=COLUMNS, metavar="COLUMN", help="Identifiers.", show_default="row numbers"),
+    str | None, option(COLUMNS, "Column of identifiers.", "--id", metavar="COLUMN", show_default="row numbers")
 ]
-Text = Annotated[
-    str | None, typer.Option(rich_help_panel=COLUMNS, metavar="COLUMN", help="Column of text, turned into features.")
-]
+Text = Annotated[str | None, option(COLUMNS, "Column of text to turn into features.", metavar="COLUMN")]
 Embed = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=COLUMNS,
-        metavar="ENCODER",
-        help="Embed the text: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
+    option(
+        COLUMNS,
+        "Embed the text: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
         "column of numbers. auto: what ranks held-out candidates best.",
+        metavar="ENCODER",
         show_default="TF-IDF of its words",
     ),
 ]
@@ -87,54 +77,37 @@ AllowOutside = Annotated[
     typer.Option("--allow-outside", help="Also read images outside the folder of the table."),
 ]
 Categorical = Annotated[
-    list[str] | None,
-    typer.Option(rich_help_panel=COLUMNS, metavar="A,B", help="Columns whose numbers are codes, not quantities."),
+    list[str] | None, option(COLUMNS, "Columns whose numbers are codes, not quantities.", metavar="A,B")
 ]
 DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 Format = Annotated[
     str | None,
-    typer.Option(
+    option(
+        FORMAT,
+        "csv, jsonl, label-studio, … (docs/formats.md).",
         "--format",
-        rich_help_panel=FORMAT,
         metavar="NAME",
-        help="csv, jsonl, label-studio, … (docs/formats.md).",
         show_default="from the file",
     ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=FORMAT,
-        metavar="CHAR",
-        help="Separator between the cells of a text table.",
-        show_default="comma; .tsv: tab",
-    ),
+    option(FORMAT, "Separator between the cells of a text table.", metavar="CHAR", show_default="comma; .tsv: tab"),
 ]
-Encoding = Annotated[
-    str | None, typer.Option(rich_help_panel=FORMAT, help="Of a text table, such as cp1252.", show_default="utf-8")
-]
+Encoding = Annotated[str | None, option(FORMAT, "Encoding of a text table, such as cp1252.", show_default="utf-8")]
 Decimal = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=FORMAT,
-        metavar="CHAR",
-        help="Decimal sign of numbers that contain commas: , or . (the other one groups thousands).",
+    option(
+        FORMAT, "Decimal sign of numbers that contain commas: , or . (the other one groups thousands).", metavar="CHAR"
     ),
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(
-        rich_help_panel=FORMAT, metavar="A,B", help="More words for a missing value, besides NA, n/a, null, none, -, ?."
-    ),
+    option(FORMAT, "Further words that mean a missing value, besides NA, n/a, null, none, -, ?.", metavar="A,B"),
 ]
-Seed = Annotated[int, typer.Option(rich_help_panel=MODEL, min=0, help="The same seed gives the same result.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", rich_help_panel=MODEL, help="One small network: a first look in seconds.")
-]
-Device = Annotated[
-    str,
-    typer.Option(rich_help_panel=MODEL, help="Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one."),
-]
+Seed = Annotated[int, option(MODEL, "Random seed: the same seed gives the same result.", min=0)]
+Quick = Annotated[bool, option(MODEL, "One small network: a first look in seconds.", "--quick")]
+Device = Annotated[str, option(MODEL, "Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # Options that are not called as the argument of ``read_table`` is, for messages.
@@ -143,13 +116,67 @@ OTHER_NAMES = {"id_column": "--id", "file_format": "--format"}
 QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
 
-# Options that say how a file is read, in every command that trains; their names are those of
-# propml.tables.files.read_table's arguments.
-READING = (
-    *("candidates", "sep", "label_columns", "votes", "votes_columns", "min_votes", "min_confidence", "merge_labels"),
-    *("xml", "features", "ignore", "id_column", "text", "embed", "delimiter", "encoding", "decimal", "missing"),
-    "file_format",
-)
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read, in every command that trains; the names are those of ``read_table``'s arguments."""
+
+    candidates: Candidates = None
+    sep: Sep = SEP
+    label_columns: LabelColumns = None
+    votes: Votes = None
+    votes_columns: VotesColumns = "item,annotator,label"
+    min_votes: MinVotes = 1
+    min_confidence: MinConfidence = 0.0
+    merge_labels: MergeLabels = False
+    xml: Xml = None
+    features: Features = None
+    ignore: Ignore = None
+    id_column: Id = None
+    text: Text = None
+    embed: Embed = None
+    file_format: Format = None
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+    decimal: Decimal = None
+    missing: Missing = None
+
+
+READING = tuple(each.name for each in fields(Reading))
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of which each parameter that is a dataclass stands for the options that are its fields."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        made = {
+            name: group(**{each.name: options.pop(each.name) for each in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**options, **made)
+
+    return with_parameters(run, {name: options_of(group) for name, group in groups.items()})
+
+
+def options_of(group: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass as parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(group)
+    ]
+
+
+def with_parameters(command: Callable[..., None], groups: Mapping[str, list[inspect.Parameter]]) -> Callable[..., None]:
+    """Show typer these parameters in the place of the one of that name."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    kind = inspect.Parameter.KEYWORD_ONLY
+    flat = [each.replace(kind=kind) for one in own for each in groups.get(one.name, [one])]
+    command.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in flat}
+    return command
 
 
 def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,9 +221,17 @@ def checked_device(device: str) -> str:
 
 def printable(text: Any) -> str:
     """Text from a file as it may stand on a terminal: no markup, nothing that moves the cursor."""
-    from rich.markup import escape
-
     return escape("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(text)))
+
+
+def plain_table(*columns: str, numbers: Sequence[str] = (), space: int = 2) -> Table:
+    """A table without lines, with these columns and then those of numbers."""
+    table = Table(box=None, header_style="bold", padding=(0, space, 0, 0), pad_edge=False)
+    for column in columns:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 def echo_notes(notes: list[str]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from propml import file_errors
 from propml.cli import file_options as opt
@@ -27,37 +26,16 @@ __all__ = ["evaluate", "fit", "predict"]
 BLOCK_ROWS = 16_384
 
 
+@opt.grouped
 def fit(
     data: Annotated[Path, typer.Argument(help=f"{opt.DATA}.")],
+    reading: opt.Reading,
     out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
-    candidates: opt.Candidates = None,
-    sep: opt.Sep = opt.SEP,
-    label_columns: opt.LabelColumns = None,
-    votes: opt.Votes = None,
-    votes_columns: opt.VotesColumns = "item,annotator,label",
-    min_votes: opt.MinVotes = 1,
-    min_confidence: opt.MinConfidence = 0.0,
-    merge_labels: opt.MergeLabels = False,
-    xml: opt.Xml = None,
-    features: opt.Features = None,
-    ignore: opt.Ignore = None,
-    id_column: opt.Id = None,
-    text: opt.Text = None,
-    embed: opt.Embed = None,
     categorical: opt.Categorical = None,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
-    encoding: opt.Encoding = None,
-    decimal: opt.Decimal = None,
-    missing: opt.Missing = None,
-    method: Annotated[
-        str, typer.Option(rich_help_panel=opt.MODEL, help="propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")
-    ] = "propml",
+    method: Annotated[str, opt.option(opt.MODEL, "propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")] = "propml",
     tuned: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=opt.MODEL, metavar="FILE", help="The best.toml of propml tune table: its arguments."
-        ),
+        opt.option(opt.MODEL, "Take the arguments from this best.toml of `propml tune table`.", metavar="FILE"),
     ] = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
@@ -89,13 +67,13 @@ def fit(
     if tuned is not None:
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
             model.set_params(**_tuned(tuned, method, quick))
-    reading = opt.reading_options(locals())
-    table = read_table(data, **reading)
+    told = opt.reading_options(vars(reading))
+    table = read_table(data, **told)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
     with told_when_stopped("nothing was written"):
         model.fit(learned.X, table.candidates)
-    card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=reading)
+    card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=told)
     folder = write_model(out, model, learned.features, card)
     console = Console(soft_wrap=True)
     print_columns(console, learned.features.describe())
@@ -115,10 +93,13 @@ def predict(
         ),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also the probability of every label, one column each.")
+        bool, typer.Option("--probabilities", help="Add the probability of every label, one column each.")
     ] = False,
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, best first, however probable.")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Predict the N most probable labels, best first, whatever their probability."
+        ),
     ] = None,
     id_column: opt.Id = None,
     file_format: opt.Format = None,
@@ -182,17 +163,15 @@ def evaluate(
     model: opt.ModelFolder,
     data: Annotated[Path, typer.Argument(help="File with the same columns, and with true labels.")],
     truth: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels, --sep between them."),
+        str | None, opt.option(opt.LABELS, "Column of true labels, separated by --sep.", metavar="COLUMN")
     ] = None,
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     xml: opt.Xml = None,
     ignore_unseen: Annotated[
-        bool,
-        typer.Option("--ignore-unseen", rich_help_panel=opt.LABELS, help="Leave out labels that training never saw."),
+        bool, opt.option(opt.LABELS, "Ignore true labels that the model was not trained on.", "--ignore-unseen")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, values as fractions.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with values as fractions.")] = False,
     file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
@@ -244,9 +223,8 @@ def evaluate(
 
 def print_columns(console: Console, described: dict[str, str]) -> None:
     """What became of every column; long tables of numbers are cut."""
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("column", no_wrap=True)
-    table.add_column("what became of it")
+    table = opt.plain_table("column", "what became of it")
+    table.columns[0].no_wrap = True
     most = 40
     for name, sentence in list(described.items())[:most]:
         table.add_row(opt.printable(name), opt.printable(sentence))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from propml.cli.file_options import checked_device, echo_notes
+from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
 from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, VisionRecipe, recipe_from, with_new_names
@@ -33,9 +33,9 @@ app = typer.Typer(
 )
 
 
-def _options() -> dict[str, Any]:
+def _options() -> list[inspect.Parameter]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
-    hints, options = get_type_hints(VisionRecipe), {}
+    hints, options = get_type_hints(VisionRecipe), []
     for each in fields(VisionRecipe):
         about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
@@ -44,27 +44,15 @@ def _options() -> dict[str, Any]:
         others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
         flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
-        option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
-        options[each.name] = (Annotated[kind | None if default is None else kind, option], default)
+        option = opt.option(about["panel"], about["help"], *flags, show_default=shown)
+        hint: Any = Annotated[kind | None if default is None else kind, option]
+        options.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return options
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of a recipe in the place of its ``**settings``."""
-    own = [
-        each for each in inspect.signature(command, eval_str=True).parameters.values() if each.kind != each.VAR_KEYWORD
-    ]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in _options().items()
-    ]
-    command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
-    return command
-
-
-def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+    return opt.with_parameters(command, {"settings": _options()})
 
 
 @app.command()
@@ -73,7 +61,9 @@ def train(
     context: typer.Context,
     dataset: Annotated[
         str,
-        _option(IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"),
+        opt.option(
+            IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; a new one for each.")] = Path("run"),
     recipe: Annotated[
@@ -86,28 +76,33 @@ def train(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in OUT that was stopped, from its last checkpoint.")
+        bool, typer.Option("--resume", help="Resume the stopped run in OUT from its last checkpoint.")
     ] = False,
     tuned: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The best.toml of propml tune vision: its settings, where you give no option yourself."
+            metavar="FILE",
+            help="Take the settings from this best.toml of `propml tune vision`; your own options override them.",
         ),
     ] = None,
-    split: Annotated[str, _option(IMAGES, "Part to learn from.")] = "train",
+    split: Annotated[str, opt.option(IMAGES, "Part to train on.")] = "train",
     validation: Annotated[
         str | None,
-        _option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
+        opt.option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
     ] = None,
-    data: Annotated[Path | None, _option(IMAGES, "Where known datasets are looked for first.")] = None,
-    cache: Annotated[Path | None, _option(IMAGES, "For decoded images.", show_default="the user's cache")] = None,
-    strict: Annotated[bool, _option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
+    data: Annotated[Path | None, opt.option(IMAGES, "Folder to search first for known datasets.")] = None,
+    cache: Annotated[
+        Path | None, opt.option(IMAGES, "Folder for decoded images.", show_default="the user's cache")
+    ] = None,
+    strict: Annotated[bool, opt.option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
     allow_outside: Annotated[
-        bool, _option(IMAGES, "Read images outside the folder of the table, too.", "--allow-outside")
+        bool, opt.option(IMAGES, "Also read images outside the folder of the table.", "--allow-outside")
     ] = False,
-    limit: Annotated[int | None, _option(IMAGES, "Only the first N images of each part: a quick try.", min=1)] = None,
-    device: Annotated[str, _option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
-    tensorboard: Annotated[bool, _option(MACHINE, "Write curves for TensorBoard too.", "--tensorboard")] = False,
+    limit: Annotated[
+        int | None, opt.option(IMAGES, "Only the first N images of each part: a quick try.", min=1)
+    ] = None,
+    device: Annotated[str, opt.option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
+    tensorboard: Annotated[bool, opt.option(MACHINE, "Also write curves for TensorBoard.", "--tensorboard")] = False,
     **settings: Any,
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
@@ -149,7 +144,7 @@ def train(
             chosen,
             out,
             resume=resume,
-            device=checked_device(device),
+            device=opt.checked_device(device),
             cache="auto" if cache is None else cache,
             on_error="error" if strict else "skip",
             tensorboard=tensorboard,
@@ -240,7 +235,7 @@ def _sources(
 
 def _note(sentence: str) -> None:
     if os.environ.get("RANK", "0") == "0":
-        echo_notes([sentence])
+        opt.echo_notes([sentence])
 
 
 def _tell(result: TrainingResult, recipe: VisionRecipe) -> None:

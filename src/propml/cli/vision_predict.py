@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["export", "features", "picture", "predict"]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
-Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, cuda:1; auto: a GPU if there is.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Images that the network sees at once.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Decoding threads.", show_default="one per core")]
+Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, cuda:1; auto: a GPU if there is one.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Images per batch.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Threads that decode images.", show_default="one per core")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
 ]
@@ -33,7 +33,7 @@ Noise = Annotated[
     typer.Option(min=0, max=1, help="Turn true labels into candidates: flip every other label with this probability."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of --noise.")]
-Data = Annotated[Path | None, typer.Option(help="Where known datasets are looked for.")]
+Data = Annotated[Path | None, typer.Option(help="Folder to search first for known datasets.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of leaving it out.")
 ]
@@ -49,8 +49,8 @@ def features(
         str,
         typer.Option(
             metavar="FILE",
-            help="Of the backbone: a file (safetensors, or of torch.save), pretrained (downloaded), or none (random, "
-            "the same every time).",
+            help="Weights of the backbone: a file (safetensors or torch.save), pretrained (downloaded), or none "
+            "(random, the same every time).",
         ),
     ] = "pretrained",
     model: Annotated[
@@ -62,20 +62,24 @@ def features(
     ] = None,
     mean: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="Subtracted from pixels in [0, 1].", show_default="as the weights want it"),
+        typer.Option(
+            metavar="R,G,B", help="Mean to subtract from pixels in [0, 1].", show_default="as the weights want it"
+        ),
     ] = None,
     std: Annotated[
         str | None,
-        typer.Option(metavar="R,G,B", help="Divides the pixels after that.", show_default="as the weights want it"),
+        typer.Option(
+            metavar="R,G,B", help="Standard deviation to divide them by.", show_default="as the weights want it"
+        ),
     ] = None,
-    mirror: Annotated[bool, typer.Option(help="Average over each image and its mirror image.")] = True,
+    mirror: Annotated[bool, typer.Option(help="Average the features of each image and its mirror image.")] = True,
     split: Split = "train",
     noise: Noise = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Where to write, .npz or .parquet.")] = Path("features.npz"),
     data: Data = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where features are kept.", show_default="the user's cache")
+        Path | None, typer.Option(help="Folder for computed features.", show_default="the user's cache")
     ] = None,
     strict: Strict = False,
     allow_outside: AllowOutside = False,
@@ -144,11 +148,12 @@ def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The N most probable labels, however probable.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Print the N most probable labels, whatever their probability."),
     ] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a .csv with the probability of every label too.")
+        Path | None, typer.Option(metavar="FILE", help="Write a .csv instead, with the probability of every label.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the first images with their labels, .png or .pdf.")
@@ -205,7 +210,7 @@ def picture(
     dataset: DatasetName,
     out: Annotated[Path, typer.Option(help="Where to draw, .png or .pdf.")] = Path("picture.png"),
     split: Split = "test",
-    images: Annotated[int, typer.Option("--images", "-n", min=1, help="How many, drawn at random.")] = 12,
+    images: Annotated[int, typer.Option("--images", "-n", min=1, help="Number of images, drawn at random.")] = 12,
     noise: Noise = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --noise and of the choice of images.")] = 0,
     top: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show the N most probable labels.")] = None,

@@ -235,19 +235,16 @@ def load_backbone(backbone: nn.Module, path: Path) -> None:
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors by name; timm finds them in what training scripts wrap around them."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file of weights at {path}")
+    state = None
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = import_vision("timm.models").load_state_dict(str(path), use_ema=False, weights_only=True)
+    except AttributeError:
+        pass  # what is in the file has no names
     except Exception as error:  # whatever a damaged file makes of its reader
         raise ValueError(f"{path} cannot be read as weights ({error}); is it whole?") from error
-    for key in ("state_dict", "model"):  # training scripts wrap what they save
-        state = state[key] if isinstance(state, dict) and isinstance(state.get(key), dict) else state
-    by_name = isinstance(state, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items())
-    if not by_name:
+    if state is None or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path} does not hold tensors by name; give what torch.save made of a model's state_dict()")
-    return {name.removeprefix("module."): value for name, value in state.items()}
+    return state
