@@ -77,6 +77,17 @@ def test_a_frequent_label_that_is_hard_to_predict_is_not_taken_for_noise():
     assert low[0] < 0.01 < 0.2 < high[0]
 
 
+def test_a_rare_clean_label_of_which_scores_tell_nothing_keeps_its_candidates_among_noisy_ones():
+    """Its rows with low scores hold as many candidates as others, as if all of them were proposed by chance."""
+    scores, truth, rng = world(levels=np.array([-6.0, *FREQUENCY[1:]]))
+    candidates = proposed(truth, rng, rate=np.array([0.0, 0.3, 0.3, 0.3, 0.3, 0.3]))
+    scores[:, 0] = rng.permutation(scores[:, 0])
+    _, told = verdicts(scores, candidates)
+    dropped = told.label[told.verdict == "drop"]
+    assert (dropped == 0).sum() < 0.1 * truth[:, 0].sum()
+    assert (dropped > 0).sum() > 100
+
+
 def test_a_stated_share_is_taken():
     scores, truth, rng = world()
     candidates = proposed(truth, rng, rate=0.2)
