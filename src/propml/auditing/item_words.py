@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None =
 
     Parameters
     ----------
-    features : array-like, sparse matrix or DataFrame, shape (n_samples, n_features)
+    features : array-like, sparse matrix, DataFrame or mapping of columns, shape (n_samples, n_features)
     rows : ndarray of int
     names : sequence, optional
         Of the features; by default those of the DataFrame, or ``x0``, ``x1``, …
@@ -41,8 +41,8 @@ def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None =
     >>> feature_lines(np.array([[1.5, 2.0], [0.123456, np.nan]]), np.array([1]))
     ['x0 0.1235 · x1 missing']
     """
-    if hasattr(features, "columns"):
-        shown = list(features.columns)[:N_FEATURES]
+    if isinstance(features, Mapping) or hasattr(features, "columns"):
+        shown = list(getattr(features, "columns", features))[:N_FEATURES]
         columns = [np.asarray(features[name])[rows] for name in shown]
         return [_line(zip(shown, cells, strict=True)) for cells in zip(*columns, strict=True)]
     names = [f"x{j}" for j in range(features.shape[1])] if names is None else names

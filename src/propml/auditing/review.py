@@ -98,7 +98,9 @@ def write_review(
     words = (
         None if texts is None or shown is None else telling_words(shown, report.probabilities[rows], row, told.label)
     )
-    near, vectors = None, features if vectors is None and not hasattr(features, "columns") else vectors
+    if vectors is None and not (isinstance(features, Mapping) or hasattr(features, "columns")):
+        vectors = features
+    near = None
     if vectors is not None:
         judged = np.flatnonzero(~missing)
         alike = nearest_true(vectors[rows], row[judged], told.label[judged], keep[judged], suspicion[judged])
