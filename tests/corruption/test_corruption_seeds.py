@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propml.corruption.seeds import generator, seed_of
+from propml.corruption.inputs import generator, seed_of
 
 
 def test_a_generator_is_used_as_it_is():

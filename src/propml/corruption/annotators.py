@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import clean_labels
+from propml.corruption.inputs import RandomState, clean_labels, generator
 from propml.folds import row_blocks
 from propml.jsonable import unboxed
 from propml.targets import UNKNOWN, Annotations, Candidates
@@ -128,16 +127,14 @@ def _label_rows(
 
 
 def _from_annotations(clean: Candidates, annotations: Annotations, min_votes: int) -> Candidates:
-    given = annotations.label >= 0
-    ones = np.ones(int(given.sum()), dtype=np.int64)
-    votes = sp.coo_array((ones, (annotations.row[given], annotations.label[given])), shape=clean.shape).tocsr()
-    states = sp.csr_array(votes >= min_votes).astype(np.int8)
-    unseen = np.setdiff1d(np.arange(len(clean)), annotations.row)
+    voted = replace(clean, annotations=annotations)
+    states = sp.csr_array(annotations.counts(clean.shape) >= min_votes).astype(np.int8)
+    unseen = np.flatnonzero(voted.voters == 0)
     if unseen.size:
         rows = np.repeat(unseen, clean.shape[1])
         columns = np.tile(np.arange(clean.shape[1]), unseen.size)
         states = states + sp.csr_array((np.full(rows.size, UNKNOWN, np.int8), (rows, columns)), shape=clean.shape)
-    return replace(clean, states=states, annotations=annotations)
+    return replace(voted, states=states)
 
 
 def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None, *values: ArrayLike) -> int:

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator, highest_spare
 from propml.targets import Candidates
 
 

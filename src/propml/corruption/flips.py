@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import add_labels, clean_labels
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator
 from propml.targets import Candidates
 
 

@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from propml.corruption.seeds import RandomState, generator
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator, highest_spare
 from propml.corruption.statistics import Realised, realised_ratio
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
 from propml.targets import Candidates
 
 Rounding: TypeAlias = Literal["paper", "exact", "stochastic"]

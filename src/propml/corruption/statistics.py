@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.corruption.truth import clean_labels
+from propml.corruption.inputs import clean_labels
 from propml.targets import Candidates, as_candidates
 
 

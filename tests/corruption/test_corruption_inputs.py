@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
+from propml.corruption.inputs import add_labels, clean_labels, highest_spare
 from propml.targets import Candidates
 
 TRUTH = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
