@@ -218,8 +218,8 @@ class _Machines:
         return machine.dual_coef_[0] @ support + machine.intercept_[0]
 
 
-# -- decision values → probabilities: Platt (1999), "Probabilistic outputs for support vector machines"; smoothed
-# targets and Newton's method with a line search after Lin, Lin and Weng (2007), "A note on Platt's probabilistic outputs"
+# -- decision values → probabilities: Platt (1999), "Probabilistic outputs for support vector machines"; targets and the
+# line search after Lin, Lin and Weng (2007), "A note on Platt's probabilistic outputs for support vector machines"
 
 
 def smoothed_targets(positive: np.ndarray) -> np.ndarray:
