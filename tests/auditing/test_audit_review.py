@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from fake_report import ANNOTATORS, HOSTILE, LABELS, fake_report, fake_texts, hostile_report
 from review_pages import render_review
 
-from propml.auditing.item_words import clipped_texts, feature_lines
+from propml.auditing.evidence import clipped_texts, feature_lines
 from propml.auditing.report import AuditReport
 from propml.auditing.review import inert_json, write_review
 from propml.targets import Candidates

@@ -89,28 +89,21 @@ def read_decisions(path: str | Path) -> list[Decision]:
     """
     path = Path(path)
     with reading(path, "list of decisions", "download it again"):
-        return _read(path)
-
-
-def _read(path: Path) -> list[Decision]:
-    text = _text(path)
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        header = [name.strip().lower() for name in next(rows, [])]
-        if missing := [name for name in NEEDED if name not in header]:
-            has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
-            raise ValueError(
-                f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
-                f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
-            )
-        decisions = []
-        for cells in rows:
-            if any(cells):
-                decisions.append(_decision(cells, header, f"line {rows.line_num} of {path}", rows.line_num))
-    except csv.Error as error:
-        raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
-    return list(_one_each(decision for decision in decisions if decision is not None).values())
+        text = _text(path)
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip().lower() for name in next(rows, [])]
+            if missing := [name for name in NEEDED if name not in header]:
+                has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
+                raise ValueError(
+                    f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
+                    f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
+                )
+            read = (_decision(cells, header, path, rows.line_num) for cells in rows if any(cells))
+            return list(_one_each(list(filter(None, read))).values())
+        except csv.Error as error:
+            raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
 
 
 def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
@@ -165,7 +158,8 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _decision(cells: Sequence[str], header: Sequence[str], where: str, line: int) -> Decision | None:
+def _decision(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> Decision | None:
+    where = f"line {line} of {path}"
     if len(cells) != len(header):
         raise ValueError(f"{where} has {len(cells)} cells and the header {len(header)}; give every line one per column")
     cell = {name: original(text) for name, text in zip(header, cells, strict=True)}

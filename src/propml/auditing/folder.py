@@ -25,7 +25,7 @@ from propml.auditing.decisions import (
     write_decisions,
 )
 from propml.auditing.destinations import check_not_link, check_not_read
-from propml.auditing.item_words import N_FEATURES
+from propml.auditing.evidence import N_FEATURES
 from propml.auditing.model_card import file_digest, write_json
 from propml.auditing.report_files import REPORT_FILE
 from propml.auditing.review import write_review

@@ -21,8 +21,7 @@ import numpy as np
 
 import propml
 from propml.atomic_files import write_whole
-from propml.auditing.evidence import nearest_true, telling_words
-from propml.auditing.item_words import clipped_texts, feature_lines
+from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words
 from propml.auditing.thumbnails import thumbnails
 from propml.page import page_style
 from propml.targets import Candidates
