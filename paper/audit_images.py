@@ -40,7 +40,7 @@ def voc(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, Any]:
     if options.features is not None and options.features.exists():
         X = np.load(options.features)["X"]
     else:
-        X = features(source.items, weights=options.weights)
+        X = features(source.items, weights=options.weights, size=280)
         if options.features is not None:
             np.savez_compressed(options.features, X=X.astype(np.float16))
     if len(X) != len(truth):
