@@ -79,7 +79,7 @@ def test_classes_are_taken():
     [
         (1.5, "rate is 1.5; a probability"),
         (float("nan"), "rate is nan"),
-        ([0.1, -0.2], "rate is -0.2 for label 'dog'"),
+        ([0.1, -0.2], "rate of label 'dog' is -0.2"),
         ([0.1, 0.2, 0.3], "2 of them"),
     ],
 )

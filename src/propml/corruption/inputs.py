@@ -3,12 +3,13 @@
 Labels are read in blocks of rows, so that large label spaces fit in memory.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from propml.folds import row_blocks
@@ -85,6 +86,23 @@ def dense_features(X: Any, clean: Candidates) -> np.ndarray:
     if len(features) != len(clean):
         raise ValueError(f"X has {len(features)} rows and the truth {len(clean)}; give one row of labels per row of X")
     return features
+
+
+def probabilities_each(name: str, value: ArrayLike, owners: Sequence[Hashable], owner: str) -> np.ndarray:
+    """A probability for each label or annotator, ``(n_owners,)``, from one number or from one for each.
+
+    >>> probabilities_each("rate", 0.5, ["cat", "dog"], "label")
+    array([0.5, 0.5])
+    """
+    rates = np.asarray(value, dtype=np.float64)
+    if rates.ndim > 1 or (rates.ndim == 1 and len(rates) != len(owners)):
+        raise ValueError(f"{name} has shape {rates.shape}; give one number, or one per {owner}: {len(owners)} of them")
+    each = np.broadcast_to(rates, (len(owners),)).copy()
+    outside = np.flatnonzero(~((each >= 0) & (each <= 1)))
+    if outside.size:
+        whose = f" of {owner} {owners[outside[0]]!r}" if rates.ndim else ""
+        raise ValueError(f"{name}{whose} is {each[outside[0]]}; a probability lies between 0 and 1")
+    return each
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

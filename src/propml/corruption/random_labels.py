@@ -6,7 +6,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator, highest_spare
+from propml.corruption.inputs import (
+    RandomState,
+    add_labels,
+    clean_labels,
+    generator,
+    highest_spare,
+    probabilities_each,
+)
 from propml.targets import Candidates
 
 
@@ -41,7 +48,7 @@ def independent_flips(
            [1, 1, 1]], dtype=int8)
     """
     clean = clean_labels(truth, labels)
-    rates = _rates(rate, clean)
+    rates = probabilities_each("rate", rate, clean.labels, "label")
     rng = generator(random_state)
     # Rows are drawn in order, so the candidates do not depend on the size of the blocks.
     return add_labels(clean, lambda true, rows: ~true & (rng.random(true.shape) < rates))
@@ -163,16 +170,3 @@ def fixed_fraction(
 def _add_random(clean: Candidates, wanted: np.ndarray, random_state: RandomState) -> Candidates:
     rng = generator(random_state)
     return add_labels(clean, lambda true, rows: highest_spare(true, rng.random(true.shape), wanted[rows]))
-
-
-def _rates(rate: ArrayLike, clean: Candidates) -> np.ndarray:
-    rates = np.asarray(rate, dtype=np.float64)
-    if rates.ndim > 1 or (rates.ndim == 1 and rates.shape[0] != clean.shape[1]):
-        raise ValueError(
-            f"rate has shape {rates.shape}; give one number, or one per label: {clean.shape[1]} of them for this truth"
-        )
-    outside = np.flatnonzero(~((rates >= 0) & (rates <= 1)))
-    if outside.size:
-        where = f" for label {clean.labels[outside[0]]!r}" if rates.ndim else ""
-        raise ValueError(f"rate is {rates.flat[outside[0]]}{where}; a probability lies between 0 and 1")
-    return rates
