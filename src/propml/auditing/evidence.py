@@ -66,9 +66,7 @@ def telling_words(
     telling: list[list[str]] = []
     for start in range(0, len(row), BLOCK):
         own, its = row[start : start + BLOCK], label[start : start + BLOCK]
-        sizes = np.diff(held.indptr)[own]
-        at = np.repeat(np.arange(len(own)), sizes)
-        word = held.indices[np.repeat(held.indptr[own] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())]
+        at, word = held[own].tocoo().coords
         itself = np.where(own % step == 0, truth[own, its], 0.0)[at]  # it does not speak for itself
         seen = (own % step == 0).astype(np.float32)[at]
         true, yes = with_label[its[at]] - itself, np.maximum(both[word, its[at]] - itself, 0)
@@ -162,13 +160,10 @@ def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None =
         return [_line(zip(shown, cells, strict=True)) for cells in zip(*columns, strict=True)]
     names = [f"x{j}" for j in range(features.shape[1])] if names is None else names
     if sp.issparse(features):
-        table = sp.csr_array(features)
-        spans = [slice(table.indptr[row], table.indptr[row + 1]) for row in rows]
-        spans = [slice(span.start, min(span.stop, span.start + N_FEATURES)) for span in spans]
-        return [
-            _line((names[j], value) for j, value in zip(table.indices[span], table.data[span], strict=True))
-            for span in spans
-        ]
+        table = sp.csr_array(features)[rows]
+        starts = table.indptr[:-1]
+        spans = map(slice, starts, np.minimum(starts + N_FEATURES, table.indptr[1:]))
+        return [_line((names[j], v) for j, v in zip(table.indices[at], table.data[at], strict=True)) for at in spans]
     return [_line(zip(names, cells, strict=False)) for cells in np.asarray(features)[rows, :N_FEATURES]]
 
 
