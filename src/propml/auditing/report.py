@@ -106,8 +106,9 @@ class AuditReport:
 
     def notes(self) -> list[str]:
         """What to know before one believes the verdicts, in sentences."""
-        counts = self._counts()
-        dropped, candidates = counts["drop"], counts["candidates"]
+        verdicts, labels = self.verdicts(), len(self.label_names)
+        dropped = np.bincount(verdicts.label[verdicts.verdict == "drop"], minlength=labels)
+        candidates = np.bincount(verdicts.label[verdicts.verdict != "missing"], minlength=labels)
         notes = []
         if looked := self.settings.get("reviewed"):
             n, others = looked["true"] + looked["false"], int(candidates.sum()) - looked["true"]
@@ -180,12 +181,17 @@ class AuditReport:
         Without votes also the least and the largest share of its candidates that may be false. With votes the share of
         looks at rows in which the label is true, and is not, that proposed it.
         """
-        counts = self._counts()
-        candidates = counts.pop("candidates")
-        judged = self.verdicts()
-        judged = judged[judged.verdict != "missing"]
-        true = np.bincount(judged.label, judged.probability, minlength=len(candidates))
-        share = np.divide(true, candidates, out=np.full(len(true), np.nan), where=candidates > 0)
+        verdicts = self.verdicts()
+        n_labels = len(self.label_names)
+        counts = {
+            name: np.bincount(verdicts.label[verdicts.verdict == name], minlength=n_labels)
+            for name in VERDICTS
+            if name != "missing" or self.incomplete
+        }
+        judged = verdicts[verdicts.verdict != "missing"]
+        candidates = np.bincount(judged.label, minlength=n_labels)
+        true = np.bincount(judged.label, judged.probability, minlength=n_labels)
+        share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
         columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
         if self.noise is not None:
             columns |= {"false_least": self.noise.least, "false_most": self.noise.most}
@@ -193,13 +199,6 @@ class AuditReport:
             columns["sensitivity"] = self.reliability.label_sensitivity
             columns["false_positive_rate"] = self.reliability.label_false_positive_rate
         return _frame(columns, library)
-
-    def _counts(self) -> dict[str, np.ndarray]:
-        """For each label, how many candidates and verdicts of each kind there are."""
-        verdicts, n_labels = self.verdicts(), len(self.label_names)
-        counts = {name: np.bincount(verdicts.label[verdicts.verdict == name], minlength=n_labels) for name in VERDICTS}
-        missing = counts["missing"] if self.incomplete else counts.pop("missing")
-        return {"candidates": np.bincount(verdicts.label, minlength=n_labels) - missing, **counts}
 
     def annotators(self, library: Library = "pandas") -> Any:
         """One row per annotator: items, votes, sensitivity, false-positive rate, precision and agreement with others.

@@ -11,9 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.auditing.reliability import Reliability
-from propml.auditing.vote_tables import check_range
 from propml.file_errors import reading
-from propml.jsonable import unboxed
 from propml.persistence import from_json_array, json_array, read_state, write_state
 from propml.schema import Array, Schema, check_schema
 from propml.targets import Annotations, Candidates
@@ -70,7 +68,6 @@ def write_audit_report(report: AuditReport, folder: Path) -> None:
     candidates, rates = report.candidates, report.reliability
     states = sp.csr_array(candidates.states, copy=True)
     states.sum_duplicates()
-    stored = states.tocoo().coords
     record = {
         "labels": _names(candidates.labels),
         "index": None if _is_counted(candidates.index) else _names(candidates.index),
@@ -84,7 +81,7 @@ def write_audit_report(report: AuditReport, folder: Path) -> None:
         "told": json_array(record),
         "states": states,
         # Excluded labels of complete candidates have probability 0: what is stored is enough.
-        "probabilities": report.probabilities if report.incomplete else report.probabilities[stored].astype(np.float32),
+        "probabilities": report.probabilities if report.incomplete else _stored(report.probabilities, states),
         "votes": None if votes is None else {name: np.asarray(getattr(votes, name)) for name in VOTES},
         "rates": None if rates is None else {name: np.asarray(getattr(rates, name)) for name in RATES},
     }
@@ -117,20 +114,29 @@ def _arguments(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     states, probabilities, votes, rates = (state[name] for name in ("states", "probabilities", "votes", "rates"))
     index: Sequence[Hashable] | np.ndarray
     index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
-    candidates = Candidates(states, tuple(record["labels"]), index)
+    annotations = None
     if record["annotators"] is not None:
         annotations = Annotations(votes["row"], votes["annotator"], votes["label"], tuple(record["annotators"]))
-        check_range(annotations, candidates)
-        candidates = dataclasses.replace(candidates, annotations=annotations)
+        sizes = (states.shape[0], len(record["annotators"]), states.shape[1])
+        for name, most in zip(VOTES, sizes, strict=True):
+            if votes[name].max(initial=-1) >= most:
+                raise ValueError(f"votes are of {name} {votes[name].max()}, and there are {most}")
     if not record["incomplete"]:
-        probabilities = sp.csr_array((probabilities, states.indices, states.indptr), shape=states.shape).toarray()
+        dense = np.zeros(states.shape, dtype=np.float32)
+        dense[np.repeat(np.arange(states.shape[0]), np.diff(states.indptr)), states.indices] = probabilities
+        probabilities = dense
     return {
-        "candidates": candidates,
+        "candidates": Candidates(states, tuple(record["labels"]), index, annotations),
         "probabilities": probabilities,
         "incomplete": record["incomplete"],
         "reliability": None if rates is None else Reliability(annotators=tuple(record["reliability"]), **rates),
         "settings": record["settings"],
     }
+
+
+def _stored(probabilities: np.ndarray, states: sp.csr_array) -> np.ndarray:
+    row = np.repeat(np.arange(states.shape[0]), np.diff(states.indptr))
+    return probabilities[row, states.indices].astype(np.float32)
 
 
 def _is_counted(index: Any) -> bool:
@@ -139,4 +145,5 @@ def _is_counted(index: Any) -> bool:
 
 def _names(names: Any) -> list[Any]:
     """Names as JSON has them: what is no text, number or truth value becomes text."""
-    return [name if isinstance(name, str | int | float | bool) else str(name) for name in map(unboxed, names)]
+    plain = (name.item() if isinstance(name, np.generic) else name for name in names)
+    return [name if isinstance(name, str | int | float | bool) else str(name) for name in plain]

@@ -10,7 +10,7 @@ import numpy as np
 from propml.jsonable import unboxed
 from propml.targets import Annotations, Candidates
 
-__all__ = ["annotations_of", "check_range"]
+__all__ = ["annotations_of"]
 
 COLUMNS = ("item", "annotator", "label")
 
@@ -33,7 +33,7 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     if votes is None:
         return candidates.annotations
     if isinstance(votes, Annotations):
-        check_range(votes, candidates)
+        _check_range(votes, candidates)
         return votes
     if not isinstance(votes, Mapping) and not hasattr(votes, "columns"):
         raise ValueError(
@@ -56,8 +56,7 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names))
 
 
-def check_range(votes: Annotations, candidates: Candidates) -> None:
-    """Refuse votes on rows or labels that the candidates do not have."""
+def _check_range(votes: Annotations, candidates: Candidates) -> None:
     limits = (("row", len(candidates)), ("annotator", len(votes.names)), ("label", candidates.shape[1]))
     for name, limit in limits:
         values = getattr(votes, name)
