@@ -2,7 +2,7 @@
 
     PROPML_DATA=… python paper/audit.py scores --folder scratch       # fits everything once, one file per setting
     other/python paper/audit.py cleanlab --folder scratch             # needs numpy and cleanlab alone
-    python paper/audit.py measure --folder scratch --out paper/audit.csv
+    python paper/audit.py measure --folder scratch --out paper/audit.csv   # regenerate.py makes the tables of it
     python paper/audit.py choice --folder scratch                     # the constants, leaving datasets out
     PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators, simulated and real
     other/python paper/audit.py dawid-skene --folder scratch/votes    # needs numpy, scikit-learn and crowd-kit
@@ -55,7 +55,7 @@ NOISES = (
 STATED = ("auto", "uniform", "by-label", "confusions")
 METHODS = (*(f"audit, {noise}" for noise in STATED), "scores", "forest", "logistic", "cleanlab")
 COLUMNS = ("dataset", "noise", "method", "candidates", "false", "average_precision", "dropped", "precision")
-COLUMNS += ("recall", "f1", "confidence")
+COLUMNS += ("recall", "f1", "confidence", "code")
 # What `choice` tries: the quantile of the bounds, what is taken off, and the power of a label's own bound.
 QUANTILES, MARGINS, POWERS = (0.05, 0.1, 0.25), (0.0, 0.01, 0.03, 0.05), (0.0, 0.3, 0.6)
 
@@ -85,6 +85,7 @@ def settings(options: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray
 def do_scores(options: argparse.Namespace) -> None:
     """Fit every model on every setting."""
     import torch
+    from audit_tables import current_code
     from scipy.special import expit
     from sklearn.ensemble import RandomForestClassifier
 
@@ -108,6 +109,7 @@ def do_scores(options: argparse.Namespace) -> None:
             scores=held_out_scores(default_auditor(0, False), X, candidates, folds),
             forest=expit(held_out_scores(forest, X, candidates, folds)),
             logistic=logistic_shares(X, states, folds),
+            code=current_code(),
         )
         print(name, flush=True)
 
@@ -199,63 +201,21 @@ def files(folder: Path) -> Iterator[tuple[str, str, Any, np.ndarray | None]]:
 
 
 def do_measure(options: argparse.Namespace) -> None:
-    """Write one row per setting and method, and print the means."""
+    """Write one row per setting and method; the code is known where scores and measures have the same."""
+    from audit_tables import current_code
+
     rows = []
     for dataset, noise, saved, issues in files(options.folder):
         false = saved["truth"][saved["states"] > 0] == 0
         for method in METHODS:
             if (found := judged(method, saved, issues)) is not None:
-                rows.append({"dataset": dataset, "noise": noise, "method": method, **measure(false, *found)})
+                own = current_code() if str(saved.get("code", "")) == current_code() else ""
+                row = {"dataset": dataset, "noise": noise, "method": method, **measure(false, *found), "code": own}
+                rows.append(row)
     with options.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    summary(rows)
-
-
-def summary(rows: list[dict[str, Any]]) -> None:
-    """Means over the settings, by kind of noise, and what may not happen."""
-    print("| noise | method | AP | precision | recall | F1 | confidence | dropped |\n|---|---|---|---|---|---|---|---|")
-    noises = sorted({row["noise"] for row in rows})
-    for noise, method in itertools.product(("all with noise", *noises), METHODS):
-        wanted = (noise,) if noise in noises else [each for each in noises if each != "none"]
-        own = [row for row in rows if row["method"] == method and row["noise"] in wanted]
-        if not own:
-            continue
-        shown = []
-        for column in ("average_precision", "precision", "recall", "f1", "confidence"):
-            known = [float(row[column]) for row in own if row[column] != ""]
-            shown.append(f"{np.mean(known):.3f}" if known else "–")
-        shown.append(f"{np.mean([row['dropped'] / row['candidates'] for row in own]):.1%}")
-        print(f"| {noise} | {method} |", " | ".join(shown), "|")
-    deleted(rows)
-    for row in rows:
-        harm = row["dropped"] > 0.01 * row["candidates"] and float(row["precision"]) < float(row["confidence"]) - 0.05
-        if row["method"] == "audit, auto" and harm:
-            print("less precise than confident:", row)
-
-
-def deleted(rows: list[dict[str, Any]]) -> None:
-    """How many true labels are dropped with the false ones, by dataset; settings in which these are the larger part."""
-    print("| dataset | candidates | of these false | audit drops | of these true | cleanlab drops | of these true |")
-    print("|---|---|---|---|---|---|---|")
-    for dataset in sorted({row["dataset"] for row in rows}):
-        noisy = [row for row in rows if row["dataset"] == dataset and row["noise"] != "none"]
-        first = [row for row in noisy if row["method"] == "audit, auto"]
-        candidates = sum(row["candidates"] for row in first)
-        false = sum(row["candidates"] * float(row["false"]) for row in first)
-        cells = [f"{candidates}", f"{false / candidates:.0%}"]
-        for method in ("audit, auto", "cleanlab"):
-            own = [row for row in noisy if row["method"] == method and row["dropped"]]
-            dropped = sum(row["dropped"] for row in own)
-            true = sum(row["dropped"] * (1 - float(row["precision"])) for row in own)
-            cells += [f"{dropped}", f"{true / dropped:.1%}" if dropped else "–"]
-        print(f"| {dataset} |", " | ".join(cells), "|")
-    for row in rows:
-        if row["method"] in ("audit, auto", "cleanlab") and row["dropped"] and float(row["precision"]) < 0.5:
-            print(
-                "more true than false:", row["dataset"], row["noise"], row["method"], row["dropped"], row["precision"]
-            )
 
 
 # -- constants ------------------------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@
 
 Tried: bins and learning rate of the networks; ensemble weights chosen on held-out candidates or fixed; how much of the
 noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members'
-opinions on held-out and on test rows are then put together in every way that is tried. Printed: for each dataset what
-the others chose, its average precision there (percent), what the classifier's own settings reach, the networks alone,
-and the best that its true labels could have chosen.
+opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
+``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others chose, its average precision there
+(percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
+chosen.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from typing import Any
 import joblib
 import numpy as np
 import torch
+from kept import age_text
 
 from propml import ProPMLClassifier
+from propml.benchmark.provenance import age_of, fingerprint
+from propml.benchmark.reporting.markdown import markdown_table
 from propml.corruption.registry import corrupt
 from propml.datasets import load
 from propml.metrics import average_precision
@@ -32,7 +36,13 @@ from propml.neural.saving import ensemble_from_state
 from propml.neural.thresholds import candidate_sigmoid
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
-NOISES = (("none", {}), ("flips", {"rate": 0.3}), ("class-flips", {"rate": 0.3}), ("svm", {"ratio": 1.0}))
+NOISES: tuple[tuple[str, dict[str, float]], ...] = (
+    ("none", {}),
+    ("flips", {"rate": 0.2}),
+    ("class-flips", {"rate": 0.2}),
+    ("svm", {"ratio": 1.0}),
+    ("neighbours", {"ratio": 1.0}),
+)
 NETWORKS: dict[str, dict[str, Any]] = {
     "4 bins, rate 0.004": {"bins": 4, "learning_rate": 4e-3},
     "4 bins, rate 0.002": {"bins": 4, "learning_rate": 2e-3},
@@ -45,9 +55,11 @@ WEIGHTS: dict[str, tuple[float, ...] | None] = {
     "fixed": (0.5, 0.5, 0.25, 0.2),
     "networks": (1, 1, 0, 0),
 }
-SHARES, QUANTILES = (0.0, 0.4, 0.65, 0.9), (0.1, 0.25)
+SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
+# The first line of the CSV is this with the fingerprint of what made it.
+CODE, MODULES = "# code ", ("propml.methods.propml",)
 ALONE = (next(iter(NETWORKS)), "networks", 0.0, QUANTILES[0])
 
 
@@ -57,20 +69,21 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600, help="rows of each dataset, drawn at random (default: 600)")
     parser.add_argument("--datasets", default=",".join(DATASETS))
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
-    parser.add_argument("--out", type=Path, help="CSV of every combination on every setting")
+    parser.add_argument(
+        "--out", type=Path, default=Path("ground_choice.csv"), help="every combination on every setting"
+    )
     arguments = parser.parse_args()
     settings = [(name, noise) for name in arguments.datasets.split(",") for noise in NOISES]
     work = joblib.Parallel(n_jobs=arguments.jobs, verbose=5)
     found = work(joblib.delayed(on_setting)(name, *noise, arguments.rows) for name, noise in settings)
-    if arguments.out:
-        with arguments.out.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["dataset", "noise", "networks", "weights", "share", "quantile", "average_precision"])
-            for (name, (noise, _)), values in zip(settings, found, strict=True):
-                pairs = zip(OPTIONS, values, strict=True)
-                writer.writerows([name, noise, *option, f"{value:.3f}"] for option, value in pairs)
-    values = {name: [v for (other, _), v in zip(settings, found, strict=True) if other == name] for name, _ in settings}
-    report({name: np.mean(own, axis=0) for name, own in values.items()})
+    with arguments.out.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"{CODE}{fingerprint(MODULES)}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["dataset", "noise", "networks", "weights", "share", "quantile", "average_precision"])
+        for (name, (noise, _)), values in zip(settings, found, strict=True):
+            pairs = zip(OPTIONS, values, strict=True)
+            writer.writerows([name, noise, *option, f"{value:.3f}"] for option, value in pairs)
+    print(choice_table(arguments.out))
 
 
 def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.ndarray:
@@ -117,24 +130,34 @@ def of_option(
     return 100 * float(average_precision(truth, true_logits(logits, rate).numpy()))
 
 
-def report(values: dict[str, np.ndarray]) -> None:
-    """The table of what was chosen without each dataset, and what it cost there."""
+def choice_table(path: Path) -> str:
+    """The table of what was chosen without each dataset, and what it cost there, from the CSV."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    code = lines.pop(0).removeprefix(CODE) if lines[0].startswith(CODE) else ""
+    rows = list(csv.DictReader(lines))
+    # Rows come setting by setting, each with all combinations in their order.
+    values = {
+        name: np.reshape(
+            [float(r["average_precision"]) for r in rows if r["dataset"] == name], (-1, len(OPTIONS))
+        ).mean(0)
+        for name in dict.fromkeys(row["dataset"] for row in rows)
+    }
     ours, alone = OPTIONS.index(OURS), OPTIONS.index(ALONE)
-    print("| left out | chosen elsewhere: networks, weights, share, quantile | there | ours | networks alone | best |")
-    print("|---|---|---|---|---|---|")
-    table = []
+    table, numbers = [], []
     for name, mine in values.items():
         chosen = int(np.mean([found for other, found in values.items() if other != name], axis=0).argmax())
-        table.append([mine[chosen], mine[ours], mine[alone], mine.max()])
-        shown = " | ".join(f"{value:.2f}" for value in table[-1])
         networks, weights, share, quantile = OPTIONS[chosen]
-        print(f"| {name} | {networks}, {weights}, {share:g}, {quantile:g} | {shown} |")
-    print("| mean | | " + " | ".join(f"{value:.2f}" for value in np.mean(table, axis=0)) + " |")
-    print()
+        numbers.append([mine[chosen], mine[ours], mine[alone], mine.max()])
+        table.append([name, f"{networks}, {weights}, {share:g}, {quantile:g}", *(f"{v:.2f}" for v in numbers[-1])])
+    table.append(["mean", "", *(f"{value:.2f}" for value in np.mean(numbers, axis=0))])
+    columns = ["left out", "chosen elsewhere: networks, weights, share, quantile", "there", "ours"]
+    others = []
     for number, kind in ((0, NETWORKS), (1, WEIGHTS)):
         for name in kind:
-            own = tuple(name if k == number else value for k, value in enumerate(OURS))
-            print(f"ours, but {name}: {np.mean([mine[OPTIONS.index(own)] for mine in values.values()]):.2f}")
+            option = OPTIONS.index(tuple(name if k == number else value for k, value in enumerate(OURS)))
+            others.append(f"{name}: {np.mean([mine[option] for mine in values.values()]):.2f}")
+    shown = markdown_table([*columns, "networks alone", "best"], table, left=2)
+    return f"{shown}\n\nOurs with other networks or weights: {'; '.join(others)}. {age_text([age_of(code, MODULES)])}"
 
 
 if __name__ == "__main__":

@@ -1,86 +1,216 @@
-"""Write the generated parts of ``README.md`` and the diagrams of mean ranks again: ``python paper/regenerate.py``.
+"""Write all that is made of the kept numbers again: ``python paper/regenerate.py``.
 
-The numbers come from ``results/results-long.csv``, which ``propml benchmark report RESULTS --formats csv`` writes, and
-from the paper's published tables. A generated part stands between two comments that name it; with ``--check`` nothing
-is written, and what differs is named.
+That is the generated parts of ``README.md`` and of three pages of ``docs/``, the diagrams, and the CSV files in their
+one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit.csv`` and
+``ground_choice.csv``, and in the paper's published tables. A generated part stands between two comments that name it.
+
+    python paper/regenerate.py --add results/artificial    # takes new runs in: what `propml benchmark run` has written
+    python paper/regenerate.py --check                     # writes nothing, and says what differs
+
+A new run replaces what is kept of the same method in the same setting. It counts where it has all folds and seeds of
+the experiment as it is today.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import re
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
+from statistics import fmean, geometric_mean
 from typing import Any
 
+from audit_tables import audit_parts
 from claims import check_claims
+from ground_choice import choice_table
+from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
+from scipy.stats import binomtest
 
 from propml.benchmark.comparison import compare_means
-from propml.benchmark.figures import critical_difference_stack, save
-from propml.benchmark.reporting.markdown import escaped, markdown_table, metric_tables, table_entry
-from propml.benchmark.reporting.tables import MetricTable
-from propml.benchmark.reporting.tables import metric_tables as tables_of
+from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
+from propml.benchmark.figures.lambdas import LambdaPoint, lambda_sentences
+from propml.benchmark.reporting.markdown import escaped, markdown_table, metric_tables
+from propml.benchmark.reporting.tables import marks, order_settings
 from propml.benchmark.statistics import Comparison
-from propml.noise import Noise, noise_order
+from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
+from propml.noise import noise_order
 from propml.paper import Mean, load_published
-from propml.paper.metric_names import TABULAR_METRICS
-from propml.paper.notes import ORACLE_SUFFIX
+from propml.paper.metric_names import TABULAR_METRICS, metric_of
+from propml.paper.notes import listed
 
 HERE = Path(__file__).parent
-NUMBERS = HERE / "results" / "results-long.csv"
+DOCS = HERE.parent / "docs"
+# Which parts stand where.
+PAGES = {
+    HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
+    DOCS / "classifier.md": ("ground-summary", "choice"),
+    DOCS / "vision.md": ("vision", "vision-quick"),
+    DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted"),
+}
 TITLES = {"real-world": "Real candidates", "artificial": "Artificial candidates"}
 
 
-def load_means(path: Path = NUMBERS) -> list[Mean]:
-    """Our means, as the report's CSV has them."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Mean(
-                row["experiment"],
-                row["dataset"],
-                Noise.read(float(row["noise"])) if row["noise"] else None,
-                row["method"],
-                row["metric"],
-                float(row["ours_mean"]),
-                float(row["ours_std"] or "nan"),
-                int(row["ours_n"]),
-            )
-            for row in csv.DictReader(file)
-            if row["ours_mean"]
-        ]
+def parts(numbers: Numbers) -> dict[str, str]:
+    """The generated parts of all pages by their names."""
+    shown = sections(numbers)
+    ours = own_means(numbers)
 
+    def dated(experiment: str, table: str) -> str:
+        return f"{table}\n\n{older(numbers, [experiment])}".rstrip()
 
-def parts(means: list[Mean]) -> dict[str, str]:
-    """The generated parts of the README by their names."""
     return {
-        "real-world": metric_tables(beside_paper(means, "real-world", "average_precision")),
-        "artificial": metric_tables(beside_paper(means, "artificial", "average_precision")),
-        "vision": _vision_table(beside_paper(means, "vision", "mAP")),
-        "ranks": _ranks_table(means),
+        "older": older(numbers, ("real-world", "artificial", "vision", GROUND, "lambda")),
+        **{name: metric_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
+        "vision": dated("vision", vision_table(ours, "vision")),
+        "vision-quick": dated("vision-quick", vision_table(ours, "vision-quick")),
+        "ground": ground_tables(numbers),
+        "ground-summary": dated(GROUND, ground_summary(numbers)),
+        "lambda": lambda_table(ours),
+        "ranks": _ranks_table(ours),
         "claims": _claims_table(),
+        "choice": choice_table(HERE / "ground_choice.csv"),
+        **audit_parts(HERE / "audit.csv"),
     }
 
 
-def beside_paper(means: list[Mean], experiment: str, metric: str) -> MetricTable:
-    """The table of one metric that stands beside the paper's."""
-    own = [row for row in means if row.experiment == experiment]
-    tuned = {row.method for row in own if row.method.endswith(ORACLE_SUFFIX)}
-    tables = tables_of(own, load_published(experiment), {}, tuned)
-    return next(table for table in tables if table.compared and table.metric.startswith(metric))
+def own_means(numbers: Numbers) -> list[Mean]:
+    return [mean for kept in numbers.values() for mean in kept.means.values()]
 
 
-def regenerated(text: str, generated: dict[str, str]) -> str:
-    """The README with every generated part as it should be."""
+def not_run(experiment: str) -> str:
+    command = f"propml benchmark run {experiment} --out RESULTS"
+    return f"Not run with this version: `{command}`, then `python paper/regenerate.py --add RESULTS`."
+
+
+def pages(numbers: Numbers) -> dict[Path, str]:
+    """Every page as it should be."""
+    generated = parts(numbers)
+    return {
+        page: regenerated(page.read_text(encoding="utf-8"), {name: generated[name] for name in names}, page.name)
+        for page, names in PAGES.items()
+    }
+
+
+def regenerated(text: str, generated: Mapping[str, str], page: str) -> str:
+    """A page with every generated part as it should be."""
     for name, part in generated.items():
         start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
         if text.count(start) != 1 or text.count(end) != 1:
-            raise ValueError(f"README.md needs {start} and {end} once each, around what is generated")
+            raise ValueError(f"{page} needs {start} and {end} once each, around what is generated")
         text = re.sub(f"{start}.*?{end}", lambda _, new=f"{start}\n\n{part}\n\n{end}": new, text, flags=re.DOTALL)
     return text
 
 
-def rank_comparisons(means: list[Mean]) -> dict[str, dict[str, Comparison]]:
+# -- images and λ ----------------------------------------------------------------------------------------------------
+
+
+def vision_table(ours: Sequence[Mean], experiment: str) -> str:
+    """mAP, a row per method and a column per flip rate; in brackets the paper's."""
+    own = [row for row in ours if (row.experiment, row.metric) == (experiment, "mAP")]
+    if not own:
+        return not_run(experiment)
+    paper = {(row.setting, row.method): row.mean for row in load_published("vision") if row.metric == "mAP"}
+    entries: dict[str, dict[Any, str]] = {}
+    settings = sorted({row.setting for row in own}, key=lambda setting: noise_order(setting.noise))
+    for setting in settings:
+        here = {row.method: row for row in own if row.setting == setting}
+        best = marks({name: row.mean for name, row in here.items()}, higher_is_better=True)
+        for name, row in here.items():
+            text = f"**{row.mean:.1f}**" if best.get(name) == "best" else f"{row.mean:.1f}"
+            text += "" if isnan(row.std) else f" ± {row.std:.1f}"
+            beside = paper.get((setting, name)) if experiment == "vision" else None
+            entries.setdefault(name, {})[setting] = text if beside is None else f"{text} ({number(beside)})"
+    columns = ["mAP", *(f"q = {setting.noise.title}" for setting in settings if setting.noise)]
+    rows = [[escaped(name), *(cells.get(each, "") for each in settings)] for name, cells in entries.items()]
+    return markdown_table(columns, rows)
+
+
+def lambda_points(ours: Sequence[Mean]) -> list[LambdaPoint]:
+    """The kept means as points: the method's name ends in its λ."""
+    own = [row for row in ours if row.experiment == "lambda" and row.metric in TABULAR_METRICS]
+    return [LambdaPoint(r.setting, 0, float(r.method.partition("λ=")[2]), r.metric, r.mean / 100) for r in own]
+
+
+def lambda_table(ours: Sequence[Mean]) -> str:
+    """Five metrics, a row per dataset and λ; then how far they move, in words, and the figure."""
+    points = lambda_points(ours)
+    if not points:
+        return not_run("lambda")
+    values = {(point.setting, point.lam, point.metric): 100 * point.value for point in points}
+    rows = [
+        [dataset_title(setting.dataset), f"{lam:g}", *(number(values[setting, lam, name]) for name in TABULAR_METRICS)]
+        for setting in order_settings(point.setting for point in points)
+        for lam in sorted({point.lam for point in points if point.setting == setting})
+    ]
+    table = markdown_table(["", "λ", *(metric_of(name).title for name in TABULAR_METRICS)], rows)
+    told = "\n".join(f"* {sentence}" for sentence in lambda_sentences(points))
+    return f"{table}\n\n{told}\n\n[![Metrics against λ](results/lambda-metrics.svg)](results/lambda-metrics.svg)"
+
+
+# -- the proving ground ----------------------------------------------------------------------------------------------
+
+
+def ground_means(numbers: Numbers) -> dict[str, dict[str, dict[str, float]]]:
+    """By metric, dataset and method: means over the noises with which all methods ran that ran on the dataset."""
+    own = {place: kept for place, kept in numbers.items() if place.experiment == GROUND}
+    found: dict[str, dict[str, dict[str, float]]] = {metric: {} for metric in GROUND_METRICS}
+    for dataset in dict.fromkeys(setting.dataset for setting in order_settings(place.setting for place in own)):
+        here = {(p.method, p.setting): kept.means for p, kept in own.items() if p.setting.dataset == dataset}
+        methods = [name for name in GROUND_METHODS if any(method == name for method, _ in here)]
+        shared = [at for at in {at for _, at in here} if all((name, at) in here for name in methods)]
+        for metric in GROUND_METRICS if shared else ():
+            found[metric][dataset] = {
+                name: fmean(here[name, setting][metric].mean for setting in shared) for name in methods
+            }
+    return found
+
+
+def ground_tables(numbers: Numbers) -> str:
+    """A table per metric, a row per dataset; then the default against each of the others."""
+    found = ground_means(numbers)
+    if not found[GROUND_METRICS[0]]:
+        return not_run(GROUND)
+    tables = []
+    for metric, by_dataset in found.items():
+        written = seconds if metric == "seconds" else number
+        title = "seconds" if metric == "seconds" else metric_of(metric).title.lower()
+        rows = [
+            [dataset_title(dataset), *(written(values[name]) if name in values else "" for name in GROUND_METHODS)]
+            for dataset, values in by_dataset.items()
+        ]
+        tables.append(markdown_table([title, *GROUND_METHODS], rows))
+    return "\n\n".join([*tables, ground_summary(numbers)])
+
+
+def ground_summary(numbers: Numbers) -> str:
+    """The default against each of the others, dataset by dataset, with the sign test."""
+    found = ground_means(numbers)
+    if not found[GROUND_METRICS[0]]:
+        return not_run(GROUND)
+    default, *others = GROUND_METHODS
+    rows = []
+    for other in others:
+        both = [name for name, values in found["average_precision"].items() if {default, other} <= values.keys()]
+        if both:
+            gains, of1 = (
+                [found[m][name][default] - found[m][name][other] for name in both] for m in GROUND_METRICS[:2]
+            )
+            won, lost = (sum(sign * gain > 0 for gain in gains) for sign in (1, -1))
+            p = binomtest(won, won + lost).pvalue if won + lost else 1.0
+            longer = geometric_mean(found["seconds"][name][default] / found["seconds"][name][other] for name in both)
+            shown = [signed(fmean(gains)), signed(fmean(of1)), str(won), str(lost), f"{p:.2g}", f"{longer:.2g}"]
+            rows.append([other, *shown])
+    columns = ["average precision", "OF1", "datasets won", "lost", "p of the sign test", "times as long"]
+    return markdown_table([f"{default} minus …", *columns], rows)
+
+
+# -- mean ranks, figures, claims -------------------------------------------------------------------------------------
+
+
+def rank_comparisons(means: Sequence[Mean]) -> dict[str, dict[str, Comparison]]:
     """Mean ranks over all metrics, the paper's and ours, of the paper's methods: by experiment, then by title."""
     found: dict[str, dict[str, Comparison]] = {}
     for experiment, title in TITLES.items():
@@ -95,25 +225,23 @@ def rank_comparisons(means: list[Mean]) -> dict[str, dict[str, Comparison]]:
     return found
 
 
-def figures(means: list[Mean]) -> dict[str, Any]:
-    """The diagrams by the names of their files: the paper's, and ours, for each experiment."""
-    return {
+def figures(numbers: Numbers) -> dict[str, Any]:
+    """The diagrams by the names of their files: mean ranks and images against noise, the paper's and ours; λ."""
+    ours = own_means(numbers)
+    drawn = {
         f"{experiment}-ranks-{name}.svg": critical_difference_stack(
             {title: each for title, each in comparisons.items() if title.endswith(source)}
         )[0]
-        for experiment, comparisons in rank_comparisons(means).items()
+        for experiment, comparisons in rank_comparisons(ours).items()
         for name, source in (("paper", "the paper's numbers"), ("ours", "ours"))
     }
-
-
-def _vision_table(table: MetricTable) -> str:
-    """A row per method that we ran, a column per noise level of VOC2007."""
-    rows = [row for row in table.rows if row.setting.dataset == "voc2007"]
-    rows = [row for row in rows if any(cell.ours for cell in row.cells)]
-    places = [place for place in range(len(table.methods)) if any(row.cells[place].ours for row in rows)]
-    columns = ["VOC2007", *(f"q = {row.setting.noise.title}" for row in rows if row.setting.noise)]
-    lines = [[escaped(table.methods[place]), *(table_entry(row.cells[place]) for row in rows)] for place in places]
-    return markdown_table(columns, lines)
+    vision = [row for row in ours if row.experiment == "vision"]
+    drawn["vision-noise-paper.svg"] = noise_curves(load_published("vision"), "mAP")[0]
+    if vision:
+        drawn["vision-noise-ours.svg"] = noise_curves(vision, "mAP")[0]
+    if points := lambda_points(ours):
+        drawn["lambda-metrics.svg"] = lambda_metrics(points)[0]
+    return drawn
 
 
 def _ranks_table(means: list[Mean]) -> str:
@@ -138,19 +266,55 @@ def _claims_table() -> str:
     return markdown_table(["the paper says", "its published numbers say", "holds"], rows, left=3)
 
 
-def main() -> None:
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def write(numbers: Numbers, to: Path) -> Numbers:
+    """The CSV files and the diagrams; returns the numbers as the files have them, with two digits."""
+    for name, text in files(numbers).items():
+        (to / name).write_text(text, encoding="utf-8")
+    kept = load_numbers(to)
+    for name, figure in figures(kept).items():
+        save(figure, to / name)
+    return kept
+
+
+def differences(numbers: Numbers) -> list[str]:
+    """What is not as the numbers say, by name."""
+    old = [page.name for page, text in pages(numbers).items() if page.read_text(encoding="utf-8") != text]
+    with tempfile.TemporaryDirectory() as folder:
+        write(numbers, Path(folder))
+        made, there = ({path.name: path.read_bytes() for path in at.iterdir()} for at in (Path(folder), RESULTS))
+    return [*old, *(name for name in sorted({*made, *there}) if made.get(name) != there.get(name))]
+
+
+def add(numbers: Numbers, folders: Sequence[Path]) -> None:
+    """Take new runs in, and say what was left out."""
+    taken = 0
+    for folder in folders:
+        new, partial = of_runs(folder)
+        numbers |= new
+        taken += len(new)
+        print(f"{folder}: {len(new)} taken")
+        if partial:
+            names = [f"{each.experiment} {setting_name(*each.setting)} {each.method}" for each in partial]
+            print(f"not taken, for want of folds or seeds of the experiment as it is today: {listed(names)}")
+    if folders and not taken:
+        sys.exit("nothing was taken in")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
-    check = parser.parse_args().check
-    means, readme = load_means(), HERE / "README.md"
-    before = readme.read_text(encoding="utf-8")
-    generated = parts(means)
-    if check:
-        old = [name for name, part in generated.items() if regenerated(before, {name: part}) != before]
-        sys.exit(f"README.md differs from the numbers: {', '.join(old)}; run this without --check" if old else 0)
-    readme.write_text(regenerated(before, generated), encoding="utf-8")
-    for name, figure in figures(means).items():
-        save(figure, HERE / "results" / name)
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="RESULTS", help="folders of new runs")
+    options = parser.parse_args(arguments)
+    numbers = load_numbers(RESULTS)
+    if options.check:
+        old = differences(numbers)
+        sys.exit(f"not what the numbers say: {', '.join(old)}; run this without --check" if old else 0)
+    add(numbers, options.add)
+    for page, text in pages(write(numbers, RESULTS)).items():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

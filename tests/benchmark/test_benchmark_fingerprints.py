@@ -10,7 +10,7 @@ import pytest
 from fake_cells import cell, experiment, outcome
 from typer.testing import CliRunner
 
-from propml.benchmark.provenance import age, fingerprint, made_by, run_provenance, with_imports
+from propml.benchmark.provenance import age, age_of, fingerprint, made_by, run_provenance, with_imports
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app
@@ -42,7 +42,9 @@ FILES = {
     "losses/one.py": "from propml.deep import bottom\n\n\ndef used():\n    return bottom\n",
     "losses/two.py": "def unused():\n    return 2\n",
     "deep.py": "bottom = 3\n",
-    "tools.py": "import numpy\n\n\ndef helper():\n    return 4\n",
+    "tools.py": "import numpy\nfrom propml.schema import checked\n\n\ndef helper(value=checked()):\n    if value < 0:\n"
+    '        raise ValueError(f"{value} in words")\n    return 4\n',
+    "schema.py": "def checked():\n    return 5\n",
     "typing_only.py": "Thing = int\n",
 }
 
@@ -79,6 +81,10 @@ def test_all_that_a_method_imports_counts_and_nothing_else(package):
         ("deep.py", "bottom = 3", "# A comment.\nbottom   =   3  # and another", False),
         ("losses/two.py", "return 2", "return 22", False),
         ("typing_only.py", "int", "float", False),
+        ("methods/ours.py", "def fit(self):", "def fit(self) -> int:", False),
+        ("tools.py", "in words", "in other words", False),
+        ("tools.py", "ValueError", "TypeError", True),
+        ("schema.py", "return 5", "return 55", False),
     ],
 )
 def test_what_changes_a_fingerprint(package, file, before, after, changes):
@@ -87,6 +93,25 @@ def test_what_changes_a_fingerprint(package, file, before, after, changes):
     assert before in FILES[file]
     write(file, FILES[file].replace(before, after))
     assert (fingerprint(["propml.methods.ours"], root) != first) == changes
+
+
+def test_a_file_may_move(package):
+    root, write = package
+    first = fingerprint(["propml.methods.ours"], root)
+    write("basement.py", FILES["deep.py"])
+    write("losses/one.py", FILES["losses/one.py"].replace("propml.deep", "propml.basement"))
+    assert fingerprint(["propml.methods.ours"], root) == first
+
+
+def test_the_first_fingerprints_count_whole_files(package):
+    """What the version that wrote them gave for these files; their results are of today's code."""
+    root, write = package
+    assert fingerprint(["propml.methods.ours"], root, whole=True) == "fee874566bfd81cd"
+    write("tools.py", FILES["tools.py"].replace("in words", "in other words"))
+    assert fingerprint(["propml.methods.ours"], root, whole=True) != "fee874566bfd81cd"
+    of_ridge = ["propml.methods.ridge"]
+    assert age_of(fingerprint(of_ridge, whole=True), of_ridge) == "current"
+    assert age_of(fingerprint(of_ridge, whole=True), ["propml.methods.ml_knn"]) == "changed"
 
 
 def test_modules_that_are_named_at_run_time_all_count(package):
@@ -113,6 +138,9 @@ def test_which_modules_make_a_cell():
     assert made_by({"method": "propml", "selection": "oracle"}) == ("propml.methods.propml", "propml.paper.oracle")
     assert made_by({"method": "extra-trees"}) == ("propml.benchmark.rivals",)
     assert "propml.vision.training" in made_by({"kind": "images"})
+    on_features = made_by({"kind": "images", "params": {"method": "ridge"}})
+    assert set(on_features) >= {"propml.methods.ridge", "propml.vision.deep_features"}
+    assert "propml.vision.training" not in on_features
     assert made_by({"method": "gone"}) == ()
 
 

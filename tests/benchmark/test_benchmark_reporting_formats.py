@@ -5,6 +5,7 @@ import io
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -250,6 +251,20 @@ def test_a_value_that_is_not_finite_is_a_dash():
     assert 'data-sort=""' in render_html(report)
     (line,) = [r for r in csv.DictReader(io.StringIO(render_long(report))) if r["method"] == "ProPML" and r["ours_n"]]
     assert (line["ours_mean"], line["difference"]) == ("", "")
+
+
+def test_the_long_csv_says_which_code_made_a_number():
+    def made(method, *origins):
+        (cell,) = fold_results("artificial", "birds", 50, method, "average_precision", [60.0])
+        return [
+            replace(cell, seed=seed, commit=commit, fingerprint=code) for seed, (commit, code) in enumerate(origins)
+        ]
+
+    cells = [*made("Ridge", ("c1", "f1"), ("c1", "f1")), *made("BCE", ("c1", "f1"), ("c2", "f2"))]
+    cells += made("PML-NI", ("c1", "f1"), ("", ""))
+    lines = list(csv.DictReader(io.StringIO(render_long(build_report(Results(cells))))))
+    told = {line["method"]: (line["commit"], line["code"]) for line in lines if line["state"] == "measured"}
+    assert told == {"Ridge": ("c1", "f1"), "BCE": ("c1 c2", "f1 f2"), "PML-NI": ("", "")}
 
 
 def test_files(report, tmp_path):

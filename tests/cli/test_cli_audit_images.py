@@ -9,7 +9,7 @@ import torch
 from command_line import propml, told
 from PIL import Image
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 timm = import_vision("timm")
 BRIGHT, DARK = "day", "night"

@@ -14,12 +14,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.backbone import make_network
+from propml.vision.backbone import import_vision, make_network
 from propml.vision.checkpoint import load_network, save_network
 from propml.vision.predict import predict_images
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import open_source
-from propml.vision.torchvision_import import import_vision
 from propml.vision.training_data import draw_candidates
 
 LABELS = ("cat", "dog", "person")
@@ -186,8 +185,8 @@ def test_a_picture_shows_candidates_and_truth_beside_what_is_predicted(commands,
 def test_mosaics_are_those_that_the_network_was_trained_on(commands, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "propml.vision.deep_features._pooled",
-        lambda trained, images, *_: seen.append(images) or np.zeros((len(images), 1)),
+        "propml.vision.deep_features.run_network",
+        lambda trained, images, *_, **__: seen.append(images) or torch.zeros(len(images), 1),
     )
     monkeypatch.setattr("propml.vision.predict.image_grid", lambda images, *_, **__: seen.append(images))
     recipe = VisionRecipe(backbone="small_cnn", size=24)

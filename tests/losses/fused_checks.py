@@ -305,6 +305,41 @@ def check_reductions(device, name):
             engine.SMALL = usual
 
 
+def check_foreseen_factors(device, name):
+    """A large gradient is written for the last step's factor; whether that was right is not seen in any bit of it."""
+    engine = engine_of(torch.device(device).type)
+    if not hasattr(engine, "SMALL"):
+        return
+    usual, engine.SMALL = engine.SMALL, 0
+    try:
+        cases = [(dtype, (12, 24)) for dtype in types_on(device)] + [(torch.float32, (2, 4099))]
+        for dtype, shape in cases:
+            logits, candidates, marks = random_problem(shape, device, dtype)
+            alone, in_a_row = [], []
+            factors = (1.0, 3.0, 3.0, 0.3)
+            for found, forget in ((alone, True), (in_a_row, False)):
+                engine._last_factors.clear()
+                for factor in factors:
+                    if forget:
+                        engine._last_factors.clear()
+                    z = logits.detach().requires_grad_()
+                    (LOSSES[name](z, candidates, reduction="mean") * factor).backward()
+                    found.append(z.grad)
+            assert all(torch.equal(*pair) for pair in zip(alone, in_a_row, strict=True)), f"{name} {dtype} {shape}"
+            _, slopes = judge(name, logits, marks, torch.full((shape[0],), 0.3 / shape[0]))
+            assert_close(in_a_row[3], slopes, dtype, f"{name} times 0.3")
+            z = logits.detach().requires_grad_()
+            loss = 0.3 * LOSSES[name](z, candidates, reduction="mean")
+            candidates.zero_()
+            if dtype == torch.float16:
+                assert_noticed(loss, "candidates")
+            else:
+                loss.backward()
+                assert_close(z.grad, slopes, dtype, f"{name}, candidates changed in between")
+    finally:
+        engine.SMALL = usual
+
+
 def check_backward_twice(device):
     """The gradient that was written ahead is given away once; a second backward pass computes its own."""
     for reduction in ("mean", "none"):

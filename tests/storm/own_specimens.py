@@ -30,8 +30,7 @@ from propml.tables.sources import open_table
 from propml.tuning.result import read_best
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network
-from propml.vision.ema import WeightAverage
-from propml.vision.optimiser import make_optimiser
+from propml.vision.optimiser import WeightAverage, make_optimiser
 from propml.vision.recipe import VisionRecipe
 
 RNG = np.random.default_rng(0)

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from propml.persistence import read_state
+from propml.vision.backbone import import_vision
 from propml.vision.checkpoint import load_network
 from propml.vision.recipe import RECIPES, VisionRecipe
 from propml.vision.sources import open_source
-from propml.vision.torchvision_import import import_vision
 from propml.vision.training import train
 
 SMALL = {

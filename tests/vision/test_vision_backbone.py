@@ -4,9 +4,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from propml.vision.backbone import input_of, load_backbone, make_network, resolved
+from propml.vision.backbone import import_vision, input_of, load_backbone, make_network, resolved
 from propml.vision.recipe import VisionRecipe
-from propml.vision.torchvision_import import import_vision
 
 
 def recipe(backbone="resnet10t", **changes):

@@ -45,13 +45,12 @@ def test_every_image_once_with_its_own_target():
 
 def test_the_order_depends_on_seed_and_epoch_alone():
     first = rows(batches_of(30, seed=1), epoch=2)
-    assert rows(batches_of(30, seed=1, workers=3, prefetch=5), epoch=2) == first
+    assert rows(batches_of(30, seed=1), epoch=2) == first
     assert rows(batches_of(30, seed=1), epoch=3) != first
     assert rows(batches_of(30, seed=2), epoch=2) != first
     assert rows(batches_of(30, seed=1, shuffle=False), epoch=9) == [
         list(range(i, min(i + 4, 30))) for i in range(0, 30, 4)
     ]
-    np.testing.assert_array_equal(batches_of(30, seed=1).index(2, 5), first[5])
 
 
 @pytest.mark.parametrize("start", [0, 1, 5, 7, 8])
@@ -108,12 +107,6 @@ def test_single_images_stay_where_there_is_nothing_else():
     assert len(batches_of(3, size=1)) == 3
 
 
-def test_only_full_batches():
-    batches = batches_of(11, drop_last=True, seed=0)
-    assert [len(step) for step in rows(batches)] == [4, 4]
-    assert len(batches) == 2
-
-
 def test_resident_images_are_the_same():
     plain, resident = batches_of(11, seed=5), batches_of(11, seed=5, resident=True)
     fixed = images_of(11)
@@ -132,7 +125,7 @@ def test_resident_images_are_the_same():
 def test_a_memory_mapped_file(tmp_path):
     np.save(tmp_path / "images.npy", images_of(9))
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    for images, _, index in Batches(mapped, np.zeros((9, 1)), 4, seed=0, workers=2).epoch(0):
+    for images, _, index in Batches(mapped, np.zeros((9, 1)), 4, seed=0).epoch(0):
         assert torch.equal(images[:, 0, 0, 0].long(), index)
         images += 1  # ours to change: the file is not behind it
     np.testing.assert_array_equal(mapped, images_of(9))
@@ -146,7 +139,7 @@ def test_the_next_batch_is_gathered_while_this_one_is_worked_on():
             gathered.append(time.perf_counter())
             return np.asarray(self).take(indices, *args, **kwargs)
 
-    epoch = Batches(images_of(20).view(Watched), np.zeros((20, 1)), 4, prefetch=2).epoch(0)
+    epoch = Batches(images_of(20).view(Watched), np.zeros((20, 1)), 4).epoch(0)
     next(epoch)
     time.sleep(0.3)
     asked = time.perf_counter()
@@ -159,7 +152,7 @@ def test_who_stops_in_the_middle_leaves_no_thread():
     epoch = batches_of(100, size=1).epoch(0)
     next(epoch)
     epoch.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "propml-batches"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("propml-prefetch")]
 
 
 def test_what_goes_wrong_in_the_thread_is_told():
@@ -171,22 +164,12 @@ def test_what_goes_wrong_in_the_thread_is_told():
         list(Batches(images_of(4).view(Broken), np.zeros((4, 1)), 2).epoch(0))
 
 
-def test_so_is_what_goes_wrong_before_the_first_batch(monkeypatch):
-    def no_memory(batches):
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr("propml.vision.batches._sender", no_memory)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        next(batches_of(8).epoch(0))
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"size": 0}, "batch_size is 0"),
         ({"rank": 2, "world": 2}, "rank is 2 of 2"),
         ({"rows": np.array([], int)}, "there are no images"),
-        ({"size": 40, "drop_last": True}, "fill no batch of 1 × 40"),
     ],
 )
 def test_wrong_arguments_are_named(options, told):

@@ -10,8 +10,7 @@ from propml.file_errors import FileError
 from propml.persistence import write_state
 from propml.vision.backbone import make_network
 from propml.vision.checkpoint import TrainingState, load_network, save_network
-from propml.vision.ema import WeightAverage
-from propml.vision.optimiser import make_optimiser, set_rate
+from propml.vision.optimiser import WeightAverage, make_optimiser, set_rate
 from propml.vision.recipe import VisionRecipe
 
 

@@ -6,9 +6,8 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from propml.auditing.thumbnails import thumbnails
-from propml.vision.decoding import FORMATS, open_image
+from propml.vision.decoding import FORMATS, find_images, open_image
 from propml.vision.image_cache import decode_images
-from propml.vision.predict import find_images
 from propml.vision.sources import ImageSource
 
 POSTSCRIPT = (

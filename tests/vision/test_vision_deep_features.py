@@ -96,10 +96,13 @@ def test_a_wrong_file_of_weights_is_one_sentence(photos, tmp_path):
 def test_blocks_are_found_again_by_their_content(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(deep, "BLOCK", 2)
     seen = []
-    run = deep._pooled
-    monkeypatch.setattr(
-        deep, "_pooled", lambda trained, images, *more: seen.append(len(images)) or run(trained, images, *more)
-    )
+    run = deep.run_network
+
+    def counted(trained, images, *more, **options):
+        seen.append(len(images))
+        return run(trained, images, *more, **options)
+
+    monkeypatch.setattr(deep, "run_network", counted)
     options = {"backbone": "small_cnn", "weights": None, "cache": tmp_path / "cache", "device": "cpu"}
     first = features(photos, **options)
     assert seen == [2, 2, 2]
@@ -120,15 +123,15 @@ def test_blocks_are_found_again_by_their_content(photos, tmp_path, monkeypatch):
 def test_a_run_that_was_killed_goes_on_behind_its_last_block(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(deep, "BLOCK", 2)
     options = {"backbone": "small_cnn", "weights": None, "cache": tmp_path / "cache", "device": "cpu"}
-    run, seen = deep._pooled, []
+    run, seen = deep.run_network, []
 
-    def stopping(*arguments):
+    def stopping(*arguments, **options):
         seen.append(1)
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return run(*arguments)
+        return run(*arguments, **options)
 
-    monkeypatch.setattr(deep, "_pooled", stopping)
+    monkeypatch.setattr(deep, "run_network", stopping)
     with pytest.raises(KeyboardInterrupt):
         features(photos, **options)
     found = features(photos, **options)

@@ -88,10 +88,11 @@ def test_filling_is_told_from_images(world, n_images):
     for rank in range(world):
         here = Process(CPU, rank, world)
         batches = Batches(images, targets, per_process, rank=rank, world=world)
-        for step in range(len(batches)):
-            index = batches.index(0, step)
+        for step, (_, _, index) in enumerate(batches.epoch(0)):
             left = n_images - step * per_process * world
-            seen += index[: here.true_images(left, len(index))].tolist()
+            weights, factor = here.true_images(left, len(index))
+            seen += (index if weights is None else index[weights > 0]).tolist()
+            assert factor * min(left, per_process * world) == len(index) * world
     assert sorted(seen) == list(range(n_images))
 
 

@@ -5,7 +5,7 @@ import torch
 from small_runs import tiny_network
 from torch import nn
 
-from propml.vision.ema import WeightAverage
+from propml.vision.optimiser import WeightAverage
 
 
 def test_the_average_follows_its_formula_buffers_included():

@@ -1,4 +1,4 @@
-"""Candidates are drawn once, from a seed, and kept."""
+"""Candidates are drawn from a seed."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import mosaics
 
-from propml.vision.training_data import draw_candidates, keep_candidates, note_on_truth, read_candidates
+from propml.vision.training_data import draw_candidates
 
 
 def test_noise_flips_what_is_not_true_and_nothing_else():
@@ -29,29 +29,9 @@ def test_without_noise_images_bring_their_own_candidates_or_their_truth():
     np.testing.assert_array_equal(clean.to_matrix(), source.truth)
 
 
-def test_learning_from_true_labels_is_told():
-    source = mosaics(10)[0]
-    clean = replace(source, candidates=None)
-    assert note_on_truth(clean, None) == [
-        "digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them"
-    ]
-    assert note_on_truth(clean, 0.1) == note_on_truth(source, None) == []
-    assert note_on_truth(replace(clean, truth=None), None) == []
-
-
 def test_what_cannot_be_drawn_is_told():
     source = replace(mosaics(10)[0], truth=None)
     with pytest.raises(ValueError, match="no true labels, so no noise"):
         draw_candidates(source, 0.1, seed=0)
     with pytest.raises(ValueError, match="neither candidates nor true labels"):
         draw_candidates(replace(source, candidates=None), None, seed=0)
-
-
-@pytest.mark.parametrize("noise", [0.4, None])
-def test_the_file_tells_how_the_candidates_were_drawn(tmp_path, noise):
-    drawn = draw_candidates(mosaics(40)[0], noise, seed=7)
-    keep_candidates(tmp_path / "candidates.npz", drawn, noise, seed=7)
-    assert read_candidates(tmp_path / "candidates.npz") == drawn
-    with np.load(tmp_path / "candidates.npz") as stored:
-        assert int(stored["seed"]) == 7
-        assert np.isnan(stored["noise"]) if noise is None else float(stored["noise"]) == noise

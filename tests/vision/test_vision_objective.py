@@ -7,7 +7,7 @@ import torch
 from propml.corruption import independent_flips
 from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, unbiased_loss
 from propml.targets import Candidates
-from propml.vision.objective import estimate_flip_rate, lams_to_try, make_objective
+from propml.vision.optimiser import estimate_flip_rate, lams_to_try, make_objective
 from propml.vision.recipe import VisionRecipe
 
 LOGITS = torch.tensor([[1.0, -2.0, 0.5], [0.2, 0.1, -1.0], [3.0, 1.0, -2.0]])

@@ -5,10 +5,11 @@ import pytest
 import torch
 from PIL import Image
 
-from propml.vision import predict
+from propml.vision import deep_features
 from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork
-from propml.vision.predict import Predictions, find_images, predict_images, probabilities
+from propml.vision.decoding import find_images
+from propml.vision.predict import Predictions, predict_images, probabilities
 from propml.vision.recipe import VisionRecipe
 
 LABELS = ("cat", "dog", "person")
@@ -52,9 +53,9 @@ def test_a_folder_and_a_file(trained, photos):
     assert [labels[0][0] for labels in best] == [LABELS[j] for j in found.probabilities.argmax(axis=1)]
 
 
-def test_chunks_and_batches_change_nothing(trained, photos, monkeypatch):
+def test_blocks_and_batches_change_nothing(trained, photos, monkeypatch):
     at_once = predict_images(trained, [photos])
-    monkeypatch.setattr(predict, "CHUNK", 2)
+    monkeypatch.setattr(deep_features, "BLOCK", 2)
     np.testing.assert_allclose(
         predict_images(trained, [photos], batch_size=1).probabilities, at_once.probabilities, atol=1e-5
     )
@@ -69,7 +70,7 @@ def test_labels_by_threshold_and_by_number():
 
 
 def test_images_that_cannot_be_read(trained, photos, monkeypatch):
-    monkeypatch.setattr(predict, "CHUNK", 1)  # one chunk has nothing in it
+    monkeypatch.setattr(deep_features, "BLOCK", 1)  # one block has nothing in it
     (photos / "b.png").write_text("damaged")
     found = predict_images(trained, [photos])
     assert [path.name for path in found.paths] == ["a.JPG", "c.bmp"]
@@ -95,6 +96,3 @@ def test_decoded_images(trained):
     found = probabilities(trained, images, batch_size=2)
     assert (found.shape, found.dtype) == ((5, 3), np.float32)
     assert trained.network.training is False
-    parts = predict.outputs(trained, images, 2, "cpu", False)
-    next(parts)
-    assert torch.is_grad_enabled()  # in the middle of it too

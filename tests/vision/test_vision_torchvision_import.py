@@ -1,11 +1,12 @@
 """torchvision and timm can be imported, whatever torchvision was built for."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 # A torchvision that cannot be imported before somebody declares its operators, as a CUDA build beside a CPU torch.
 UNHEALTHY = """
@@ -16,7 +17,8 @@ torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::qnms", "Meta")
 
 
 def in_new_process(code, path=""):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": str(path)})
+    places = os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": places})
     return done.stdout.strip(), done.stderr
 
 
@@ -25,7 +27,7 @@ def test_a_torchvision_of_another_build_is_made_to_import(tmp_path):
     (tmp_path / "torchvision" / "__init__.py").write_text(UNHEALTHY)
     out, error = in_new_process(
         "import sys\n"
-        "from propml.vision.torchvision_import import import_vision\n"
+        "from propml.vision.backbone import import_vision\n"
         "print('torchvision' in sys.modules, 'timm' in sys.modules)\n"
         "try:\n    import torchvision\n"
         "except RuntimeError as error:\n    print(error)\n"
@@ -39,7 +41,7 @@ def test_a_torchvision_of_another_build_is_made_to_import(tmp_path):
 def test_another_error_of_torchvision_is_not_hidden(tmp_path):
     (tmp_path / "torchvision").mkdir()
     (tmp_path / "torchvision" / "__init__.py").write_text("raise RuntimeError('the disk is on fire')")
-    _, error = in_new_process("from propml.vision.torchvision_import import import_vision; import_vision()", tmp_path)
+    _, error = in_new_process("from propml.vision.backbone import import_vision; import_vision()", tmp_path)
     assert "the disk is on fire" in error
 
 

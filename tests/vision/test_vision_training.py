@@ -27,7 +27,7 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {tests!r})
 from small_runs import run, small_recipe
-from propml.vision.ema import WeightAverage
+from propml.vision.optimiser import WeightAverage
 update, steps = WeightAverage.update, 0
 def killing(self):
     global steps

@@ -31,9 +31,9 @@ def test_a_tenth_is_held_out_and_never_learned_from(tmp_path):
     assert not np.array_equal(part.held_out, data.hold_out(0.1, seed=1).held_out)
     seen = np.concatenate([index.numpy() for _, _, index in part.batches(small_recipe(), HERE).epoch(0)])
     assert np.array_equal(np.sort(seen), part.learned)
-    held = [index.numpy() for _, _, index in part.held_out_batches(small_recipe(), HERE).epoch(0)]
+    held = [index.numpy() for _, _, index in part.ordered_batches(part.held_out, small_recipe(), HERE).epoch(0)]
     assert np.array_equal(np.concatenate(held), part.held_out)
-    assert data.held_out_batches(small_recipe(), HERE) is None
+    assert data.ordered_batches(data.held_out, small_recipe(), HERE) is None
     assert data.validation_batches(small_recipe(), HERE) is None
 
 
@@ -57,6 +57,24 @@ def test_candidates_are_drawn_once_per_run(tmp_path):
     assert first.candidates == again.candidates
     with pytest.raises(ValueError, match="other candidates than this run would learn from"):
         prepared(tmp_path, small_recipe(noise=0.2))
+
+
+@pytest.mark.parametrize("noise", [0.4, None])
+def test_the_file_tells_how_the_candidates_were_drawn(tmp_path, noise):
+    data, _ = prepared(tmp_path, small_recipe(noise=noise, seed=7))
+    with np.load(tmp_path / "candidates.npz") as stored:
+        np.testing.assert_array_equal(stored["candidates"], data.candidates.to_matrix())
+        assert tuple(stored["label_names"].tolist()) == data.label_names
+        assert int(stored["seed"]) == 7
+        assert np.isnan(stored["noise"]) if noise is None else float(stored["noise"]) == noise
+
+
+def test_learning_from_true_labels_is_told(tmp_path):
+    clean = replace(mosaics(10)[0], candidates=None)
+    assert prepared(tmp_path / "clean", small_recipe(), source=clean)[1] == [
+        "digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them"
+    ]
+    assert prepared(tmp_path / "noisy", small_recipe(noise=0.1), source=clean)[1] == []
 
 
 def test_images_that_can_be_read_stay_the_same_within_a_run(tmp_path):

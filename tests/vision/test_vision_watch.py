@@ -8,9 +8,8 @@ from small_runs import tiny_network
 
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Process
-from propml.vision.ema import WeightAverage
-from propml.vision.optimiser import make_optimiser
-from propml.vision.watch import Watch
+from propml.vision.evaluation import Watch
+from propml.vision.optimiser import WeightAverage, make_optimiser
 
 
 class Bar:

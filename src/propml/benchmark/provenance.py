@@ -1,8 +1,12 @@
 """What a number was measured with, and what it took: versions, commit, machine and memory; no path and no host name.
 
 Whether it is still what the code would give tells a fingerprint of the modules that made it: the method's, and every
-module of this package that it imports, directly or not. They are read and parsed, and never imported. Comments,
-docstrings and layout leave the fingerprint as it is.
+module of this package that it imports, directly or not, but for those that only read, write or say something. They are
+read and parsed, and never imported. Comments, docstrings, layout, types, the words of errors and warnings, and the
+names of files leave the fingerprint as it is.
+
+Data, candidates, splits and metrics are not in it: tests pin them, and ``PROTOCOL`` in :mod:`propml.benchmark.cell`,
+which is part of a cell's settings, counts their changes.
 """
 
 from __future__ import annotations
@@ -34,8 +38,19 @@ from propml.extras import versions
 # The folder that the package lies in.
 ROOT = Path(propml.__file__).parents[1]
 PACKAGE = "propml"
-# What a cell on images runs through; its method is a recipe of these.
+# What a cell on images runs through: its method is a recipe of these, or one for tables that is given features.
 IMAGE_MODULES = ("propml.vision.training", "propml.vision.predict")
+FEATURE_MODULES = ("propml.vision.deep_features", "propml.vision.training_data")
+# Rooms and modules that read, write or say something. No number depends on them, so no fingerprint does.
+APART = (
+    *("propml.datasets", "propml.tables", "propml.methods.registry", "propml.neural.export"),
+    *("propml.atomic_files", "propml.csv_safety", "propml.deprecation", "propml.devices", "propml.extras"),
+    *("propml.file_errors", "propml.jsonable", "propml.messages", "propml.persistence", "propml.progress"),
+    *("propml.schema", "propml.unpacking"),
+)
+# Parts of a syntax tree that do nothing when code runs.
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+IDLE = ("annotation", "returns", "ctx", "kind", "type_comment", "type_params")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "ray")
 
 
@@ -171,9 +186,28 @@ def _most_memory() -> int:
 
 def age(cell: CellResult) -> str:
     """Of a stored result: ``"current"``, ``"changed"`` where its code has changed since, ``"unknown"`` for old ones."""
-    if not cell.fingerprint:
+    return age_of(cell.fingerprint, made_by(cell.settings))
+
+
+def age_of(code: str, modules: Sequence[str]) -> str:
+    """The same of a fingerprint, given the modules that compute such a result today.
+
+    >>> age_of("", ["propml.methods.ridge"]), age_of(fingerprint(["propml.methods.ridge"]), ["propml.methods.ridge"])
+    ('unknown', 'current')
+    """
+    if not code:
         return "unknown"
-    return "current" if fingerprint(made_by(cell.settings)) == cell.fingerprint else "changed"
+    # The first results with fingerprints have them of whole files.
+    today = {fingerprint(modules), fingerprint(modules, whole=True)}
+    return "current" if modules and today.issuperset(code.split()) else "changed"
+
+
+def origin(cells: Iterable[CellResult]) -> tuple[str, str]:
+    """Commit and fingerprint that cells share: all of them where they differ, and none where one is not known."""
+    given = list(cells)
+    commits, codes = ([getattr(cell, name) for cell in given] for name in ("commit", "fingerprint"))
+    commit, code = (" ".join(dict.fromkeys(each)) if all(each) else "" for each in (commits, codes))
+    return commit, code
 
 
 def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -181,32 +215,38 @@ def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
     from propml.benchmark.rivals import RIVALS
     from propml.methods import METHODS
 
-    if settings.get("kind") == "images":
+    images = settings.get("kind") == "images"
+    method = settings.get("params", {}).get("method") if images else settings.get("method")
+    if images and method is None:
         return IMAGE_MODULES
-    method = settings.get("method")
     if method in RIVALS:
-        return ("propml.benchmark.rivals",)
-    if method not in METHODS:
+        modules: tuple[str, ...] = ("propml.benchmark.rivals",)
+    elif method in METHODS:
+        modules = (METHODS[method].module,)
+    else:
         return ()
     oracle = method == "propml" and settings.get("selection") == "oracle"
-    return (METHODS[method].module, *(["propml.paper.oracle"] if oracle else []))
+    return (*modules, *(FEATURE_MODULES if images else ()), *(["propml.paper.oracle"] if oracle else []))
 
 
-def fingerprint(modules: Iterable[str], root: Path = ROOT) -> str:
+def fingerprint(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> str:
     """Sixteen digits that stand for the code of these modules and of all that they import from the package.
+
+    ``whole`` counts as earlier versions did: words, types, and the modules that only read and write.
 
     >>> fingerprint(["propml.methods.ridge"]) == fingerprint(["propml.methods.ml_knn"])
     False
     """
-    digest = hashlib.sha256()
-    for name in sorted(with_imports(modules, root)):
-        if path := _file(name, root):
-            digest.update(f"{name}\n{_code(*_written(path))}\n".encode())
-    return digest.hexdigest()[:16]
+    found = {name: path for name in sorted(with_imports(modules, root, whole=whole)) if (path := _file(name, root))}
+    if whole:
+        texts = [f"{name}\n{_unparsed(*_written(path))}\n" for name, path in found.items()]
+    else:
+        texts = sorted(_code(*_written(path)) for path in found.values())
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
-def with_imports(modules: Iterable[str], root: Path = ROOT) -> set[str]:
-    """The modules, and those of the package that they import, directly or not.
+def with_imports(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> set[str]:
+    """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``.
 
     >>> "propml.methods.base" in with_imports(["propml.methods.ridge"])
     True
@@ -215,7 +255,7 @@ def with_imports(modules: Iterable[str], root: Path = ROOT) -> set[str]:
     waiting = [name for name in modules if _file(name, root)]
     while waiting:
         name = waiting.pop()
-        if name not in found:
+        if name not in found and (whole or not f"{name}.".startswith(tuple(f"{each}." for each in APART))):
             found.add(name)
             waiting += [other for other in _imported(name, root) if _file(other, root)]
     return found
@@ -233,14 +273,42 @@ def _tree(path: Path, written: int) -> ast.Module:
 
 @functools.cache
 def _code(path: Path, written: int) -> str:
-    """The code without docstrings, in one layout."""
+    return _bare(_tree(path, written))
+
+
+def _bare(node: Any) -> str:
+    """What a syntax tree does, as text that is the same in all versions of Python."""
+    if isinstance(node, list):
+        return ",".join(map(_bare, node))
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if isinstance(node, ast.Import | ast.ImportFrom) and _is_own(node):
+        return ""  # its code is counted where it stands
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return _bare(node.orelse)
+    if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        node = node.exc.func
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+        node = node.func
+    fields = {name: value for name, value in ast.iter_fields(node) if name not in IDLE and value not in (None, [])}
+    if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        fields["body"] = node.body[1:]
+    return f"{type(node).__name__}({';'.join(f'{name}={_bare(value)}' for name, value in fields.items())})"
+
+
+def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return bool(node.level) or (node.module or "").partition(".")[0] == PACKAGE
+    return all(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
+
+
+@functools.cache
+def _unparsed(path: Path, written: int) -> str:
+    """The code without docstrings, in one layout, as earlier versions counted it."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    # As text: versions of Python dump the same tree in different ways.
     return ast.unparse(tree)
 
 

@@ -131,7 +131,7 @@ def status(
 ) -> None:
     """How many cells are done, missing and failed, and of which ones the code has changed since they were computed.
 
-    The code is the method's and that of every module it imports; comments and docstrings do not count.
+    The code is the method's and that of the modules it imports; comments, docstrings and messages do not count.
     Results that earlier versions kept do not know their code: they are of unknown age.
 
     Example: [bold]propml benchmark status results/quick[/bold]

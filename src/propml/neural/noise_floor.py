@@ -3,8 +3,8 @@
 Where candidates are complete, a label is a candidate of row x with probability c(x) = t(x) + (1 − t(x)) ρ: it is true,
 or it is not and was proposed all the same, at the label's noise rate ρ. No c(x) lies below ρ, so a low quantile of c
 over held-out rows bounds ρ from above; it is the rate itself for labels that are surely false in some rows. A label
-that is frequent everywhere has a high floor without any noise, and no data can tell the two apart. So only a share of
-the floor is taken away. ``paper/ground_choice.py`` judges share and quantile, leaving datasets out.
+that is frequent everywhere has a high floor without any noise, and no data can tell the two apart. So half of the floor
+is taken away. ``paper/ground_choice.py`` judges share and quantile, leaving datasets out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 QUANTILE = 0.1
-SHARE = 0.65
+SHARE = 0.5
 # Below the floor a label keeps this part of its probability: its order among others, not more.
 BELOW = 1e-3
 

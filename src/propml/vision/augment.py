@@ -21,11 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 __all__ = ["Augment", "step_generator"]
 
 GREY = 128  # what comes into view from outside of the image
+CUTOUT = 0.5  # side of the square that is covered with a random colour, as a share of the image's
 GROUP = 8  # images that are changed alike: a view of a batch is made of so many calls less
 LEVELS = 9  # strengths of RandAugment, of which torchvision's 30 is the highest
 CROP, ASPECT, COLOUR = (0.12, 1.0), (0.8, 1.25), 0.4  # shares of the image's area, width by height, change of colours
@@ -43,17 +44,15 @@ def step_generator(seed: int, epoch: int, step: int, rank: int = 0) -> torch.Gen
 
 
 class Augment:
-    """Bytes in, augmented floating point out; calling it gives the strong view.
+    """Bytes in, augmented floating point out.
 
     Parameters
     ----------
     mean, std : sequence of 3 floats
         Of the values in [0, 1], per channel; by default nothing is taken off, as TResNet wants it.
-    cutout : float
-        Side of the square that is covered with a random colour, as a share of the image's; 0: none.
-    randaugment : bool
-    crop : bool
-        Crop at random and change colours: see :mod:`propml.vision.augment`.
+    kind : {"paper", "randaugment", "crop", "light", "none"}
+        What a call does: flip, cutout and RandAugment; flip and RandAugment; flip, crop at random and change colours;
+        flip; nothing.
     crop_size : int, optional
         Side of the crops in pixels; by default the image's.
     dtype : torch.dtype
@@ -72,45 +71,28 @@ class Augment:
         mean: Sequence[float] = (0.0, 0.0, 0.0),
         std: Sequence[float] = (1.0, 1.0, 1.0),
         *,
-        cutout: float = 0.5,
-        randaugment: bool = True,
-        crop: bool = False,
+        kind: str = "paper",
         crop_size: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
             raise ValueError(f"mean is {mean} and std {std}; give one of each per channel, and std above 0")
-        if not 0 <= cutout <= 1:
-            raise ValueError(f"cutout is {cutout}; it is a share of the image's side, between 0 and 1")
-        self.mean, self.std, self.cutout, self.dtype = mean, std, cutout, dtype
-        self.randaugment, self.crop, self.crop_size = randaugment, crop, crop_size
-        self.changes = randaugment or crop
-        # (v / 255 − mean) / std as one product and one sum, or as a product with one number.
+        self.mean, self.std, self.kind, self.crop_size, self.dtype = mean, std, kind, crop_size, dtype
+        # (v / 255 − mean) / std as one product and one sum.
         self._scale = 1 / (255 * torch.tensor(std, dtype=torch.float32)).view(1, 3, 1, 1)
         self._shift = -(torch.tensor(mean) / torch.tensor(std)).float().view(1, 3, 1, 1)
-        self._one_scale = 1 / (255 * std[0]) if len(set(std)) == 1 and not any(mean) else None
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The strong view, see :meth:`strong`."""
-        return self.strong(images, generator)
+        """What a network learns from in the place of images, uint8 ``(n_images, 3, height, width)``.
 
-    def strong(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Flip, crop, cutout, RandAugment, as far as they were asked for, normalise.
-
-        Parameters
-        ----------
-        images : Tensor of uint8, shape (n_images, 3, height, width)
-        generator : torch.Generator
-            On the CPU, whatever the device of the images; the same state gives the same result.
-
-        Returns
-        -------
-        Tensor, shape (n_images, 3, height, width), or of the crops' size
+        The generator is on the CPU, whatever the device of the images; the same state gives the same result.
         """
+        if self.kind == "none":
+            return self.plain(images)
         images = self._flipped(images, generator)
-        if self.cutout:
+        if self.kind == "paper":
             images = self._cut(images, generator)
-        if self.changes:
+        if self.kind != "light":
             seed = int(torch.randint(2**62, (), generator=generator))
             with torch.random.fork_rng(devices=[]):  # torchvision draws from the global generator of the host
                 torch.default_generator.manual_seed(seed)
@@ -124,8 +106,6 @@ class Augment:
     def plain(self, images: Tensor) -> Tensor:
         """Normalise: what a model sees of test images."""
         values = images.float()  # converting first is twice as fast as a product of bytes and floating point
-        if self._one_scale is not None:
-            return values.mul_(self._one_scale).to(self.dtype)
         if self._scale.device != images.device:
             self._scale, self._shift = self._scale.to(images.device), self._shift.to(images.device)
         return values.mul_(self._scale).add_(self._shift).to(self.dtype)
@@ -141,11 +121,11 @@ class Augment:
     def _changed(self, images: Tensor) -> Tensor:
         """A group of images after one crop and change of colours, or one RandAugment."""
         v2 = import_vision("torchvision.transforms.v2")
-        if self.crop:
+        if self.kind == "crop":
             side = self.crop_size or images.shape[3]
             images = v2.RandomResizedCrop(side, CROP, ASPECT)(images)
             images = v2.ColorJitter(COLOUR, COLOUR, COLOUR)(images)
-        for level, drawn in torch.rand(2, 2).tolist() if self.randaugment else ():
+        for level, drawn in () if self.kind == "crop" else torch.rand(2, 2).tolist():
             if drawn < 0.5:
                 strength = 1 + int(level * LEVELS)
                 magnitude = round(30 * strength / LEVELS)
@@ -155,7 +135,7 @@ class Augment:
 
     def _cut(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Cover a square of each image with a colour; like Pillow's rectangle, it includes both ends."""
-        n, reach = len(images), int(self.cutout * images.shape[3]) // 2
+        n, reach = len(images), int(CUTOUT * images.shape[3]) // 2
         centre = sent_to(torch.rand(n, 2, generator=generator), images.device)
         fill = sent_to(torch.randint(256, (n, 3), generator=generator, dtype=torch.uint8), images.device)
         near = []

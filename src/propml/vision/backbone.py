@@ -6,35 +6,53 @@ must be in it, with the right shape, and nothing that is in it may be left over 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import os
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from propml.extras import require
 from propml.vision.query2label import Query2Label
 from propml.vision.recipe import VisionRecipe
-from propml.vision.torchvision_import import import_vision
 
-__all__ = ["ImageNetwork", "input_of", "make_network", "resolved"]
+__all__ = ["ImageNetwork", "import_vision", "input_of", "make_network", "resolved"]
 
 SMALL_CNN = "small_cnn"
+# A torchvision built for CUDA beside a torch for the CPU cannot load its own operators, which nothing here calls.
+# Declaring the two that its import looks for is enough: transforms and models then work.
+_SYMPTOM = "operator torchvision::nms does not exist"
+_DECLARED: list[torch.library.Library] = []  # a declaration lasts as long as its library is alive
+
+
+def import_vision(module: str = "torchvision") -> ModuleType:
+    """Import torchvision, timm or a module inside one of them, whatever torchvision was built for.
+
+    >>> import_vision("torchvision.transforms.v2").RandAugment.__name__
+    'RandAugment'
+    """
+    try:
+        require("torchvision", "vision")  # timm imports it, and its error would come from deep inside
+    except RuntimeError as error:
+        if _SYMPTOM not in str(error):
+            raise
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _DECLARED.append(library)
+        importlib.import_module("torchvision")
+    return require(module, "vision")
 
 
 class ImageNetwork(nn.Module):
-    """A backbone and a head.
-
-    Attributes
-    ----------
-    backbone : nn.Module
-        With timm's ``forward_features`` and ``forward_head``.
-    head : nn.Module
-    """
+    """A backbone with timm's ``forward_features`` and ``forward_head``, and a head."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -88,11 +106,8 @@ class SmallCNN(nn.Module):
 def make_network(recipe: VisionRecipe, n_labels: int, *, load_weights: bool = True) -> ImageNetwork:
     """The network that a recipe asks for, on the CPU.
 
-    Parameters
-    ----------
-    load_weights : bool
-        False where the weights of the whole network are loaded afterwards, from a checkpoint. Otherwise two black
-        images are tried, of every size that the recipe shows it, and an error names a size that it does not take.
+    Two black images are tried, of every size that the recipe shows it, and an error names a size that it does not take;
+    not so without ``load_weights``, where those of the whole network are loaded afterwards.
     """
     recipe = resolved(recipe)
     backbone = _backbone(recipe.backbone, recipe.side, recipe.weights if load_weights else None)

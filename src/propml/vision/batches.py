@@ -1,4 +1,4 @@
-"""Batches out of decoded images: seeded, shared out among processes, and at the device before they are asked for.
+"""Batches out of decoded images: seeded, shared out among processes, and gathered before they are asked for.
 
 Which images a step sees depends on ``(seed, epoch, step, rank)`` alone, so a run that was stopped in mid-epoch goes on
 with exactly the batches it would have had. :func:`augmented` makes views of them, on a GPU each while the one before is
@@ -7,21 +7,22 @@ learned from.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Batches", "augmented"]
+__all__ = ["Batches", "augmented", "prefetched"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
+T = TypeVar("T")
+R = TypeVar("R")
+AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
 
 
 class Batches:
@@ -31,28 +32,17 @@ class Batches:
     ----------
     images : memmap or ndarray of uint8, shape (n_images, height, width, 3)
     targets : array-like, shape (n_images, n_labels)
-        Kept on the device as they are.
     batch_size : int
         Per process, so that a step of all processes sees ``world * batch_size`` images.
-    seed : int
-    rank, world : int
-        Which process this is, of how many.
     shuffle : bool
         With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
         filled up with its first images where it cannot be shared out evenly. A last step in which a process would see a
         single image, of which a batch norm can learn nothing, is left out, unless all steps are so. With ``False``
         (evaluation) every image comes once, in order, and a process may get fewer steps than another.
-    device : str or device
     rows : ndarray of int, optional
         Use only these rows of ``images`` and ``targets``, for instance all but those held out.
-    drop_last : bool
-        Leave out the last step of an epoch where it is not full, so that all batches have one shape.
     resident : bool
         Keep all images on the device, which needs no gathering on the host; for what fits there.
-    prefetch : int
-        How many batches are made ready ahead of time.
-    workers : int
-        Threads that gather one batch together; more than one hides the latency of a disk.
 
     Examples
     --------
@@ -73,25 +63,19 @@ class Batches:
         shuffle: bool = True,
         device: str | torch.device = "cpu",
         rows: np.ndarray | None = None,
-        drop_last: bool = False,
         resident: bool = False,
-        prefetch: int = 2,
-        workers: int = 1,
     ) -> None:
-        if batch_size < 1 or prefetch < 1 or workers < 1:
-            raise ValueError(f"batch_size is {batch_size}, prefetch {prefetch}, workers {workers}; each is at least 1")
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; give at least 1")
         if not 0 <= rank < world:
             raise ValueError(f"rank is {rank} of {world} processes; ranks count from 0")
         if len(images) != len(targets):
             raise ValueError(f"there are {len(images)} images and targets for {len(targets)}")
         self.images, self.batch_size, self.seed, self.rank, self.world = images, batch_size, seed, rank, world
-        self.shuffle, self.device, self.drop_last = shuffle, torch.device(device), drop_last
-        self.prefetch, self.workers = prefetch, workers
+        self.shuffle, self.device = shuffle, torch.device(device)
         self.rows = np.arange(len(images)) if rows is None else np.asarray(rows, dtype=np.int64)
         if not len(self.rows):
             raise ValueError("there are no images to make batches of")
-        if not len(self):
-            raise ValueError(f"{len(self.rows)} images fill no batch of {world} × {batch_size}; use a smaller one")
         self.targets = torch.as_tensor(targets).to(self.device)
         self._resident = _copied(images, self.device) if resident else None
 
@@ -99,11 +83,7 @@ class Batches:
         """The number of steps of an epoch."""
         full, rest = divmod(len(self.rows), self.batch_size * self.world)
         alone = self.shuffle and full > 0 and self.batch_size > 1 and rest <= self.world
-        return full if self.drop_last or alone or not rest else full + 1
-
-    def index(self, epoch: int, step: int) -> np.ndarray:
-        """The rows of ``images`` that this process sees in a step, ``(n,)``."""
-        return self._share(self._order(epoch), step)
+        return full if alone or not rest else full + 1
 
     def epoch(self, number: int, start_step: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from a step on.
@@ -116,18 +96,19 @@ class Batches:
         index : Tensor of int64, shape (n,)
             The rows of ``images`` that these are.
         """
-        order = self._order(number)
+        order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]
         shares = [share for share in shares if len(share)]
-        if self._resident is not None:
+        if self._resident is None:
+            for share, pixels in zip(shares, self._gathered(shares), strict=True):
+                index = torch.as_tensor(share).to(self.device, non_blocking=True)
+                # torch keeps pinned memory until the copy has ended.
+                images = pixels.to(self.device, non_blocking=True)
+                yield images.permute(0, 3, 1, 2), self.targets[index], index
+        else:
             for share in shares:
                 index = torch.as_tensor(share).to(self.device, non_blocking=True)
                 yield self._resident[index].permute(0, 3, 1, 2), self.targets[index], index
-        else:
-            yield from _Prefetched(self, shares)
-
-    def _order(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng((self.seed, epoch)).permutation(self.rows) if self.shuffle else self.rows
 
     def _share(self, order: np.ndarray, step: int) -> np.ndarray:
         together = order[step * self.batch_size * self.world :][: self.batch_size * self.world]
@@ -135,56 +116,40 @@ class Batches:
             together = np.concatenate([together, np.resize(order, lacking)])
         return together[self.rank :: self.world]
 
+    def _gathered(self, shares: list[np.ndarray]) -> Iterator[Tensor]:
+        """The pixels of each share; NumPy gathers them outside Python's lock."""
+        on_gpu = self.device.type == "cuda"
 
-class _Prefetched:
-    """Iterates over batches that a thread gathers, and sends to the device, while the last one is worked on."""
+        def gather(share: np.ndarray) -> Tensor:
+            if on_gpu and self.device.index is not None:
+                torch.cuda.set_device(self.device)  # of this thread: otherwise pinning wakes up the first GPU too
+            pixels = torch.empty((len(share), *self.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
+            # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
+            np.take(self.images, share, 0, pixels.numpy(), "clip")
+            return pixels
 
-    def __init__(self, batches: Batches, shares: list[np.ndarray]) -> None:
-        self.batches, self.shares = batches, shares
-        self.ready: queue.Queue[Any] = queue.Queue(batches.prefetch)
-        self.stopped = threading.Event()
+        return prefetched(gather, shares)
 
-    def __iter__(self) -> Iterator[Batch]:
-        thread = threading.Thread(target=self._fill, name="propml-batches", daemon=True)
-        thread.start()
+
+def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Iterator[R]:
+    """``map(make, items)``, of which a thread makes so many while the ones before are worked on.
+
+    By hand until Python 3.14, whose ``Executor.map`` has a ``buffersize``.
+
+    >>> list(prefetched(abs, [-1, -2, -3]))
+    [1, 2, 3]
+    """
+    with ThreadPoolExecutor(1, "propml-prefetch") as thread:
+        coming = deque[Future[R]]()
         try:
-            for _ in self.shares:
-                made = self.ready.get()
-                if isinstance(made, BaseException):
-                    raise made
-                yield self._arrived(*made)
+            for item in items:
+                coming.append(thread.submit(make, item))
+                if len(coming) > ahead:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
         finally:
-            self.stopped.set()
-            thread.join()
-
-    def _fill(self) -> None:
-        """In the thread: make one batch after the other until all are made or nobody wants them any more."""
-        try:
-            send = _sender(self.batches)
-            with ThreadPoolExecutor(self.batches.workers) as pool:
-                for share in self.shares:
-                    if not self._put(send(share, pool)):
-                        return
-        except BaseException as error:  # told to the one who waits, whatever it is
-            self._put(error)
-
-    def _put(self, made: Any) -> bool:
-        while not self.stopped.is_set():
-            try:
-                self.ready.put(made, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def _arrived(self, images: Tensor, index: Tensor, sent: Any) -> Batch:
-        if sent is not None:
-            current = torch.cuda.current_stream(self.batches.device)
-            current.wait_event(sent)
-            # The memory came from another stream: it must not be given away before this one has done with it.
-            images.record_stream(current)
-            index.record_stream(current)
-        return images.permute(0, 3, 1, 2), self.batches.targets[index], index
+            thread.shutdown(cancel_futures=True)  # nobody may want the rest any more
 
 
 def _copied(images: np.ndarray, device: torch.device) -> Tensor:
@@ -196,60 +161,20 @@ def _copied(images: np.ndarray, device: torch.device) -> Tensor:
     return stored
 
 
-def _gather(images: np.ndarray, share: np.ndarray, out: np.ndarray, pool: ThreadPoolExecutor, workers: int) -> None:
-    """``images[share]`` into ``out``; NumPy copies outside Python's lock."""
-    parts = np.array_split(np.arange(len(share)), min(workers, len(share)))
-    # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
-    take = [pool.submit(np.take, images, share[p], 0, out[p[0] : p[-1] + 1], "clip") for p in parts]
-    for part in take:
-        part.result()
-
-
-def _sender(batches: Batches) -> Any:
-    """Gathers a share and sends it; to a GPU from pinned memory, on a stream of its own, while it computes."""
-    device, on_gpu = batches.device, batches.device.type == "cuda"
-    if on_gpu and device.index is not None:
-        torch.cuda.set_device(device)  # of this thread: otherwise pinning wakes up the first GPU too
-    stream = torch.cuda.Stream(device) if on_gpu else None
-
-    def send(share: np.ndarray, pool: ThreadPoolExecutor) -> tuple[Tensor, Tensor, Any]:
-        pixels = torch.empty((len(share), *batches.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
-        _gather(batches.images, share, pixels.numpy(), pool, batches.workers)
-        index = torch.from_numpy(share)
-        if stream is None:
-            return pixels.to(device), index.to(device), None
-        with torch.cuda.stream(stream):  # torch keeps pinned memory until the copy has ended
-            sent = pixels.to(device, non_blocking=True), index.pin_memory().to(device, non_blocking=True)
-            return *sent, stream.record_event()
-
-    return send
-
-
-AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
-
-
 def augmented(
-    batches: Iterable[Batch], view_of: Callable[[Tensor, int], Tensor], device: torch.device, first_step: int = 0
+    batches: Iterable[Batch],
+    view: Callable[[Tensor, torch.Generator], Tensor],
+    drawn: Callable[[int], torch.Generator],
+    device: torch.device,
+    first_step: int = 0,
 ) -> Iterator[Batch]:
     """The batches with a view in the place of the images, channels last in memory.
 
-    Parameters
-    ----------
-    batches : iterable of (images, targets, index)
-    view_of : callable
-        ``view_of(images, step)`` of one step, counted from ``first_step``; it depends on nothing else.
-    device : torch.device
-
-    Examples
-    --------
-    >>> batches = [(torch.ones(1, 3, 2, 2), torch.zeros(1), torch.zeros(1))] * 2
-    >>> views = augmented(batches, lambda images, step: step * images, torch.device("cpu"))
-    >>> [view.max().item() for view, _, _ in views]
-    [0.0, 1.0]
+    The view of a step, counted from ``first_step``, is ``view(images, drawn(step))``; it depends on nothing else.
     """
 
     def viewed(step: int, images: Tensor) -> Tensor:
-        return view_of(images, step).contiguous(memory_format=torch.channels_last)
+        return view(images, drawn(step)).contiguous(memory_format=torch.channels_last)
 
     if device.type == "cuda":
         yield from _beside(batches, viewed, device, first_step)

@@ -40,23 +40,9 @@ def select_labels(
 ) -> Tensor:
     """Which entries carry loss: all excluded labels, and the candidates that the network is confident of.
 
-    Parameters
-    ----------
-    confidences : Tensor, shape (n_images, n_labels)
-        Probabilities on the weak view.
-    candidates : Tensor, same shape
-        1 candidate, 0 excluded, -1 unknown.
-    threshold : float
-    by_difficulty : bool
-        Lower the threshold for classes whose candidates get less confidence than the average.
+    Confidences ``(n_images, n_labels)`` are probabilities on the weak view. By difficulty the threshold is lower for
+    classes whose candidates get less confidence than the average. What comes out is what the losses take as ``mask``.
 
-    Returns
-    -------
-    Tensor of bool, same shape
-        What the losses take as ``mask``.
-
-    Examples
-    --------
     >>> p, s = torch.tensor([[0.9, 0.4, 0.1], [0.7, 0.3, 0.2]]), torch.tensor([[1, 1, 0], [1, 1, 0]])
     >>> select_labels(p, s).int()
     tensor([[1, 0, 1],
@@ -85,17 +71,16 @@ def select_for_epoch(
 ) -> Tensor:
     """The entries that carry loss in an epoch, by what the network makes of the weak view of every image.
 
-    Returns
-    -------
-    Tensor of bool, shape (n_images, n_labels)
-        On the device; rows that are not learned from are all true.
+    They are ``(n_images, n_labels)`` on the device; rows that are not learned from are all true.
     """
 
     def weak(images: Tensor, step: int) -> Tensor:
         # Behind the numbers of all training steps of the epoch, so that no generator is used twice.
         return augment.weak(images, step_generator(recipe.seed, epoch, len(data.learned) + step, here.rank))
 
-    logits = score_images(network, data.ordered_batches(recipe, here), weak, precision, here)
+    batches = data.ordered_batches(data.learned, recipe, here)
+    assert batches is not None
+    logits = score_images(network, batches, weak, precision, here)
     targets = data.targets()
     selected = torch.ones(targets.shape, dtype=torch.bool)
     selected[data.learned] = select_labels(

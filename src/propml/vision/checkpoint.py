@@ -27,7 +27,7 @@ from propml.file_errors import reading
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
-from propml.vision.ema import WeightAverage
+from propml.vision.optimiser import WeightAverage
 from propml.vision.recipe import VisionRecipe, recipe_from
 
 __all__ = ["ExportedNetwork", "TrainedNetwork", "TrainingState", "export_onnx", "load_network", "save_network"]
@@ -45,37 +45,19 @@ TRAINED: Schema = {
 
 @dataclass
 class TrainingState:
-    """A run between two steps.
-
-    Attributes
-    ----------
-    network, average, optimiser, scaler
-        What is learned, and what learns it.
-    epoch, step : int
-        The next step to take: its epoch, and its number within the epoch.
-    losses : list of float
-        Of the steps of this epoch that were taken.
-    history : list of dict
-        One entry per epoch that was evaluated.
-    best : dict or None
-        The entry that was selected so far, with the weights ("raw" or "ema") that it is about.
-    selected : Tensor of bool, shape (n_images, n_labels), or None
-        The entries that carry loss in this epoch (CDCR).
-    saved_at : float
-        When the last checkpoint was written, or the run began, by ``time.monotonic``.
-    """
+    """A run between two steps."""
 
     network: nn.Module
     average: WeightAverage
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    epoch: int = 0
+    epoch: int = 0  # of the next step to take, whose number within the epoch is
     step: int = 0
-    losses: list[float] = field(default_factory=list)
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best: dict[str, Any] | None = None
-    selected: Tensor | None = None
-    saved_at: float = field(default_factory=time.monotonic)
+    losses: list[float] = field(default_factory=list)  # of the steps of this epoch that were taken
+    history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch that was evaluated
+    best: dict[str, Any] | None = None  # epoch, worth and weights ("raw" or "ema") of what was selected so far
+    selected: Tensor | None = None  # (n_images, n_labels): the entries that carry loss in this epoch (CDCR)
+    saved_at: float = field(default_factory=time.monotonic)  # the last checkpoint, or the beginning
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, in place of the one before."""
@@ -199,8 +181,9 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
     """Read what ``propml vision train`` wrote: a run's folder, or the file ``best.safetensors`` in it."""
     path = Path(path)
     path = path / "best.safetensors" if path.is_dir() else path
-    with reading(path, "trained network", "give best.safetensors of a run"):
-        state = _read(path, NETWORK, "give best.safetensors of a run")
+    remedy = "give best.safetensors of a run"
+    with reading(path, "trained network", remedy):
+        state = _read(path, NETWORK, remedy)
         check_schema(state, TRAINED, "it")
         if not {len(state["mean"]), len(state["std"])} == {3} or 0 in state["std"]:
             raise ValueError("it does not say how the three colours are normalised")

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import batch_norm, conv2d, pad
 
-from propml.vision.torchvision_import import import_vision
+from propml.vision.backbone import import_vision
 
 __all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rewrite_for_compile"]
 
@@ -32,17 +32,8 @@ UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
 class AlignedConv2d(nn.Module):
     """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
 
-    Images may come with such zeros already.
+    Images may come with such zeros already; with ``keeps`` they are kept, otherwise cut off.
 
-    Parameters
-    ----------
-    convolution : nn.Conv2d
-    keeps : bool
-        Whether the zeros are kept; otherwise they are cut off.
-
-    Examples
-    --------
-    >>> import torch
     >>> convolution = nn.Conv2d(5, 6, 3, padding=1)
     >>> images = torch.randn(2, 5, 4, 4)
     >>> torch.allclose(AlignedConv2d(convolution)(images), convolution(images), atol=1e-6)
@@ -124,8 +115,11 @@ def rewrite_for_compile(network: nn.Module) -> None:
 
 def _rewritten(layer: Any, carries: bool, known: Any) -> nn.Module | None:
     """What stands in the place of a layer, in a part of the network that carries zeros or not; ``None``: nothing."""
-    if type(layer) is nn.Conv2d and (_is_unaligned(layer) if carries else _is_worth_cutting(layer)):
-        return AlignedConv2d(layer, keeps=carries)
+    if type(layer) is nn.Conv2d and (layer.in_channels % UNIT or layer.out_channels % UNIT):
+        # Cutting off pays where it is wide: images of 3 channels would more than double. Groups cannot be filled.
+        wide = min(layer.in_channels, layer.out_channels) >= 4 * UNIT
+        if carries or (wide and layer.groups == 1 and layer.padding_mode == "zeros"):
+            return AlignedConv2d(layer, keeps=carries)
     if carries and type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
         return AlignedNorm(layer)
     if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
@@ -133,35 +127,16 @@ def _rewritten(layer: Any, carries: bool, known: Any) -> nn.Module | None:
     return None
 
 
-def _is_unaligned(layer: nn.Conv2d) -> bool:
-    return bool(layer.in_channels % UNIT or layer.out_channels % UNIT)
-
-
-def _is_worth_cutting(layer: nn.Conv2d) -> bool:
-    """Whether filling up pays: images of 3 channels would more than double, and groups cannot be filled."""
-    wide = min(layer.in_channels, layer.out_channels) >= 4 * UNIT
-    return _is_unaligned(layer) and wide and layer.groups == 1 and layer.padding_mode == "zeros"
-
-
 # The layers whose weights autocast turns.
 CAST_LAYERS = (nn.Conv2d, nn.Linear, AlignedConv2d)
 
 
 class CompiledNetwork(nn.Module):
-    """Calls a network, compiled; its layers are rewritten (:mod:`propml.vision.compiled_network`).
+    """Calls a network with its layers rewritten, compiled in a mode of ``torch.compile``.
 
-    Parameters
-    ----------
-    network : nn.Module
-    mode : str
-        Of ``torch.compile``.
-    dtype : torch.dtype
-        That autocast computes in where this is called; with float32 no weight is turned.
-    batch_size : int
-        Of the batches to compile for. A smaller last batch would be compiled anew; without, it costs less.
+    ``dtype`` is what autocast computes in where this is called; with float32 no weight is turned. Batches of another
+    size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost less.
 
-    Examples
-    --------
     >>> network = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
     >>> CompiledNetwork(network, "default", torch.bfloat16, 64).cast_names
     ['0.weight', '2.weight']
@@ -171,7 +146,8 @@ class CompiledNetwork(nn.Module):
         super().__init__()
         rewrite_for_compile(network)
         self.network, self.dtype, self.batch_size = network, dtype, batch_size
-        self.cast_names = [] if dtype == torch.float32 else _names_to_cast(network)
+        layers = [name for name, layer in network.named_modules() if isinstance(layer, CAST_LAYERS)]
+        self.cast_names = [] if dtype == torch.float32 else [f"{name}.weight" for name in layers]
         self._run = torch.compile(self._with_weights, mode=mode)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -205,8 +181,3 @@ def _copied(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
     copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     torch._foreach_copy_(copies, tensors)
     return copies
-
-
-def _names_to_cast(network: nn.Module) -> list[str]:
-    layers = [name for name, layer in network.named_modules() if isinstance(layer, CAST_LAYERS)]
-    return [f"{name}.weight" for name in layers]

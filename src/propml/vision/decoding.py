@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,7 +12,7 @@ from propml.extras import require
 from propml.file_errors import FileError
 from propml.unpacking import VARIABLE, limit_in_environment
 
-__all__ = ["FORMATS", "decode_image", "image_suffixes", "open_image", "pixels_of"]
+__all__ = ["FORMATS", "decode_image", "find_images", "image_suffixes", "open_image", "pixels_of"]
 
 # Formats that Pillow decodes by itself. EPS is not among them: Pillow hands it to Ghostscript, which runs programs.
 FORMATS = (
@@ -25,6 +26,25 @@ def image_suffixes() -> set[str]:
     Image: Any = require("PIL.Image", "vision")
     Image.init()
     return {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
+
+
+def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
+    """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
+    known = image_suffixes()
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
+            if not inside:
+                raise ValueError(f"there is no image in {path} or below it")
+            files += inside
+        elif path.exists():
+            files.append(path)
+        else:
+            raise FileNotFoundError(f"there is no file or folder {path}")
+    if not files:
+        raise ValueError("no image was given; name image files or folders")
+    return tuple(dict.fromkeys(files) if once else files)
 
 
 def pixels_of(item: Any, size: int) -> np.ndarray:

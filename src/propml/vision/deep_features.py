@@ -15,24 +15,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
 from propml.atomic_files import replacing
 from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
 from propml.progress import progress_bar
+from propml.vision.augment import Augment
 from propml.vision.backbone import input_of, make_network, resolved
+from propml.vision.batches import Batches, prefetched
 from propml.vision.checkpoint import TrainedNetwork
-from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image
-from propml.vision.predict import find_images, outputs
+from propml.vision.decoding import find_images
+from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image, no_images
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 
@@ -40,7 +42,15 @@ if TYPE_CHECKING:
     from propml.tables.features import Learned
     from propml.tables.files import UserTable
 
-__all__ = ["ImageFeatures", "backbone_alone", "compute_features", "features", "learn_pictures", "write_features"]
+__all__ = [
+    "ImageFeatures",
+    "backbone_alone",
+    "compute_features",
+    "features",
+    "learn_pictures",
+    "run_network",
+    "write_features",
+]
 
 # Raised when features come out otherwise than before, so that older blocks are not taken for these.
 FORMAT = 1
@@ -49,20 +59,11 @@ BLOCK = 256  # images that are decoded, computed and kept at a time
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures:
-    """What a backbone sees in images.
+    """What a backbone sees in images."""
 
-    Attributes
-    ----------
-    X : ndarray of float32, shape (n_kept, n_features)
-    kept : ndarray of int64, shape (n_kept,)
-        The row of the source that each is of, ascending.
-    skipped : tuple of (str, str)
-        The images that could not be read, and why.
-    """
-
-    X: np.ndarray
-    kept: np.ndarray
-    skipped: tuple[tuple[str, str], ...] = ()
+    X: np.ndarray  # float32, (n_kept, n_features)
+    kept: np.ndarray  # the row of the source that each is of; ascending
+    skipped: tuple[tuple[str, str], ...] = ()  # the images that could not be read, and why
 
 
 @renamed_argument("show", "verbose")
@@ -128,12 +129,7 @@ def learn_pictures(
 ) -> Learned:
     """The pictures of a user's table as features, beside those that were learned from its other columns.
 
-    Parameters
-    ----------
-    table : UserTable
-        Read with ``image=column``.
-    column : str
-        That holds the paths, seen from the table's folder.
+    The table was read with ``image=column``, whose paths are seen from the table's folder.
     """
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector
@@ -187,118 +183,115 @@ def compute_features(
     trained: TrainedNetwork,
     source: ImageSource,
     *,
+    logits: bool = False,
     mirror: bool = True,
     on_error: OnError = "skip",
     batch_size: int = 64,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
     verbose: bool = False,
 ) -> ImageFeatures:
-    """What the head of a network sees of the images of a source; for the parameters see :func:`features`."""
+    """What the head of a network sees of the images of a source; for the parameters see :func:`features`.
+
+    With ``logits`` it is what the head makes of that, which is kept nowhere.
+    """
     if not len(source):
         raise ValueError(f"{source.name} has no images")
     folder = cache_dir() / "features" if cache == "auto" else None if cache is None else Path(cache)
-    key, place = _key(trained, mirror), choose_device(device)
-    parts: list[ImageFeatures] = []
+    key = None if folder is None or logits else _key(trained, mirror)
+    place, parts = choose_device(device), []
 
     def prepared(start: int) -> tuple[Path | None, ImageFeatures | CachedImages]:
-        """What was kept of a block, or its pixels; made while the network works on the block before."""
+        """What was kept of a block, or its pixels."""
         block = source.take(slice(start, start + BLOCK))
-        file = None if folder is None else folder / f"{_block_key(key, block)}.npz"
+        file = None if folder is None or key is None else folder / f"{_block_key(key, block)}.npz"
         kept = _kept_block(file)
         return file, kept or decode_images(
             block, trained.recipe.side, on_error=on_error, workers=workers, verbose=False
         )
 
+    title = "predicting" if logits else f"features of {source.name} {source.split}"
     starts = range(0, len(source), BLOCK)
-    bar = progress_bar(f"features of {source.name} {source.split}", len(source), show=verbose)
-    with bar as told, ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(prepared, 0)
-        for start in starts:
-            file, made = coming.result()
-            if start + BLOCK < len(source):
-                coming = ahead.submit(prepared, start + BLOCK)
+    with progress_bar(title, len(source), show=verbose) as bar:
+        for start, (file, made) in zip(starts, prefetched(prepared, starts, 1), strict=True):
             if isinstance(made, CachedImages):
-                X = _pooled(trained, made.images, mirror, batch_size, place)
-                made = ImageFeatures(X, made.kept, made.skipped)
+                X = run_network(trained, made.images, mirror, batch_size, place, logits=logits)
+                made = ImageFeatures(X.cpu().numpy(), made.kept, made.skipped)
                 if file is not None and not any(may_pass(why) for _, why in made.skipped):
-                    _keep_block(file, made)
+                    with replacing(file) as beside, beside.open("wb") as out:
+                        np.savez(out, X=made.X, kept=made.kept, skipped=np.array(json.dumps(made.skipped)))
             if made.skipped and on_error == "error":
                 raise no_image(*made.skipped[0])
-            parts.append(ImageFeatures(made.X, made.kept + start, made.skipped))
-            told.advance(min(BLOCK, len(source) - start))
+            parts.append(replace(made, kept=made.kept + start))
+            bar.advance(min(BLOCK, len(source) - start))
     skipped = tuple(each for part in parts for each in part.skipped)
     kept = np.concatenate([part.kept for part in parts])
     if not len(kept):
-        raise ValueError(
-            f"none of the {len(source)} images of {source.name} can be read; {skipped[0][0]}: {skipped[0][1]}"
-        )
+        raise no_images(source, skipped)
     return ImageFeatures(np.concatenate([part.X for part in parts if len(part.X)]), kept, skipped)
+
+
+@torch.no_grad()
+def run_network(
+    trained: TrainedNetwork,
+    images: np.ndarray,
+    mirror: bool,
+    batch_size: int,
+    device: str | torch.device,
+    *,
+    logits: bool = False,
+) -> Tensor:
+    """Features of decoded images, or logits, in float32 on the device; with ``mirror`` means over mirror images too."""
+    network = trained.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    run = network if logits else network.features
+    augment, found = Augment(trained.mean, trained.std), []
+    if not len(images):
+        return torch.empty(0, 0)  # there is no telling how many features
+    for pixels, _, _ in Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device).epoch(0):
+        view = augment.plain(pixels)
+        seen = run(view).float()
+        found.append((seen + run(view.flip(3)).float()) / 2 if mirror else seen)
+    return torch.cat(found)
 
 
 def write_features(path: str | Path, features: ImageFeatures, source: ImageSource) -> None:
     """Write features with the labels of their images, as a table that every command reads.
 
-    Parameters
-    ----------
-    path : path
-        An ``.npz``: ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
-        where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. Or a ``.parquet`` with
-        the columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
-    features : ImageFeatures
-    source : ImageSource
-        The images and their labels, those that could not be read included.
+    An ``.npz`` holds ``X`` (float32), ``candidates`` (int8; the true labels where nothing else is known), ``truth``
+    where it is known, ``label_names``, ``feature_names``, and ``images``, the name of each. A ``.parquet`` has the
+    columns ``image``, ``features`` (a vector), ``candidates`` and ``truth`` (lists of names).
     """
     path = Path(path)
     check_destination(path)
     own = source.take(features.kept)
-    names = (
-        [f"image {row}" for row in features.kept] if isinstance(own.items, np.ndarray) else list(map(str, own.items))
-    )
+    names = [source.name_of(row) for row in features.kept]
     candidates = own.truth if own.candidates is None else own.candidates.to_matrix(np.int8)
     labels = {name: each for name, each in (("candidates", candidates), ("truth", own.truth)) if each is not None}
-    if path.suffix == ".parquet":
-        _write_parquet(path, features.X, names, labels, source.label_names)
-        return
-    arrays = {
-        "X": features.X.astype(np.float32, copy=False),
-        "label_names": np.array(source.label_names, dtype=str),
-        "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
-        "images": np.array(names),
-        **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
-    }
-    with replacing(path) as beside, beside.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    with replacing(path) as beside:
+        if path.suffix == ".parquet":
+            arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+            flat = arrow.array(features.X.ravel(), arrow.float32())
+            columns = {"image": names, "features": arrow.FixedSizeListArray.from_arrays(flat, features.X.shape[1])}
+            for name, each in labels.items():
+                columns[name] = [[source.label_names[j] for j in np.flatnonzero(row > 0)] for row in each]
+            parquet.write_table(arrow.table(columns), beside)
+        else:
+            arrays = {
+                "X": features.X.astype(np.float32, copy=False),
+                "label_names": np.array(source.label_names, dtype=str),
+                "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
+                "images": np.array(names),
+                **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
+            }
+            with beside.open("wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def check_destination(path: Path) -> None:
     """Refuse a name that :func:`write_features` could not write to, before anything is computed."""
     if path.suffix not in (".npz", ".parquet"):
         raise ValueError(f"features are written as .npz or .parquet, and {path} ends in {path.suffix!r}; choose one")
-
-
-def _write_parquet(
-    path: Path, X: np.ndarray, names: list[str], labels: dict[str, np.ndarray], label_names: Sequence[str]
-) -> None:
-    arrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-    vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(X.ravel(), arrow.float32()), X.shape[1])
-    lists = {
-        name: [[label_names[j] for j in np.flatnonzero(row > 0).tolist()] for row in each]
-        for name, each in labels.items()
-    }
-    with replacing(path) as beside:
-        parquet.write_table(arrow.table({"image": names, "features": vectors, **lists}), beside)
-
-
-def _pooled(
-    trained: TrainedNetwork, images: np.ndarray, mirror: bool, batch_size: int, device: torch.device
-) -> np.ndarray:
-    """Features of decoded images, ``(n_images, n_features)``; of none, there is no telling how many features."""
-    if not len(images):
-        return np.empty((0, 0), dtype=np.float32)
-    parts = outputs(trained, images, batch_size, device, False, pooled=True, mirror=mirror)
-    return np.concatenate([part.cpu().numpy() for part in parts])
 
 
 def _key(trained: TrainedNetwork, mirror: bool) -> bytes:
@@ -335,8 +328,3 @@ def _kept_block(file: Path | None) -> ImageFeatures | None:
             return ImageFeatures(kept["X"], kept["kept"], skipped)
     except (OSError, ValueError, KeyError, EOFError):
         return None
-
-
-def _keep_block(file: Path, features: ImageFeatures) -> None:
-    with replacing(file) as beside, beside.open("wb") as out:
-        np.savez(out, X=features.X, kept=features.kept, skipped=np.array(json.dumps(features.skipped)))

@@ -23,14 +23,7 @@ __all__ = ["Precision", "Process", "choose_precision", "join_processes"]
 
 @dataclass(frozen=True)
 class Process:
-    """This process among all.
-
-    Attributes
-    ----------
-    device : torch.device
-    rank, world : int
-        Its number, and how many there are.
-    """
+    """This process among all: its device, its number, and how many there are."""
 
     device: torch.device
     rank: int = 0
@@ -57,15 +50,21 @@ class Process:
             )
         return together // self.world
 
-    def true_images(self, n_left: int, n_here: int) -> int:
-        """How many of the ``n_here`` images of a step are no filling, where ``n_left`` images of the epoch are left.
+    def true_images(self, n_left: int, n_here: int) -> tuple[Tensor | None, float]:
+        """Weights that leave out filling, and the factor that makes the mean over processes one over true images.
 
-        Process r has images r, r + world, … of the step; filling comes last.
+        There are ``n_here`` images in this step and ``n_left`` in the rest of the epoch. Process r has images r,
+        r + world, … of the step, and filling comes last: only the last step of an epoch, and only with several
+        processes, can have any.
 
-        >>> [Process(torch.device("cpu"), rank, 3).true_images(n_left=7, n_here=4) for rank in range(3)]
-        [3, 2, 2]
+        >>> Process(torch.device("cpu"), rank=1, world=3).true_images(n_left=7, n_here=4)
+        (tensor([1., 1., 0., 0.]), 1.7142857142857142)
         """
-        return min(n_here, len(range(self.rank, n_left, self.world)))
+        true_here = len(range(self.rank, n_left, self.world))
+        factor = n_here * self.world / min(n_left, n_here * self.world)
+        if true_here >= n_here:
+            return None, factor
+        return (torch.arange(n_here, device=self.device) < true_here).float(), factor
 
     def share_buffers(self, network: nn.Module) -> None:
         """Give all processes the buffers of the first: each has seen other images in its batch norms."""
@@ -98,12 +97,10 @@ class Process:
 def join_processes(device: str = "auto") -> Iterator[Process]:
     """Take part in what ``torchrun`` started, or be the only process.
 
-    Parameters
-    ----------
-    device : str
-        ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
+    The device ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
     """
-    rank, world, local = (int(os.environ.get(name, default)) for name, default in _TORCHRUN)
+    rank, local = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK"))
+    world = int(os.environ.get("WORLD_SIZE", 1))
     if device == "auto":
         device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
     here = Process(torch.device(device), rank, world)
@@ -118,9 +115,6 @@ def join_processes(device: str = "auto") -> Iterator[Process]:
     finally:
         if joins:
             dist.destroy_process_group()
-
-
-_TORCHRUN = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
 
 
 class Precision(NamedTuple):

@@ -1,16 +1,26 @@
-"""How good a network is: by true labels, and by candidates of images that it has not learned from."""
+"""An eye on a run: how good its network is, by true labels and by candidates of images that it has not learned from;
+its speed, a stop where a loss is not a number, and its curves as CSV and for TensorBoard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import io
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from propml.atomic_files import write_whole
+from propml.extras import require
 from propml.metrics import f1_scores, mean_average_precision, predict_threshold, predict_top_k
 from propml.neural.criteria import average_precision_loss
+from propml.progress import Bar
 from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainingState
@@ -18,24 +28,30 @@ from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import VisionRecipe
 from propml.vision.training_data import TrainingData
 
-__all__ = ["Judge", "candidate_precisions", "check_held_out", "judge_by_candidates", "judge_by_truth", "score_images"]
+__all__ = [
+    "Judge",
+    "Watch",
+    "candidate_precisions",
+    "check_held_out",
+    "judge_by_candidates",
+    "judge_by_truth",
+    "score_images",
+    "tensorboard",
+    "write_curves",
+]
 
 View = Callable[[Tensor, int], Tensor]
 
 
 @torch.no_grad()
-def score_images(network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process) -> Tensor:
+def score_images(
+    network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process, *, mirror: bool = False
+) -> Tensor:
     """The logits of all images of ``batches``, whichever process scores them; the network is left as it was.
 
-    Parameters
-    ----------
-    view : callable
-        ``view(images, step)`` makes of bytes what the network takes.
-
-    Returns
-    -------
-    Tensor of float32, shape (n_images, n_labels)
-        On the CPU, in the order of rows; the same in every process.
+    ``view(images, step)`` makes of bytes what the network takes; with ``mirror`` logits are means over an image and its
+    mirror image. The logits ``(n_images, n_labels)`` are float32 on the CPU, in the order of rows, and the same in
+    every process.
     """
     was_training = network.training
     network.eval()
@@ -43,9 +59,12 @@ def score_images(network: nn.Module, batches: Batches, view: View, precision: Pr
     rows, logits = [np.empty(0, dtype=np.int64)], []
     for step, (images, _, index) in enumerate(batches.epoch(0)):
         with precision.autocast():
-            found = network(view(images, step).contiguous(memory_format=torch.channels_last))
+            seen = view(images, step)
+            found = network(seen.contiguous(memory_format=torch.channels_last)).float()
+            if mirror:
+                found = (found + network(seen.flip(3).contiguous(memory_format=torch.channels_last)).float()) / 2
         rows.append(index.cpu().numpy())
-        logits.append(found.float())
+        logits.append(found)
     network.train(was_training)
     mine = (np.concatenate(rows), torch.cat(logits).cpu().numpy() if logits else None)
     everyone = [part for part in here.gather(mine) if part[1] is not None]
@@ -77,22 +96,9 @@ def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> 
 
     For ``"mAP"`` there is one per class: how well it ranks the images; for ``"average_precision"`` one per image: how
     well it ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a candidate
-    with probability ρ + (1 − ρ) P(true), which rises with P(true).
+    with probability ρ + (1 − ρ) P(true), which rises with P(true). Classes or images that lack a candidate or an
+    excluded entry have none.
 
-    Parameters
-    ----------
-    candidates : Tensor, shape (n_images, n_labels)
-        1 candidate, 0 excluded, -1 unknown.
-    logits : Tensor, same shape
-    criterion : {"mAP", "average_precision"}
-
-    Returns
-    -------
-    Tensor
-        Of the classes or images that have both a candidate and an excluded entry.
-
-    Examples
-    --------
     >>> candidates, logits = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([[3.0, 2.0, 1.0]] * 2)
     >>> candidate_precisions(candidates, logits, "average_precision")  # (1/1 + 2/3) / 2; the second ranks nothing
     tensor([0.8333])
@@ -123,7 +129,9 @@ def check_held_out(data: TrainingData, recipe: VisionRecipe) -> None:
 class Judge:
     """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
 
-    It refuses images by which nothing can be judged, so that nobody learns of it after the training.
+    It judges what ``propml vision predict`` gives: the mean over an image and its mirror image; but the networks of the
+    paper's recipe, which train at once, by the image alone. It refuses images by which nothing can be judged, so that
+    nobody learns of it after the training.
     """
 
     def __init__(
@@ -131,7 +139,7 @@ class Judge:
     ) -> None:
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)
-        self.held_out = data.held_out_batches(recipe, here)
+        self.held_out = data.ordered_batches(data.held_out, recipe, here)
         self.candidates = data.targets()[data.held_out]
         self.validation = data.validation_batches(recipe, here)
         self.truth = None if data.validation is None else data.validation[1]
@@ -155,14 +163,18 @@ class Judge:
         found: dict[str, float] = {}
         for weights, network in networks.items():
             if self.held_out is not None:
-                logits = score_images(network, self.held_out, self.plain, self.precision, self.here)
+                logits = self._score(network, self.held_out)
                 self.precisions[weights] = candidate_precisions(self.candidates, logits, "average_precision")
                 by_candidates = judge_by_candidates(self.candidates, logits)
                 found |= {f"held-out {name} {weights}": value for name, value in by_candidates.items()}
             if self.validation is not None:
-                logits = score_images(network, self.validation, self.plain, self.precision, self.here)
+                logits = self._score(network, self.validation)
                 found |= {f"{name} {weights}": value for name, value in judge_by_truth(self.truth, logits).items()}
         return found
+
+    def _score(self, network: nn.Module, batches: Batches) -> Tensor:
+        mirror = self.recipe.tune != "at-once"
+        return score_images(network, batches, self.plain, self.precision, self.here, mirror=mirror)
 
     def is_beyond_doubt(self, weights: str) -> bool:
         """Whether the weights of the last look rank the candidates of held-out images better than the frozen network.
@@ -182,3 +194,78 @@ class Judge:
         worth = {weights: entry[f"{column} {weights}"] for weights in ("raw", "ema") if f"{column} {weights}" in entry}
         best = max(worth, key=lambda weights: worth[weights])
         return best, worth[best]
+
+
+class Watch:
+    """Looks at the losses now and then, tells the bar, and raises where a loss is not a finite number.
+
+    The state gets the losses; ``names`` are those of the images. ``rate`` counts the images per second since
+    :meth:`start`, in all processes together.
+    """
+
+    def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar, checkpoint: Path) -> None:
+        self.state, self.names, self.here, self.bar, self.checkpoint = state, names, here, bar, checkpoint
+        self.pending: list[tuple[Tensor, Tensor]] = []
+        self.images, self.started, self.rate = 0, time.perf_counter(), 0.0
+
+    def start(self) -> None:
+        """Begin to measure speed, at the start of an epoch."""
+        self.images, self.started = 0, time.perf_counter()
+
+    def saw(self, loss: Tensor, index: Tensor) -> None:
+        """Take note of a step; nothing waits for it."""
+        self.pending.append((loss.detach(), index))
+        self.images += len(index) * self.here.world
+
+    def look(self) -> None:
+        """Fetch the losses of the steps since the last look; all processes look at the same steps."""
+        if not self.pending:
+            return
+        own = torch.stack([loss for loss, _ in self.pending])
+        losses = self.here.mean(own.clone())
+        if not bool(losses.isfinite().all()):
+            self._stop(losses, own)
+        self.state.losses += losses.tolist()
+        self.rate = self.images / max(time.perf_counter() - self.started, 1e-9)
+        note = f"epoch {self.state.epoch + 1}  loss {self.state.losses[-1]:.4g}  {self.rate:.0f} images/s"
+        self.bar.advance(len(self.pending), note)
+        self.pending = []
+
+    def _stop(self, losses: Tensor, own: Tensor) -> None:
+        bad = int((~losses.isfinite()).nonzero()[0])
+        step, rows = self.state.step - len(self.pending) + bad, self.pending[bad][1].tolist()
+        more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
+        named = "another process" if bool(own[bad].isfinite()) else ", ".join(self.names[i] for i in rows[:4]) + more
+        kept = ". The last checkpoint is from before that step" if self.checkpoint.exists() else ""
+        raise ValueError(
+            f"the loss is {losses[bad].item()} in epoch {self.state.epoch + 1}, step {step + 1}, on the batch of "
+            f"{named}; look at these images, lower learning_rate, or use precision float32{kept}"
+        )
+
+
+def write_curves(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
+    """Write one row per evaluated epoch; columns that only some epochs have are empty elsewhere."""
+    columns = list(dict.fromkeys(name for entry in history for name in entry))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for entry in history:
+        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in entry.items()})
+    write_whole(path, text.getvalue().encode())
+
+
+@contextmanager
+def tensorboard(folder: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """What adds an epoch to the same curves in TensorBoard's format; without a folder it does nothing."""
+    if folder is None:
+        yield lambda entry: None
+        return
+    require("tensorboard", "tensorboard")
+    with require("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder)) as writer:
+
+        def add(entry: Mapping[str, Any]) -> None:
+            for name, value in entry.items():
+                if name != "epoch":
+                    writer.add_scalar(name.replace(" ", "/"), value, entry["epoch"])
+
+        yield add

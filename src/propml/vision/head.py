@@ -25,13 +25,12 @@ from propml.vision.checkpoint import TrainedNetwork, load_network, save_network
 from propml.vision.deep_features import compute_features
 from propml.vision.distributed import Process
 from propml.vision.evaluation import candidate_precisions, check_held_out, judge_by_truth
-from propml.vision.objective import lams_to_try, make_objective
-from propml.vision.optimiser import one_cycle, set_rate
+from propml.vision.optimiser import lams_to_try, make_objective, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData
 
-__all__ = ["FittedHead", "fit_head", "learn_head"]
+__all__ = ["FittedHead", "fit_head", "learn_head", "write_lam"]
 
 
 # AdamW on standardised features; the decays are tried with every λ. Settled on VOC2007 after its test labels had been
@@ -41,15 +40,9 @@ LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 @dataclass(frozen=True)
 class FittedHead:
-    """The best head.
+    """The best head, for features as they are: weight ``(n_labels, n_features)`` and bias ``(n_labels,)``.
 
-    Attributes
-    ----------
-    weight, bias : Tensor, shapes (n_labels, n_features) and (n_labels,)
-        For features as they are.
-    lam : float
-    tried : list of dict
-        What each λ and weight decay were worth, at their best epochs.
+    ``tried`` says what each λ and weight decay were worth, at their best epochs.
     """
 
     weight: Tensor
@@ -69,13 +62,7 @@ def learn_head(
 ) -> float:
     """Write the frozen backbone with its best head to the folder of a run, and say which λ that took.
 
-    Parameters
-    ----------
-    data : TrainingData
-        With the images held out by whose candidates the head is chosen; ``select="oracle"``: by the truth of the
-        validation images.
-    cache : path, "auto" or None
-        Where features are kept.
+    The candidates of images held out choose the head; with ``select="oracle"`` the truth of the validation images.
     """
     path = out / FROZEN
     if here.is_first and not path.exists():
@@ -89,38 +76,34 @@ def learn_head(
             features = compute_features(trained, source, cache=cache, device=str(here.device), verbose=verbose)
             return torch.from_numpy(features.X).to(here.device)
 
-        X, learned, targets = seen(data.images, "to learn from"), data.learned, data.targets()
+        X, learned = seen(data.images, "to learn from"), data.learned
         if recipe.select == "oracle":
             if data.validation is None:
                 raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
             judged, truth = seen(data.validation[0], "to judge by"), data.validation[1]
-            best = fit_head(
-                X[learned],
-                data.candidates[learned],
-                recipe,
-                judged,
-                lambda z: judge_by_truth(truth, z)["mAP"],
-                verbose=verbose,
-            )
         else:
-            held = targets[data.held_out]
-            best = fit_head(
-                X[learned],
-                data.candidates[learned],
-                recipe,
-                X[data.held_out],
-                lambda z: float(candidate_precisions(held, z, recipe.criterion).mean()),
-                verbose=verbose,
-            )
+            judged, held = X[data.held_out], data.targets()[data.held_out]
+
+        def worth(logits: Tensor) -> float:
+            if recipe.select == "oracle":
+                return judge_by_truth(truth, logits)["mAP"]
+            return float(candidate_precisions(held, logits, recipe.criterion).mean())
+
+        best = fit_head(X[learned], data.candidates[learned], recipe, judged, worth, verbose=verbose)
         head: Any = network.head
         with torch.no_grad():
             head.weight.copy_(best.weight)
             head.bias.copy_(best.bias)
-        record = {"lam": best.lam, "select": recipe.select, "criterion": recipe.criterion, "tried": best.tried}
-        write_whole(out / "lam.json", (json.dumps(record, indent=1) + "\n").encode())
+        write_lam(out / "lam.json", best.lam, recipe, best.tried)
         save_network(path, network.cpu(), recipe, data.label_names, {"lam": best.lam, "weights": "raw", "epoch": 0})
     here.wait()
     return float(load_network(path).card["lam"])
+
+
+def write_lam(path: Path, lam: float, recipe: VisionRecipe, tried: list[dict[str, Any]]) -> None:
+    """Write which λ was chosen, by what, and what the others were worth."""
+    record = {"lam": lam, "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
+    write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 def fit_head(
@@ -134,16 +117,8 @@ def fit_head(
 ) -> FittedHead:
     """Train heads for all λ and decays side by side, look at each after every epoch, and keep the best one.
 
-    Parameters
-    ----------
-    X : Tensor, shape (n_images, n_features)
-        Features of the images to learn from, on the device to train on.
-    candidates : Candidates
-        Theirs.
-    judged : Tensor, shape (n_judged, n_features)
-        Features of images that are not learned from.
-    worth : callable
-        Of the logits of these, ``(n_judged, n_labels)`` on the CPU.
+    ``X`` are features ``(n_images, n_features)`` of the images to learn from, on the device to train on; ``judged`` are
+    those of other images, and ``worth`` judges their logits ``(n_judged, n_labels)``, on the CPU.
     """
     mean, scale = X.mean(dim=0), X.std(dim=0, correction=0)
     scale = torch.where(scale > 1e-6 * scale.max().clamp(min=1e-12), scale, 1.0)

@@ -12,49 +12,41 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
-from propml.atomic_files import locked
+from propml.atomic_files import locked, write_whole
 from propml.devices import usable_cores
 from propml.progress import progress_bar
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
-__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image"]
+__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image", "no_images"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
 BLOCK = 256  # images between two lines of the journal
-JOURNAL = "journal.jsonl"
 
 OnError = Literal["skip", "error"]
+# The start of each block of images that is done, and why rows of it failed.
+Blocks = Iterator[tuple[int, dict[int, str]]]
 
 
 @dataclass(frozen=True, eq=False)
 class CachedImages:
-    """Decoded images.
+    """Decoded images; ``truth[kept]`` are the true labels of ``images``."""
 
-    Attributes
-    ----------
-    images : memmap or ndarray of uint8, shape (n_kept, size, size, 3)
-    kept : ndarray of int64, shape (n_kept,)
-        The row of the source that each image is; ascending. ``truth[kept]`` are the labels of ``images``.
-    skipped : tuple of (str, str)
-        The images that could not be read, and why.
-    path : Path or None
-        The folder on the disk.
-    """
-
-    images: np.ndarray
-    kept: np.ndarray
-    skipped: tuple[tuple[str, str], ...] = ()
-    path: Path | None = None
+    images: np.ndarray  # uint8, (n_kept, size, size, 3), perhaps memory-mapped
+    kept: np.ndarray  # the row of the source that each image is; ascending
+    skipped: tuple[tuple[str, str], ...] = ()  # the images that could not be read, and why
+    path: Path | None = None  # the folder on the disk
 
     def __len__(self) -> int:
         return len(self.images)
@@ -77,21 +69,10 @@ def build_cache(
     workers: int | None = None,
     verbose: bool = True,
 ) -> CachedImages:
-    """Decode and resize every image, or open what was decoded before.
+    """Decode every image and resize it to a square, as the paper does, or open what was decoded before.
 
-    Parameters
-    ----------
-    source : ImageSource
-    size : int
-        Side in pixels. Images are resized straight to a square, as the paper does.
-    folder : path or None
-        Where caches are kept; ``None`` decodes into memory.
-    on_error : {"skip", "error"}
-        What to do about an image that is missing or damaged.
-    workers : int, optional
-        Decoding threads (Pillow works outside Python's lock); by default one per core.
-    verbose : bool
-        Whether to show a progress bar.
+    Caches are kept in ``folder``; ``None`` decodes into memory. An image that is missing or damaged is skipped, or is
+    an error. There is one decoding thread per core, unless ``workers`` says otherwise: Pillow frees Python's lock.
     """
     if size < 1:
         raise ValueError(f"size is {size}; give the side of the images in pixels")
@@ -99,35 +80,40 @@ def build_cache(
         raise ValueError(f'on_error is {on_error!r}; choose "skip" or "error"')
     if not len(source):
         raise ValueError(f"{source.name} has no images")
-    workers = workers or usable_cores()
-    if isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size):
-        return CachedImages(source.items, np.arange(len(source)))
-    if folder is None:
-        decoded = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
-        return _some(decoded, source)
-    place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # One process decodes, the others wait and then find the work done.
-    with locked(place.with_name(f".{place.name}.lock")):
-        if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
-            _make(source, size, place, on_error, workers, verbose)
-    return _opened(place, source, size, on_error)
+    decode = partial(_decode, source, on_error=on_error, workers=workers, verbose=verbose)
+    if folder is None or _are_pixels(source, size):
+        cached = decode_images(source, size, on_error=on_error, workers=workers, verbose=verbose)
+    else:
+        place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # One process decodes, the others wait and then find the work done.
+        with locked(place.with_name(f".{place.name}.lock")):
+            if not (place / "index.json").is_file() or _can_be_read_now(place, source, size):
+                _make(source, size, place, decode)
+        cached = _opened(place, size)
+    if cached.skipped and on_error == "error":
+        raise no_image(*cached.skipped[0])
+    if not len(cached):
+        raise no_images(source, cached.skipped)
+    return cached
 
 
 def decode_images(
     source: ImageSource, size: int, *, on_error: OnError = "skip", workers: int | None = None, verbose: bool = True
 ) -> CachedImages:
     """Decode into memory, see :func:`build_cache`; there may be nothing left of the images."""
+    if _are_pixels(source, size):
+        return CachedImages(np.asarray(source.items), np.arange(len(source)))
     images = np.empty((len(source), size, size, 3), dtype=np.uint8)
     starts = range(0, len(source), BLOCK)
-    done = dict(_decode(source, images, starts, on_error, workers or usable_cores(), verbose))
+    done = dict(_decode(source, images, starts, on_error=on_error, workers=workers, verbose=verbose))
     kept, skipped = _kept(source, done)
     return CachedImages(images[kept] if skipped else images, kept, skipped)
 
 
 def _decode(
-    source: ImageSource, images: np.ndarray, starts: Any, on_error: OnError, workers: int, verbose: bool
-) -> Iterator[tuple[int, dict[int, str]]]:
+    source: ImageSource, images: np.ndarray, starts: Any, *, on_error: OnError, workers: int | None, verbose: bool
+) -> Blocks:
     """Fill ``images`` block by block; yields the start of each block that is done and why rows of it failed."""
     size = images.shape[1]
     blocks = [range(start, min(start + BLOCK, len(source))) for start in starts]
@@ -143,7 +129,7 @@ def _decode(
         return None
 
     with (
-        ThreadPoolExecutor(workers) as pool,
+        ThreadPoolExecutor(workers or usable_cores()) as pool,
         progress_bar(f"decoding {source.name} {source.split}", sum(map(len, blocks)), show=verbose) as bar,
     ):
         for rows in blocks:
@@ -152,58 +138,46 @@ def _decode(
                 failed = dict(found for found in pool.map(one, rows) if found is not None)
             if failed and on_error == "error":
                 row, why = next(iter(failed.items()))
-                raise no_image(_name(source, row), why)
+                raise no_image(source.name_of(row), why)
             bar.advance(len(rows))
             yield rows.start, failed
 
 
-def _make(source: ImageSource, size: int, place: Path, on_error: OnError, workers: int, verbose: bool) -> None:
+def _make(source: ImageSource, size: int, place: Path, decode: Callable[..., Blocks]) -> None:
     """Decode into a folder beside the place, from where an earlier run stopped, and move it there when it is whole."""
-    partial = place.with_name(f"{place.name}.partial")
-    partial.mkdir(exist_ok=True)
-    try:
-        _fill(partial, source, size, on_error, workers, verbose)
-    except ValueError:
-        if not _read_journal(partial / JOURNAL):  # nothing that a start without --strict could go on from
-            shutil.rmtree(partial, ignore_errors=True)
-        raise
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(partial, place)
-
-
-def _fill(partial: Path, source: ImageSource, size: int, on_error: OnError, workers: int, verbose: bool) -> None:
-    journal = partial / JOURNAL
-    decoded = partial / "decoded.npy"
+    beside = place.with_name(f"{place.name}.partial")
+    beside.mkdir(exist_ok=True)
+    journal, decoded, shape = beside / "journal.jsonl", beside / "decoded.npy", (len(source), size, size, 3)
     done = _read_journal(journal) if decoded.is_file() else {}
-    images = np.lib.format.open_memmap(
-        decoded,
-        mode="r+" if done else "w+",
-        dtype=None if done else np.uint8,
-        shape=None if done else (len(source), size, size, 3),
-    )
+    images = np.load(decoded, mmap_mode="r+") if done else open_memmap(decoded, "w+", np.uint8, shape)
     missing = [start for start in range(0, len(source), BLOCK) if start not in done]
-    with journal.open("a" if done else "w", encoding="utf-8") as log:
-        for start, failed in _decode(source, images, missing, on_error, workers, verbose):
-            images.flush()  # the pixels are on the disk before the journal says so
-            if not any(map(may_pass, failed.values())):
-                log.write(json.dumps({"start": start, "failed": failed}) + "\n")
-                log.flush()
-            done[start] = failed
+    written = bool(done)
+    try:
+        with journal.open("a" if done else "w", encoding="utf-8") as log:
+            for start, failed in decode(images, missing):
+                images.flush()  # the pixels are on the disk before the journal says so
+                done[start] = failed
+                if not any(map(may_pass, failed.values())):
+                    log.write(json.dumps({"start": start, "failed": failed}) + "\n")
+                    log.flush()
+                    written = True
+    except ValueError:
+        if not written:  # nothing that a start without --strict could go on from
+            shutil.rmtree(beside, ignore_errors=True)
+        raise
     kept, skipped = _kept(source, done)
     if skipped:
-        whole = np.lib.format.open_memmap(partial / "images.npy", "w+", np.uint8, (len(kept), size, size, 3))
+        whole = open_memmap(beside / "images.npy", "w+", np.uint8, (len(kept), *shape[1:]))
         for start in range(0, len(kept), BLOCK):  # they may not fit in memory all at once
             whole[start : start + BLOCK] = images[kept[start : start + BLOCK]]
         whole.flush()
         decoded.unlink()
     else:
-        os.replace(decoded, partial / "images.npy")
-    index = {"kept": kept.tolist(), "skipped": skipped}
-    with (partial / "index.json").open("w", encoding="utf-8") as file:
-        json.dump(index, file)
-        file.flush()
-        os.fsync(file.fileno())
+        os.replace(decoded, beside / "images.npy")
+    write_whole(beside / "index.json", json.dumps({"kept": kept.tolist(), "skipped": skipped}).encode())
     journal.unlink()
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(beside, place)
 
 
 def _read_journal(journal: Path) -> dict[int, dict[int, str]]:
@@ -222,14 +196,12 @@ def _kept(source: ImageSource, done: dict[int, dict[int, str]]) -> tuple[np.ndar
     """The rows that were read, and the names of the others with the reasons, from what is known of each block."""
     failed = {row: why for block in done.values() for row, why in block.items()}
     kept = np.setdiff1d(np.arange(len(source)), list(failed))
-    return kept, tuple((_name(source, row), why) for row, why in sorted(failed.items()))
+    return kept, tuple((source.name_of(row), why) for row, why in sorted(failed.items()))
 
 
-def _some(decoded: CachedImages, source: ImageSource) -> CachedImages:
-    if not len(decoded):
-        name, why = decoded.skipped[0]
-        raise ValueError(f"none of the {len(source)} images of {source.name} can be read; {name}: {why}")
-    return decoded
+def _are_pixels(source: ImageSource, size: int) -> bool:
+    """Whether there is nothing to decode and nothing to resize."""
+    return isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size)
 
 
 def may_pass(why: str) -> bool:
@@ -249,19 +221,16 @@ def _index(place: Path) -> dict[str, Any]:
     return json.loads((place / "index.json").read_text(encoding="utf-8"))
 
 
-def _opened(place: Path, source: ImageSource, size: int, on_error: OnError) -> CachedImages:
+def _opened(place: Path, size: int) -> CachedImages:
     index = _index(place)
-    skipped = tuple((str(path), str(why)) for path, why in index["skipped"])
-    if skipped and on_error == "error":
-        raise no_image(*skipped[0])
+    kept = np.array(index["kept"], dtype=np.int64)
     try:
         images = np.load(place / "images.npy", mmap_mode="r")
+        if images.shape != (len(kept), size, size, 3):
+            raise ValueError(f"its images have the shape {images.shape}")
     except (OSError, ValueError) as error:
         raise ValueError(f"the image cache {place} is damaged ({error}); delete that folder and run again") from error
-    kept = np.array(index["kept"], dtype=np.int64)
-    if images.shape != (len(kept), size, size, 3):
-        raise ValueError(f"the image cache {place} is damaged; delete that folder and run again")
-    return _some(CachedImages(images, kept, skipped, place), source)
+    return CachedImages(images, kept, tuple((str(path), str(why)) for path, why in index["skipped"]), place)
 
 
 def _key(source: ImageSource, size: int) -> str:
@@ -281,10 +250,12 @@ def _key(source: ImageSource, size: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _name(source: ImageSource, row: int) -> str:
-    return f"image {row}" if isinstance(source.items, np.ndarray) else str(source.items[row])
-
-
 def no_image(name: str, why: str) -> ValueError:
     """What to raise where every image must be readable, and this one is not."""
     return ValueError(f"the image {name} cannot be read ({why}); repair it, or leave it out")
+
+
+def no_images(source: ImageSource, skipped: Sequence[tuple[str, str]]) -> ValueError:
+    """What to raise where none of the images can be read."""
+    (name, why), of = skipped[0], "" if source.name == "images" else f" of {source.name}"
+    return ValueError(f"none of the {len(skipped)} images{of} can be read; {name}: {why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,13 @@ import torch
 
 from propml.atomic_files import replacing
 from propml.extras import require
-from propml.progress import progress_bar
-from propml.vision.augment import Augment
-from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainedNetwork
-from propml.vision.decoding import image_suffixes
-from propml.vision.image_cache import OnError, decode_images
+from propml.vision.decoding import find_images
+from propml.vision.deep_features import compute_features, run_network
+from propml.vision.image_cache import OnError
 from propml.vision.sources import ImageSource
 
-__all__ = ["Predictions", "check_picture", "find_images", "image_grid", "predict_images", "probabilities"]
-
-CHUNK = 1024  # images decoded at a time, so that a folder of any size fits in memory
+__all__ = ["Predictions", "check_picture", "image_grid", "predict_images", "probabilities"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,31 +53,15 @@ class Predictions:
         """The labels of each image with probabilities, best first: ``top`` of them, or those from a threshold on."""
         if top is not None and top < 1:
             raise ValueError(f"top is {top}; ask for at least one label")
-        rows = []
-        for own in self.probabilities:
-            order = np.argsort(-own, kind="stable")
-            chosen = order[:top] if top is not None else order[own[order] >= threshold]
-            rows.append([(self.label_names[j], float(own[j])) for j in chosen])
-        return rows
+        return [
+            [(self.label_names[j], float(own[j])) for j in _chosen(own, top, threshold)] for own in self.probabilities
+        ]
 
 
-def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
-    """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
-    known = image_suffixes()
-    files: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
-            if not inside:
-                raise ValueError(f"there is no image in {path} or below it")
-            files += inside
-        elif path.exists():
-            files.append(path)
-        else:
-            raise FileNotFoundError(f"there is no file or folder {path}")
-    if not files:
-        raise ValueError("no image was given; name image files or folders")
-    return tuple(dict.fromkeys(files) if once else files)
+def _chosen(own: np.ndarray, top: int | None, threshold: float) -> list[int]:
+    """The labels of an image, best first."""
+    order = np.argsort(-own, kind="stable")
+    return (order[:top] if top is not None else order[own[order] >= threshold]).tolist()
 
 
 def probabilities(
@@ -91,7 +71,6 @@ def probabilities(
     batch_size: int = 128,
     device: str | torch.device = "cpu",
     mirror: bool = True,
-    verbose: bool = False,
 ) -> np.ndarray:
     """The probability of every label for decoded images.
 
@@ -105,8 +84,7 @@ def probabilities(
     -------
     ndarray of float32, shape (n_images, n_labels)
     """
-    logits = outputs(trained, images, batch_size, device, verbose, mirror=mirror)
-    return np.concatenate([torch.sigmoid(z).cpu().numpy() for z in logits])
+    return run_network(trained, images, mirror, batch_size, device, logits=True).sigmoid().cpu().numpy()
 
 
 def predict_images(
@@ -131,51 +109,19 @@ def predict_images(
     batch_size, device, workers
         How many images the network sees at once, where it runs, and how many threads decode.
     """
-    files = find_images(paths)
-    read: list[Path] = []
-    scores = [np.empty((0, len(trained.label_names)), dtype=np.float32)]
-    skipped: list[tuple[str, str]] = []
-    with progress_bar("predicting", len(files), show=verbose) as bar:
-        for start in range(0, len(files), CHUNK):
-            chunk = files[start : start + CHUNK]
-            source = ImageSource("images", chunk, None, None, trained.label_names, "new")
-            decoded = decode_images(source, trained.recipe.side, on_error=on_error, workers=workers, verbose=False)
-            skipped += decoded.skipped
-            read += [chunk[row] for row in decoded.kept]
-            if len(decoded):
-                scores.append(probabilities(trained, decoded.images, batch_size=batch_size, device=device))
-            bar.advance(len(chunk))
-    if not read:
-        name, why = skipped[0]
-        raise ValueError(f"none of the {len(files)} images can be read; {name}: {why}")
-    return Predictions(tuple(read), np.concatenate(scores), trained.label_names, tuple(skipped))
-
-
-def outputs(
-    trained: TrainedNetwork,
-    images: np.ndarray,
-    batch_size: int,
-    device: str | torch.device,
-    verbose: bool,
-    *,
-    pooled: bool = False,
-    mirror: bool = False,
-) -> Iterator[torch.Tensor]:
-    """Logits of each batch in float32, or with ``pooled`` the features before the head.
-
-    With ``mirror`` they are means over the images and their mirror images.
-    """
-    network = trained.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    # Not a "with" around the loop: a generator would leave the mode on while it waits for its caller.
-    run = torch.no_grad()(network.features if pooled else network)
-    augment = Augment(trained.mean, trained.std)
-    batches = Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device)
-    with progress_bar("running the network", len(images), show=verbose) as bar:
-        for pixels, _, _ in batches.epoch(0):
-            view = augment.plain(pixels)
-            outputs = run(view).float()
-            yield (outputs + run(view.flip(3)).float()) / 2 if mirror else outputs
-            bar.advance(len(pixels))
+    source = ImageSource("images", find_images(paths), None, None, trained.label_names, "new")
+    found = compute_features(
+        trained,
+        source,
+        logits=True,
+        on_error=on_error,
+        batch_size=batch_size,
+        device=device,
+        workers=workers,
+        verbose=verbose,
+    )
+    scores = torch.from_numpy(found.X).sigmoid().numpy()
+    return Predictions(tuple(source.take(found.kept).items), scores, trained.label_names, found.skipped)
 
 
 RIGHT, WRONG, QUIET = "#1a7f37", "#cf222e", "#57606a"
@@ -255,15 +201,11 @@ def image_grid(
             ax.annotate(text, (0, 0), (0, at), "axes fraction", "offset points", color=colour, fontsize=8, va="top")
             at -= 10.6 * (text.count("\n") + 1)
     if path is not None:
-        _write(figure, Path(path))
+        with replacing(path) as beside, warnings.catch_warnings():
+            for message in MISSING_LETTERS:
+                warnings.filterwarnings("ignore", message)
+            figure.savefig(beside, dpi=150, format=Path(path).suffix[1:].lower())
     return figure, axes[:n]
-
-
-def _write(figure: Any, path: Path) -> None:
-    with replacing(path) as beside, warnings.catch_warnings():
-        for message in MISSING_LETTERS:
-            warnings.filterwarnings("ignore", message)
-        figure.savefig(beside, dpi=150, format=path.suffix[1:].lower())
 
 
 def _lines(
@@ -276,16 +218,14 @@ def _lines(
     top: int | None,
 ) -> list[tuple[str, str]]:
     """What stands beneath an image, line by line, each with its colour."""
-    order = np.argsort(-probabilities[i], kind="stable")
-    chosen = order[:top] if top is not None else order[probabilities[i, order] >= threshold]
+    chosen = _chosen(probabilities[i], top, threshold)
     judge = truth if truth is not None else candidates
     lines = []
-    for j in chosen.tolist():
-        right = None if judge is None else bool(judge[i, j] > 0)
-        mark = {None: "•", True: "✓", False: "✗"}[right]
-        colour = {None: "black", True: RIGHT, False: WRONG}[right]
-        lines.append((f"{mark} {_short(names[j])} {probabilities[i, j]:.2f}", colour))
-    if not len(chosen):
+    for j in chosen:
+        mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[i, j] > 0 else ("✗", WRONG)
+        name = _literal(textwrap.shorten(names[j], WIDTH - 7, placeholder="…"))
+        lines.append((f"{mark} {name} {probabilities[i, j]:.2f}", colour))
+    if not chosen:
         lines.append(("nothing predicted", QUIET))
     if truth is not None:
         true = np.flatnonzero(truth[i]).tolist()
@@ -295,10 +235,6 @@ def _lines(
     if candidates is not None:
         lines.append((_wrapped("candidates", [names[j] for j in np.flatnonzero(candidates[i] > 0).tolist()]), QUIET))
     return lines
-
-
-def _short(name: str) -> str:
-    return _literal(textwrap.shorten(name, WIDTH - 7, placeholder="…"))
 
 
 def _wrapped(title: str, names: Sequence[str]) -> str:

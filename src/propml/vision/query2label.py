@@ -29,16 +29,8 @@ __all__ = ["Query2Label", "sine_positions"]
 class Query2Label(nn.Module):
     """Logits from a feature map, one query per label.
 
-    Parameters
-    ----------
-    n_features : int
-        Channels of the feature map.
-    n_labels : int
-    width, feedforward, heads, encoder_layers, decoder_layers, dropout
-        Of the transformer; ``width`` must be a multiple of 4 and of ``heads``.
+    The feature map has ``n_features`` channels; the ``width`` of the transformer is a multiple of 4 and of ``heads``.
 
-    Examples
-    --------
     >>> Query2Label(8, 5, width=16, feedforward=32)(torch.randn(2, 8, 3, 3)).shape
     torch.Size([2, 5])
     """

@@ -49,22 +49,12 @@ IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", 
 
 
 class Stage(NamedTuple):
-    """Some epochs with an optimiser and a learning-rate schedule of their own.
-
-    Attributes
-    ----------
-    first, last : int
-        Epochs, the last one not included.
-    schedule_epochs : int
-        How long the one-cycle schedule would take to its end; the stage may stop before.
-    selects : bool
-        Whether only candidates that the network itself finds plausible are learned from (CDCR's second stage).
-    """
+    """Some epochs with an optimiser and a learning-rate schedule of their own."""
 
     first: int
-    last: int
-    schedule_epochs: int
-    selects: bool
+    last: int  # not included
+    schedule_epochs: int  # how long the one-cycle schedule would take to its end; the stage may stop before
+    selects: bool  # whether only candidates that the network finds plausible are learned from (CDCR's second stage)
 
 
 def _setting(default: Any, panel: str, text: str, *, flag: str | None = None, unset: str | None = None) -> Any:

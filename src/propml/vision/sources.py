@@ -12,7 +12,6 @@ import numpy as np
 
 from propml.datasets.catalogue import find, lookup, names
 from propml.datasets.coco import read_coco
-from propml.datasets.dataset import ImageDataset
 from propml.datasets.locations import leads_out
 from propml.datasets.mosaic import digits_mosaic_images
 from propml.datasets.voc import read_voc
@@ -27,9 +26,6 @@ from propml.vision.decoding import image_suffixes
 
 __all__ = ["ImageSource", "open_source", "read_own_images", "table_in_folder"]
 
-# "train" and "test" mean the two parts that the paper uses; what the datasets call theirs works too.
-_VOC_SPLITS = {"train": "trainval"}
-_COCO_SPLITS = {"test": "val"}
 # A cell of one's own table that says: somebody looked, and there is no label.
 NO_LABEL = "-"
 # The labels of each row of a table; None where nobody said anything.
@@ -82,6 +78,10 @@ class ImageSource:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def name_of(self, row: int) -> str:
+        """What to call an image in a message."""
+        return f"image {row}" if isinstance(self.items, np.ndarray) else str(self.items[row])
 
     def take(self, rows: Any) -> ImageSource:
         """The given images with their labels: positions, a boolean mask or a slice."""
@@ -190,34 +190,31 @@ def read_own_images(
         Whether a path may lead out of that folder: through ``..``, from the root, or through a link.
     """
     columns = TextTable(Path(table))
-    files = columns.cells(checked_column(columns, path))
-    known = [column for column in (candidates, truth) if column in columns.names]
-    if not known:
+    files = [cell.strip() for cell in columns.cells(checked_column(columns, path))]
+    names = {column: _names_in(columns, column, sep) for column in (candidates, truth) if column in columns.names}
+    if not names:
         raise ValueError(
             f"{table} has neither a column {candidates!r} nor {truth!r}; it has {quoted_names(columns.names)}"
         )
-    sets = {column: _names_in(columns, column, sep) for column in known}
     if labels is None:
-        labels = sorted({name for column in known for names in sets[column] for name in names or ()})
-    rows = _rows_of(_parts(columns, split_column), split, split_column, columns)
-    bare = next((row for row in rows if not files[row].strip()), None)
-    if bare is not None:
-        raise ValueError(f"{columns.where(bare, path)} is empty; every row names an image")
-    for column in known:
-        _check_cells(columns, rows, column, sets[column], labels, split)
+        labels = sorted({name for column in names.values() for own in column for name in own or ()})
+    rows = _rows_of(columns, split, split_column)
     start = columns.path.parent if folder is None else Path(folder)
-    for row in () if allow_outside else rows:
-        if leads_out(start, files[row].strip()):
+    for row in rows:
+        if not files[row]:
+            raise ValueError(f"{columns.where(row, path)} is empty; every row names an image")
+        if not allow_outside and leads_out(start, files[row]):
             raise FileError(
                 f"{columns.where(row, path)} is {files[row]!r}, which lies outside the folder {start}; allow that with "
                 f"{argument('allow_outside', True)}, or move the image"
             )
-    true = _candidates_of(rows, sets.get(truth), labels)
+    read = {column: _candidates_of(columns, column, own, rows, labels, split) for column, own in names.items()}
+    true = read.get(truth)
     return ImageSource(
         name=columns.path.stem,
-        items=tuple(start / files[row].strip() for row in rows),
+        items=tuple(start / files[row] for row in rows),
         truth=None if true is None else true.to_matrix(np.uint8),
-        candidates=_candidates_of(rows, sets.get(candidates), labels),
+        candidates=read.get(candidates),
         label_names=tuple(labels),
         split=split,
     )
@@ -280,14 +277,12 @@ def _is_devkit(folder: Path) -> bool:
 def _of_voc(devkit: Path, split: str) -> ImageSource:
     """An image that is not there is one of those that cannot be decoded, where it is skipped by name or an error."""
     name = os.path.basename(os.path.abspath(devkit)).lower()  # "VOC2012" is voc2012, and "." has a name too
-    return _of_dataset(read_voc(devkit, _VOC_SPLITS.get(split, split), name=name, missing="keep"))
+    images = read_voc(devkit, "trainval" if split == "train" else split, name=name, missing="keep")
+    return ImageSource(images.name, images.paths, images.truth, None, images.label_names, images.split)
 
 
 def _of_coco(folder: Path, split: str) -> ImageSource:
-    return _of_dataset(read_coco(folder, _COCO_SPLITS.get(split, split), missing="keep"))
-
-
-def _of_dataset(images: ImageDataset) -> ImageSource:
+    images = read_coco(folder, "val" if split == "test" else split, missing="keep")
     return ImageSource(images.name, images.paths, images.truth, None, images.label_names, images.split)
 
 
@@ -302,48 +297,38 @@ def _mosaics(split: str, size: int | None, n_samples: int, random_state: int) ->
     return ImageSource("digits-mosaic", pixels, data.truth, data.candidates, data.label_names, split)
 
 
-def _parts(columns: TextTable, split_column: str) -> dict[str, list[int]]:
-    """The rows of each part."""
-    if split_column not in columns.names:
-        return {"train": list(range(columns.n_rows))}
-    parts: dict[str, list[int]] = {}
-    for row, cell in enumerate(columns.cells(split_column)):
-        if part := cell.strip():
-            parts.setdefault(part, []).append(row)
-    return parts
-
-
-def _rows_of(parts: dict[str, list[int]], split: str, split_column: str, columns: TextTable) -> list[int]:
-    if split in parts:
-        return parts[split]
-    if split_column not in columns.names:
+def _rows_of(columns: TextTable, split: str, split_column: str) -> Sequence[int]:
+    """The rows of a part."""
+    if split_column in columns.names:
+        parts = [cell.strip() for cell in columns.cells(split_column)]
+        if rows := [row for row, part in enumerate(parts) if part and part == split]:
+            return rows
+        there = ", ".join(sorted(filter(None, set(parts)))) or "none"
+        raise ValueError(f"{columns.path} has no image of split {split!r}; it has {there}")
+    if split != "train":
         raise ValueError(
             f"{columns.path} has no column {split_column!r} that says which images are {split!r}; "
             f"add one, or give another table"
         )
-    raise ValueError(f"{columns.path} has no image of split {split!r}; it has {', '.join(sorted(parts)) or 'none'}")
+    return range(columns.n_rows)
 
 
-def _check_cells(
-    columns: TextTable, rows: list[int], column: str, names: Names, labels: Sequence[str], part: str
-) -> None:
-    """Refuse labels that are not known, and cells that are empty where others are not."""
+def _candidates_of(
+    columns: TextTable, column: str, names: Names, rows: Sequence[int], labels: Sequence[str], part: str
+) -> Candidates | None:
+    """The labels of these rows; ``None`` where no cell says anything."""
     known = set(labels)
     for row in rows:
         if strange := [name for name in names[row] or () if name not in known]:
             raise ValueError(f"{columns.where(row, column)}: {strange[0]!r} is not among the labels")
     empty = [row for row in rows if names[row] is None]
-    if empty and len(empty) < len(rows):
+    if len(empty) == len(rows):
+        return None
+    if empty:
         raise ValueError(
             f"{columns.where(empty[0], column)} is empty, and other images of split {part!r} have labels there; "
             f"name its labels, write {NO_LABEL} if it has none, or leave it out of that split"
         )
-
-
-def _candidates_of(rows: list[int], names: Names | None, labels: Sequence[str]) -> Candidates | None:
-    """The labels of these rows; ``None`` where no cell says anything."""
-    if names is None or all(names[row] is None for row in rows):
-        return None
     return Candidates.from_lists([names[row] or () for row in rows], labels, empty="ignore")
 
 

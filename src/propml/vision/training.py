@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from propml.atomic_files import write_whole
 from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
+from propml.vision import evaluation
 from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.batches import augmented
@@ -31,16 +31,12 @@ from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
 from propml.vision.distributed import Process, choose_precision, join_processes
-from propml.vision.ema import WeightAverage
-from propml.vision.evaluation import Judge
-from propml.vision.head import learn_head
+from propml.vision.head import learn_head, write_lam
 from propml.vision.image_cache import OnError
-from propml.vision.objective import lams_to_try, make_objective
-from propml.vision.optimiser import make_optimiser, one_cycle, set_rate
+from propml.vision.optimiser import WeightAverage, lams_to_try, make_objective, make_optimiser, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
-from propml.vision.training_data import FROZEN, TrainingData, alone_in, make_augment, open_run, prepare_data
-from propml.vision.watch import TensorBoard, Watch, write_curves
+from propml.vision.training_data import FROZEN, TrainingData, alone_in, open_run, prepare_data
 
 __all__ = ["TrainingResult", "fit", "lam_for", "train"]
 
@@ -164,7 +160,8 @@ def fit(
         network.load_state_dict(load_network(out / FROZEN).network.state_dict())
     network.to(device=here.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     objective = make_objective(recipe, lam, data.candidates).to(here.device)
-    augment = make_augment(recipe, *input_of(recipe.backbone)[1:], precision.dtype)
+    scale = input_of(recipe.backbone)[1:]
+    augment = Augment(*scale, kind=recipe.augment, crop_size=recipe.crop_size, dtype=precision.dtype)
     batches = data.batches(recipe, here)
     n_learned, full = len(data.learned), batches.batch_size
     # The fastest convolutions are worth a search of a minute or two in long trainings alone.
@@ -174,7 +171,7 @@ def fit(
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
     optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
     state = TrainingState(network, average, optimiser, precision.scaler())
-    judge = Judge(data, recipe, augment, precision, here)
+    judge = evaluation.Judge(data, recipe, augment, precision, here)
     epochs = 0 if recipe.tune == "head" else recipe.epochs
     checkpoint = out / "last.safetensors"
     if tunes:
@@ -188,11 +185,20 @@ def fit(
     def is_last(entry: Mapping[str, Any]) -> bool:
         return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
 
+    def save(after: float) -> None:
+        """Where the last checkpoint is older than so many seconds; large networks take seconds to write."""
+        if here.is_first and time.monotonic() - state.saved_at >= after:
+            state.save(checkpoint)
+            state.saved_at = time.monotonic()
+
     stopped = any(is_last(entry) for entry in state.history)
     steps_left = epochs * len(batches) - state.epoch * len(batches) - state.step
-    board = TensorBoard(out / "tensorboard" if tensorboard and here.is_first else None)
-    with progress_bar("training", steps_left, show=verbose and here.is_first) as bar, board:
-        watch = Watch(state, data.names, here, bar, checkpoint)
+    curves = out / "tensorboard" if tensorboard and here.is_first else None
+    with (
+        progress_bar("training", steps_left, show=verbose and here.is_first) as bar,
+        evaluation.tensorboard(curves) as add_to_board,
+    ):
+        watch = evaluation.Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, epochs):
             if stopped:
                 break
@@ -206,20 +212,19 @@ def fit(
                 if isinstance(layer, nn.modules.batchnorm._BatchNorm):
                     layer.eval()  # statistics of batches would change the network that the head was learned for
             watch.start()
-            view_of = partial(_view, recipe, augment, epoch, here.rank)
+            # All randomness of a step comes from its number, so that nothing random needs to be saved.
+            drawn = partial(step_generator, recipe.seed, epoch, rank=here.rank)
             for view, targets, index in augmented(
-                batches.epoch(epoch, state.step), view_of, here.device, first_step=state.step
+                batches.epoch(epoch, state.step), augment, drawn, here.device, first_step=state.step
             ):
-                # All randomness of a step comes from its number, so that nothing random needs to be saved.
-                torch.manual_seed(step_generator(recipe.seed, epoch, state.step, here.rank).initial_seed())  # dropout
+                torch.manual_seed(drawn(state.step).initial_seed())  # dropout
                 passed = (epoch - stage.first) * len(batches) + state.step
                 total = stage.schedule_epochs * len(batches)
                 set_rate(state.optimiser, one_cycle(passed, total, recipe.learning_rate, recipe.pct_start))
 
                 with precision.autocast():
                     logits = model(view)
-                left = n_learned - state.step * full * here.world
-                weight, factor = _true_images(len(view), left, here)
+                weight, factor = here.true_images(n_learned - state.step * full * here.world, len(view))
                 mask = None if state.selected is None else state.selected[index]
                 loss = objective(logits.float(), targets, mask=mask, example_weight=weight) * factor
 
@@ -233,7 +238,7 @@ def fit(
                 watch.saw(loss, index)
                 if state.step % recipe.look_every == 0:
                     watch.look()
-                    _save(state, checkpoint, here, after=recipe.checkpoint_seconds)
+                    save(after=recipe.checkpoint_seconds)
 
             watch.look()
             losses, state.epoch, state.step, state.losses = state.losses, epoch + 1, 0, []
@@ -241,28 +246,20 @@ def fit(
             if (epoch + 1) % recipe.eval_every == 0 or last:
                 entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[-1]["lr"]}
                 entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
-                board.add(entry)
+                add_to_board(entry)
                 _record(state, entry, judge, recipe, lam, data.label_names, out, here)
                 stopped = is_last(entry)
-            _save(state, checkpoint, here, after=0.0 if last or stopped else recipe.checkpoint_seconds)
+            save(after=0.0 if last or stopped else recipe.checkpoint_seconds)
     here.wait()
     if recipe.compile:
         torch.compiler.reset()  # gives back the memory that captured steps keep, which the next network may need
     return _result(state, lam, out)
 
 
-def _view(recipe: VisionRecipe, augment: Augment, epoch: int, rank: int, images: Tensor, step: int) -> Tensor:
-    """What the network learns from in a step, in the place of the images as they are."""
-    if recipe.augment == "none":
-        return augment.plain(images)
-    generator = step_generator(recipe.seed, epoch, step, rank)
-    return (augment.weak if recipe.augment == "light" else augment.strong)(images, generator)
-
-
 def _record(
     state: TrainingState,
     entry: dict[str, Any],
-    judge: Judge,
+    judge: evaluation.Judge,
     recipe: VisionRecipe,
     lam: float,
     label_names: tuple[str, ...],
@@ -278,7 +275,7 @@ def _record(
     if better:
         state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
     if here.is_first:
-        write_curves(out / "curves.csv", state.history)
+        evaluation.write_curves(out / "curves.csv", state.history)
         if better:
             chosen = state.network if weights == "raw" else state.average.network
             save_network(
@@ -293,18 +290,6 @@ def _start_stage(state: TrainingState, recipe: VisionRecipe) -> None:
     state.optimiser = make_optimiser(
         state.network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
     )
-
-
-def _true_images(n_here: int, n_left: int, here: Process) -> tuple[Tensor | None, float]:
-    """Weights that leave out filling, and the factor that makes the mean over processes one over true images.
-
-    Only the last step of an epoch, and only with several processes, can have filling.
-    """
-    true_here = here.true_images(n_left, n_here)
-    factor = n_here * here.world / min(n_left, n_here * here.world)
-    if true_here == n_here:
-        return None, factor
-    return (torch.arange(n_here, device=here.device) < true_here).float(), factor
 
 
 def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, *, verbose: bool = True) -> float:
@@ -330,17 +315,9 @@ def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, 
     best = max(tried, key=lambda entry: entry["worth"])["lam"]
     here.wait()
     if here.is_first:
-        kept = {"lam": best, "select": recipe.select, "criterion": recipe.criterion, "tried": tried}
-        write_whole(path, (json.dumps(kept, indent=1) + "\n").encode())
+        write_lam(path, best, recipe, tried)
         shutil.rmtree(trials, ignore_errors=True)  # the numbers are in lam.json, and networks are large
     return best
-
-
-def _save(state: TrainingState, path: Path, here: Process, *, after: float) -> None:
-    """Write a checkpoint where the last one is older than so many seconds; large networks take seconds to write."""
-    if here.is_first and time.monotonic() - state.saved_at >= after:
-        state.save(path)
-        state.saved_at = time.monotonic()
 
 
 def _result(state: TrainingState, lam: float, out: Path) -> TrainingResult:

@@ -1,14 +1,13 @@
 """What the training loop reads: decoded images with candidates, those held out, and validation images with truth.
 
-Candidates are drawn once, before training, and kept beside the run: every label that is not true becomes one with
-probability ``noise``, as in the paper (:func:`propml.corruption.independent_flips`). The file ``candidates.npz`` of a
-run holds what was drawn; a run that goes on reads it, and one that would draw something else is stopped.
+Candidates are drawn once, before training: every label that is not true becomes one with probability ``noise``, as in
+the paper (:func:`propml.corruption.independent_flips`). ``candidates.npz`` in the folder of a run holds what was drawn,
+and which images could be read; a later start that would learn from anything else is stopped.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,96 +20,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.atomic_files import locked, write_whole
+from propml.atomic_files import locked, replacing, write_whole
 from propml.corruption import independent_flips
 from propml.targets import Candidates
-from propml.vision.augment import Augment
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
 from propml.vision.image_cache import OnError, build_cache
 from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = [
-    "TrainingData",
-    "alone_in",
-    "draw_candidates",
-    "keep_candidates",
-    "note_on_truth",
-    "open_run",
-    "prepare_data",
-    "read_candidates",
-]
-
-
-def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
-    """The candidates to learn from.
-
-    Parameters
-    ----------
-    source : ImageSource
-    noise : float or None
-        Probability of a flip of each label that is not true; ``None``: the source's own candidates, or its true labels.
-    seed : int
-
-    Examples
-    --------
-    >>> from propml.vision.sources import open_source
-    >>> source = open_source("digits-mosaic", "train", n_samples=50)
-    >>> draw_candidates(source, 1.0, seed=0).sizes().tolist() == [10] * 50
-    True
-    """
-    if noise is None:
-        if source.candidates is not None:
-            return source.candidates
-        if source.truth is None:
-            raise ValueError(f"{source.name} has neither candidates nor true labels; there is nothing to learn from")
-        return Candidates.from_matrix(source.truth, source.label_names, empty="ignore")
-    if source.truth is None:
-        raise ValueError(f"{source.name} has no true labels, so no noise can be added to them; leave out --noise")
-    return independent_flips(source.truth, noise, random_state=seed, labels=source.label_names)
-
-
-def note_on_truth(source: ImageSource, noise: float | None) -> list[str]:
-    """A sentence where :func:`draw_candidates` takes the true labels as they are; otherwise none.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> from propml.vision.sources import open_source
-    >>> clean = replace(open_source("digits-mosaic", "train", n_samples=5), candidates=None)
-    >>> note_on_truth(clean, None)
-    ['digits-mosaic (train) has no candidates: learning from the true labels; --noise makes candidates of them']
-    >>> note_on_truth(clean, 0.4)
-    []
-    """
-    if noise is not None or source.candidates is not None or source.truth is None:
-        return []
-    return [
-        f"{source.name} ({source.split}) has no candidates: learning from the true labels; "
-        f"--noise makes candidates of them"
-    ]
-
-
-def keep_candidates(path: Path, candidates: Candidates, noise: float | None, seed: int, **more: np.ndarray) -> None:
-    """Write what was drawn: ``candidates`` (int8), ``label_names``, ``noise`` (NaN: the source's own) and ``seed``."""
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        candidates=candidates.to_matrix(np.int8),
-        label_names=np.array([str(name) for name in candidates.labels]),
-        noise=np.array(np.nan if noise is None else noise),
-        seed=np.array(seed),
-        **more,  # type: ignore[arg-type]
-    )
-    write_whole(path, buffer.getvalue())
-
-
-def read_candidates(path: Path) -> Candidates:
-    """What :func:`keep_candidates` wrote."""
-    with np.load(path, allow_pickle=False) as stored:
-        return Candidates.from_matrix(stored["candidates"], stored["label_names"].tolist(), empty="ignore")
-
+__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "prepare_data"]
 
 # Images stay on the GPU where they take less than this share of its free memory.
 RESIDENT_SHARE = 0.25
@@ -128,27 +47,36 @@ TRACES = (
 )
 
 
+def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
+    """The candidates to learn from: true labels, and each that is not true with probability ``noise``.
+
+    Without noise they are the source's own candidates, or else its true labels.
+
+    >>> from propml.vision.sources import open_source
+    >>> source = open_source("digits-mosaic", "train", n_samples=50)
+    >>> draw_candidates(source, 1.0, seed=0).sizes().tolist() == [10] * 50
+    True
+    """
+    if noise is None:
+        if source.candidates is not None:
+            return source.candidates
+        if source.truth is None:
+            raise ValueError(f"{source.name} has neither candidates nor true labels; there is nothing to learn from")
+        return Candidates.from_matrix(source.truth, source.label_names, empty="ignore")
+    if source.truth is None:
+        raise ValueError(f"{source.name} has no true labels, so no noise can be added to them; leave out --noise")
+    return independent_flips(source.truth, noise, random_state=seed, labels=source.label_names)
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Images and labels of a run.
+    """Images and labels of a run."""
 
-    Attributes
-    ----------
-    images : ndarray of uint8, shape (n_images, size, size, 3)
-    candidates : Candidates
-        One row per image.
-    names : list of str
-        What to call each image in a message.
-    validation : tuple of (images, truth), or None
-    held_out : ndarray of int
-        Rows that are not learned from: their candidates choose λ, epoch and weights.
-    """
-
-    images: np.ndarray
-    candidates: Candidates
-    names: list[str]
-    validation: tuple[np.ndarray, np.ndarray] | None
-    held_out: np.ndarray
+    images: np.ndarray  # uint8, (n_images, size, size, 3)
+    candidates: Candidates  # one row per image
+    names: list[str]  # what to call each image in a message
+    validation: tuple[np.ndarray, np.ndarray] | None  # images and truth
+    held_out: np.ndarray  # rows that are not learned from: their candidates choose λ, epoch and weights
 
     def hold_out(self, share: float, seed: int) -> TrainingData:
         """Set aside a share of the images (0: none), the same ones for the same seed."""
@@ -172,44 +100,15 @@ class TrainingData:
 
     def batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The images that are learned from, shuffled."""
-        return Batches(
-            self.images,
-            self.targets(),
-            here.batch_size(recipe.batch_size),
-            rows=self.learned,
-            seed=recipe.seed,
-            rank=here.rank,
-            world=here.world,
-            device=here.device,
-            resident=_fits(self.images, here),
-        )
+        return _batches(self.images, self.targets(), recipe, here, rows=self.learned, shuffle=True)
 
-    def ordered_batches(self, recipe: VisionRecipe, here: Process) -> Batches:
-        """The same images, each once."""
-        return _ordered(self.images, self.targets(), recipe, here, rows=self.learned)
-
-    def held_out_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """The images that were held out, in order; ``None`` where there are none."""
-        if not len(self.held_out):
-            return None
-        return _ordered(self.images, self.targets(), recipe, here, rows=self.held_out)
+    def ordered_batches(self, rows: np.ndarray, recipe: VisionRecipe, here: Process) -> Batches | None:
+        """Some of the images, each once; ``None`` where there are none."""
+        return _batches(self.images, self.targets(), recipe, here, rows=rows) if len(rows) else None
 
     def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """The validation images, in order; ``None`` where there are none."""
-        return None if self.validation is None else _ordered(*self.validation, recipe, here)
-
-
-def make_augment(recipe: VisionRecipe, mean: Any, std: Any, dtype: torch.dtype) -> Augment:
-    """The augmentation of a recipe; ``recipe.augment`` decides which of its views training sees."""
-    return Augment(
-        mean,
-        std,
-        cutout=0.5 if recipe.augment == "paper" else 0.0,
-        randaugment=recipe.augment in ("paper", "randaugment"),
-        crop=recipe.augment == "crop",
-        crop_size=recipe.crop_size,
-        dtype=dtype,
-    )
+        """The validation images, each once; ``None`` where there are none."""
+        return None if self.validation is None else _batches(*self.validation, recipe, here)
 
 
 @contextmanager
@@ -267,9 +166,6 @@ def prepare_data(
 ) -> tuple[TrainingData, list[str]]:
     """Decode the images and draw the candidates, which must be those that an earlier start of this run had.
 
-    ``candidates.npz`` in ``out`` holds the candidates, the rows of the images that could be read (``kept``) and a
-    digest of the names of their files (``images``), by which a later start is checked.
-
     Returns
     -------
     data : TrainingData
@@ -278,15 +174,7 @@ def prepare_data(
         Sentences on true labels that are learned from, and on images that could not be read; ``skipped.txt`` in
         ``out`` names them all.
     """
-    record = out / "candidates.npz"
-    candidates = draw_candidates(train, recipe.noise, recipe.seed)
-    _check_candidates(record, candidates)
-    decoded = build_cache(train, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
-    items = train.items
-    names = [f"image {row}" if isinstance(items, np.ndarray) else str(items[row]) for row in decoded.kept]
-    images = {"kept": decoded.kept, "images": _digest(names)}
-    _check_images(record, images)
-    parts, checked = [(train, decoded)], None
+    parts, validated = [train], None
     if validation is not None:
         if validation.label_names != train.label_names:
             raise ValueError(
@@ -295,40 +183,60 @@ def prepare_data(
             )
         if validation.truth is None:
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
-        seen = build_cache(validation, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first)
-        checked = (seen.images, validation.truth[seen.kept])
-        parts.append((validation, seen))
-    none = np.array([], dtype=np.int64)
+        parts.append(validation)
+    candidates = draw_candidates(train, recipe.noise, recipe.seed)
+    decoded = [
+        build_cache(part, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first) for part in parts
+    ]
+    kept = decoded[0].kept
+    if validation is not None and validation.truth is not None:
+        validated = decoded[1].images, validation.truth[decoded[1].kept]
+    names = [train.name_of(row) for row in kept]
+    drawn = {
+        "candidates": candidates.to_matrix(np.int8),
+        "label_names": np.array([str(name) for name in candidates.labels]),
+        "kept": kept,
+        "images": _digest(names),
+    }
+    record = out / "candidates.npz"
+    _check_drawn(record, drawn)
     here.wait()  # all have looked before the first one writes
-    if here.is_first and not record.exists():
-        keep_candidates(record, candidates, recipe.noise, recipe.seed, **images)
-    notes = note_on_truth(train, recipe.noise)
-    notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in parts if found.skipped]
-    skipped = [f"{path}: {why}\n" for _, found in parts for path, why in found.skipped]
-    if skipped and here.is_first:
-        write_whole(out / "skipped.txt", "".join(skipped).encode(errors="replace"))
-    return TrainingData(decoded.images, candidates[decoded.kept], names, checked, none), notes
-
-
-def _check_candidates(path: Path, drawn: Candidates) -> None:
-    if path.exists() and read_candidates(path) != Candidates.from_matrix(
-        drawn.to_matrix(), [str(name) for name in drawn.labels], empty="ignore"
-    ):
-        raise ValueError(
-            f"{path} holds other candidates than this run would learn from: the images, their labels, the noise or the "
-            f"seed have changed; go on with those it was started with, or choose another folder"
+    notes = []
+    if recipe.noise is None and train.candidates is None:
+        notes.append(
+            f"{train.name} ({train.split}) has no candidates: learning from the true labels; "
+            f"--noise makes candidates of them"
         )
+    read = list(zip(parts, decoded, strict=True))
+    notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in read if found.skipped]
+    skipped = [f"{path}: {why}\n" for _, found in read for path, why in found.skipped]
+    if here.is_first:
+        if not record.exists():
+            noise = np.nan if recipe.noise is None else recipe.noise  # NaN: the source's own
+            with replacing(record) as beside, beside.open("wb") as file:
+                np.savez_compressed(file, **drawn, noise=noise, seed=recipe.seed)  # type: ignore[arg-type]
+        if skipped:
+            write_whole(out / "skipped.txt", "".join(skipped).encode(errors="replace"))
+    none = np.array([], dtype=np.int64)
+    return TrainingData(decoded[0].images, candidates[kept], names, validated, none), notes
 
 
-def _check_images(path: Path, images: dict[str, np.ndarray]) -> None:
-    """Which images are held out depends on which can be read; folders of older versions do not say which could."""
-    if not path.exists():
+def _check_drawn(record: Path, drawn: dict[str, np.ndarray]) -> None:
+    """Refuse other candidates than an earlier start had, and other images, on which depends which are held out."""
+    if not record.exists():
         return
-    with np.load(path, allow_pickle=False) as stored:
-        if images.keys() <= stored.keys() and not all(np.array_equal(stored[name], images[name]) for name in images):
+    with np.load(record, allow_pickle=False) as stored:
+        # Folders of older versions do not say which images could be read.
+        changed = [name for name in drawn if name in stored and not np.array_equal(stored[name], drawn[name])]
+        if {"candidates", "label_names"} & set(changed):
             raise ValueError(
-                f"the run in {path.parent} was started with {len(stored['kept'])} images that could be read, and those "
-                f"of now ({len(images['kept'])}) are others; bring the first ones back, or choose another folder"
+                f"{record} holds other candidates than this run would learn from: the images, their labels, the noise "
+                f"or the seed have changed; go on with those it was started with, or choose another folder"
+            )
+        if changed:
+            raise ValueError(
+                f"the run in {record.parent} was started with {len(stored['kept'])} images that could be read, and "
+                f"those of now ({len(drawn['kept'])}) are others; bring the first ones back, or choose another folder"
             )
 
 
@@ -337,19 +245,28 @@ def _digest(names: list[str]) -> np.ndarray:
     return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
 
 
-def _ordered(
-    images: np.ndarray, targets: Any, recipe: VisionRecipe, here: Process, rows: np.ndarray | None = None
+def _batches(
+    images: np.ndarray,
+    targets: Any,
+    recipe: VisionRecipe,
+    here: Process,
+    *,
+    rows: np.ndarray | None = None,
+    shuffle: bool = False,
 ) -> Batches:
+    share = here.batch_size(recipe.batch_size)
     return Batches(
         images,
         targets,
-        2 * here.batch_size(recipe.batch_size),  # without gradients twice as many fit
+        share if shuffle else 2 * share,  # without gradients twice as many fit
         rows=rows,
-        shuffle=False,
+        shuffle=shuffle,
+        seed=recipe.seed,
         rank=here.rank,
         world=here.world,
         device=here.device,
-        resident=rows is None and _fits(images, here),  # of parts the batches for training hold a copy already
+        # Of parts the batches for training hold a copy already.
+        resident=(shuffle or rows is None) and _fits(images, here),
     )
 
 

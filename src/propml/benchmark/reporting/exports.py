@@ -7,11 +7,13 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 
+from propml.benchmark.provenance import origin
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import Mark, MetricTable, TableCell, TableRow
+from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, signed
 from propml.csv_safety import neutralised
-from propml.noise import Noise, noise_order
+from propml.noise import Noise, Setting, noise_order
 from propml.paper.published import Mean
 
 PREAMBLE = r"""\documentclass{article}
@@ -170,14 +172,17 @@ LONG = (
     *("experiment", "dataset", "noise", "method", "metric", "state"),
     *("ours_mean", "ours_std", "ours_n", "ours_place"),
     *("published_mean", "published_std", "published_place", "difference", "command"),
+    *("commit", "code"),
 )
 
 
 def render_long(report: Report) -> str:
     """One line per number; in percent, with the digits that the other formats print.
 
-    ``ours_place`` and ``published_place`` say "best" and "second" where the paper would print bold and bold italic.
+    ``ours_place`` and ``published_place`` say "best" and "second" where the paper would print bold and bold italic,
+    ``commit`` and ``code`` (a fingerprint, see :mod:`propml.benchmark.provenance`) what made ours; empty where unknown.
     """
+    origins = _origins(report)
     lines = [
         [
             section.name,
@@ -193,12 +198,21 @@ def render_long(report: Report) -> str:
             cell.published_mark,
             "" if cell.difference is None else f"{cell.difference:.2f}",
             section.command(row.setting, cell.method),
+            *origins.get((section.name, row.setting, cell.method), ("", "")),
         ]
         for section, table, row in _rows(report)
         for cell in row.cells
         if cell.published or cell.state != "not run"
     ]
     return _text(LONG, lines)
+
+
+def _origins(report: Report) -> dict[tuple[str, Setting, str], tuple[str, str]]:
+    cells: dict[tuple[str, Setting, str], list[CellResult]] = {}
+    for section in report.sections:
+        for cell in section.results.done:
+            cells.setdefault((section.name, cell.setting, cell.method), []).append(cell)
+    return {place: origin(some) for place, some in cells.items()}
 
 
 def render_wide(report: Report) -> str:

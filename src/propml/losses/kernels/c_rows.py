@@ -1,4 +1,4 @@
-"""Rows on the CPU, by ``rows.c``.
+"""KernelRows on the CPU, by ``rows.c``.
 
 Arithmetic costs more here than memory, so value and gradient are always computed together, and the gradient is the only
 memory of the logits' size.
@@ -32,7 +32,7 @@ THREADED_ENTRIES, POOL_ENTRIES = 1 << 13, 1 << 17
 JOB = struct.Struct("22q4q3d")  # struct job in rows.c: address and stride of eleven arrays, then numbers
 
 
-def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
+def gradient_at_once(reduced: bool) -> bool:
     """Whether the forward pass writes the gradient."""
     return True
 
@@ -47,10 +47,10 @@ def losses(rows: KernelRows, scale: float = 1.0) -> tuple[Tensor, None]:
     return _compute(rows, scale, None, None), None
 
 
-def losses_and_gradient(rows: KernelRows, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def losses_and_gradient(rows: KernelRows, scale: float = 1.0) -> tuple[Tensor, Tensor, None]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, in the logits' type."""
     slopes = torch.empty_like(rows.logits, memory_format=torch.contiguous_format)
-    return _compute(rows, scale, None, slopes), slopes
+    return _compute(rows, scale, None, slopes), slopes, None
 
 
 def gradient(rows: KernelRows, stats: object, grad_output: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def gradient(rows: KernelRows, stats: object, grad_output: Tensor) -> Tensor:
     return slopes
 
 
-def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+def scaled(buffer: Tensor, ahead: None, factor: Tensor, dtype: torch.dtype, is_unchanged: object) -> Tensor:
     """A buffer, which is used up, times one number; nothing is touched when that is 1."""
     return buffer if factor.item() == 1 else buffer.mul_(factor)
 

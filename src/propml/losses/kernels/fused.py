@@ -1,10 +1,10 @@
 """The fused path of a loss: when it is taken, and how it takes part in automatic differentiation.
 
 There are two ways to a gradient. Where the loss is reduced to one number, the forward pass knows all but one factor of
-the gradient: it writes the gradient at once, and the backward pass multiplies it by the incoming number (a GPU does not
-even touch it when that is 1). Where one value per example is returned, a GPU computes the gradient in the backward pass
-from the logits and two numbers per row; and so it does for float16 and for few, very long rows. On the CPU, where
-arithmetic costs more than memory, the gradient is always written at once.
+the gradient, the number that comes back: it writes the gradient at once, for 1 on the CPU, on a GPU for the number of
+the last step. The backward pass does not touch it when that was right. Where one value per example is returned, a GPU
+computes the gradient in the backward pass from the logits and two numbers per row. On the CPU, where arithmetic costs
+more than memory, the gradient is always written at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def computed(logits: Tensor, problem: Problem, reduction: Reduction) -> Tensor:
     if not (torch.is_grad_enabled() and logits.requires_grad):
         values = engine.losses(rows_of(problem, logits))[0]
         return reduced(values.view(problem.lead(logits)), reduction)
-    if engine.gradient_at_once(logits, logits.shape[problem.label_dim], reduction != "none"):
+    if engine.gradient_at_once(reduction != "none"):
         return _at_once(logits, problem, engine, reduction)
     return reduced(_GradientLater.apply(logits, problem, engine), reduction)
 
@@ -81,7 +81,7 @@ class _GradientAtOnce(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, problem: Problem, engine: Any, reduction: Reduction) -> Tensor:
         rows = rows_of(problem, logits)
         scale = 1.0 / len(rows.logits) if reduction == "mean" else 1.0
-        values, ctx.gradient = engine.losses_and_gradient(rows, scale)
+        values, ctx.gradient, ctx.ahead = engine.losses_and_gradient(rows, scale)
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
         ctx.in_rows, ctx.dtype = rows.logits is logits, logits.dtype
         ctx.save_for_backward(logits, *problem.tensors())
@@ -92,14 +92,24 @@ class _GradientAtOnce(torch.autograd.Function):
         if ctx.gradient is None or torch.is_grad_enabled():
             logits = ctx.saved_tensors[0]  # fails, as it should, where they were changed in between
             return _plain_gradient(ctx.problem, ctx.reduction, logits, grad_output), None, None, None
-        gradient, ctx.gradient = ctx.gradient, None
+        gradient, ahead, ctx.gradient, ctx.ahead = ctx.gradient, ctx.ahead, None, None
         if ctx.reduction == "none":
             gradient.mul_(grad_output.reshape(-1, 1))
         else:
-            gradient = ctx.engine.scaled(gradient, grad_output, ctx.dtype)
+            gradient = ctx.engine.scaled(gradient, ahead, grad_output, ctx.dtype, lambda: _is_unchanged(ctx))
         if not ctx.in_rows:
             gradient = ctx.problem.shaped_like(gradient, ctx.saved_tensors[0])
         return gradient, None, None, None
+
+
+def _is_unchanged(ctx: Any) -> bool:
+    """Whether all that the forward pass read is as it was."""
+    try:
+        return bool(ctx.saved_tensors)
+    except RuntimeError:
+        if ctx.dtype == torch.float16:  # what was written ahead in it may have lost too much
+            raise
+        return False
 
 
 # Past the part of `apply` that serves functional transforms, with which nobody comes here.

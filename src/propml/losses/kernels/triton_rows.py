@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -10,13 +11,17 @@ import triton  # type: ignore[import-not-found,unused-ignore]
 from torch import Tensor
 
 from propml.losses.kernels import triton_kernels as kernels
-from propml.losses.kernels.rows import KernelRows
+from propml.losses.kernels.rows import KernelRows, per_row
 from propml.losses.problem import ASL, POWER, PROPML
 
-__all__ = ["gradient", "gradient_at_once", "losses", "losses_and_gradient", "scaled"]
+__all__ = ["Ahead", "gradient", "gradient_at_once", "losses", "losses_and_gradient", "scaled"]
 
 SETS = (PROPML, POWER)  # losses of which a row's candidates share one term
-FEW_ROWS = 4096  # fewer programs than these, each walking along a row, leave much of a GPU idle
+
+
+# What a kernel is given beside the rows: values or the gradient on them, statistics, gradient, the factor that it is
+# planned for, and where to note the one that came.
+Arrays = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 class Tile(NamedTuple):
@@ -28,25 +33,24 @@ class Tile(NamedTuple):
 
 
 # Up to so many labels a program holds whole rows; beyond, it walks along one.
-# Chosen on an H200 by `python benchmarks/loss.py --tune`.
+# Chosen on an H200, where `python benchmarks/loss.py --tune` compares them.
 SHORT: dict[int, Tile] = {
-    16: Tile(64, 16, 4),
-    32: Tile(32, 32, 4),
-    64: Tile(16, 64, 4),
-    128: Tile(8, 128, 4),
+    16: Tile(128, 16, 4),
+    32: Tile(64, 32, 4),
+    64: Tile(32, 64, 4),
+    128: Tile(16, 128, 4),
     256: Tile(4, 256, 4),
     512: Tile(2, 512, 4),
-    1024: Tile(1, 1024, 2),
-    2048: Tile(1, 2048, 4),
-    4096: Tile(1, 4096, 8),
-    8192: Tile(1, 8192, 16),
+    1024: Tile(1, 1024, 4),
+    2048: Tile(1, 2048, 8),
+    4096: Tile(1, 4096, 16),
 }
-LONGEST_SHORT = max(SHORT)
-PACKED: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 4)}  # taking bits apart is work for more threads
-LONG = Tile(1, 4096, 8)
+# Fewer bytes leave less time for what each thread does once: more entries share it.
+SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
+LONG, LONG_16_BIT, LONGER = Tile(1, 4096, 16), Tile(1, 2048, 8), Tile(1, 8192, 32)
+LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
-SCALE = Tile(1, 4096, 8)
-SCALE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
+IDLE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
 # Up to so many entries the host's work rules: a ready-made multiplication is quicker than a kernel that may be spared
 # it, and gradients wait for it in float32, whatever their type will be.
 SMALL = 1 << 17
@@ -72,78 +76,134 @@ class LaunchPlan(NamedTuple):
 _plans: dict[tuple, LaunchPlan] = {}
 
 
-def gradient_at_once(logits: Tensor, n_labels: int, reduced: bool) -> bool:
-    """Whether the forward pass writes the gradient: to read the logits again can be cheaper than to write twice."""
-    n_entries = logits.numel()
-    few_long_rows = n_labels > LONGEST_SHORT and n_entries < FEW_ROWS * n_labels
-    # In float16 a gradient that is written too early could vanish before a loss scaler multiplies it.
-    may_vanish = logits.dtype == torch.float16 and n_entries > SMALL
-    return reduced and not may_vanish and not few_long_rows
+class Ahead(NamedTuple):
+    """What the backward pass must know of a gradient that was written ahead: what for, and how to write it anew."""
+
+    rows: KernelRows | None  # not of a small gradient, which is multiplied
+    planned: Tensor | None  # one number on the device; 1 where a graph is captured, or the gradient is small
+    stats: Tensor | None
+    scale: float
 
 
-def tile_of(n_labels: int, packed: bool) -> Tile:
+# Form of rows → the number that the last loss of this form was multiplied by, on the device. Training multiplies by the
+# same number step after step (1, one over the steps that are accumulated, a loss scaler's): the gradient is written for
+# it at once. No host looks at the number, and the gradient does not depend on whether it was foreseen.
+_last_factors: dict[tuple, Tensor] = {}
+
+
+def gradient_at_once(reduced: bool) -> bool:
+    """Whether the forward pass writes the gradient: it can where one number is all that is still missing."""
+    return reduced
+
+
+def tile_of(logits: Tensor) -> Tile:
     """The tile of a forward pass."""
-    return (PACKED if packed else SHORT).get(max(16, triton.next_power_of_2(n_labels)), LONG)
+    half, n_labels = logits.element_size() == 2, logits.shape[1]
+    if n_labels > LONGER_THAN:
+        return LONGER
+    tiles, long = (SHORT_16_BIT, LONG_16_BIT) if half else (SHORT, LONG)
+    return tiles.get(max(16, triton.next_power_of_2(n_labels)), long)
 
 
 def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
     """One value per row times ``scale``, and what :func:`gradient` needs to know of ProPML's sets."""
-    n_rows = len(rows.logits)
-    values = rows.logits.new_empty(n_rows, dtype=torch.float32)
-    stats = None
-    if rows.kind in SETS:
-        stats = rows.logits.new_empty((2, n_rows), dtype=torch.float32)
-    _forward(rows, scale, values, stats, None, tile)
+    values, stats = rows.logits.new_empty(len(rows.logits), dtype=torch.float32), _stats(rows)
+    _forward(rows, scale, (values, stats, None, None, None), tile)
     return values, stats
 
 
-def losses_and_gradient(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
+def losses_and_gradient(
+    rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None
+) -> tuple[Tensor, Tensor, Ahead]:
     """One value per row times ``scale``, and the gradient of their sum, ``(n_rows, n_labels)``, for :func:`scaled`."""
     shape = rows.logits.shape
     values = rows.logits.new_empty(shape[0], dtype=torch.float32)
-    small = rows.logits.numel() <= SMALL
-    slopes = rows.logits.new_empty(shape, dtype=torch.float32 if small else rows.logits.dtype)
-    _forward(rows, scale, values, None, slopes, tile)
-    return values, slopes
+    if rows.logits.numel() <= SMALL:
+        slopes, ahead = rows.logits.new_empty(shape, dtype=torch.float32), Ahead(None, None, None, scale)
+    else:
+        slopes, ahead = rows.logits.new_empty(shape), Ahead(rows, _planned(rows), _stats(rows), scale)
+    _forward(rows, scale, (values, ahead.stats, slopes, ahead.planned, None), tile)
+    return values, slopes, ahead
 
 
 def gradient(rows: KernelRows, stats: Tensor | None, grad_output: Tensor, *, tile: Tile | None = None) -> Tensor:
     """The gradient on the logits, ``(n_rows, n_labels)``, from that on the values, ``(n_rows,)`` of stride 0 or 1."""
-    n_rows, n_labels = rows.logits.shape
-    slopes = torch.empty((n_rows, n_labels), dtype=rows.logits.dtype, device=rows.logits.device)
-    tile = tile or SLOPES[min(1024, max(16, triton.next_power_of_2(n_labels)))]
-    grid = (triton.cdiv(n_rows, tile.rows), triton.cdiv(n_labels, tile.block), 1)
-    _launch(kernels.slopes, grid, rows, 1.0, (grad_output, stats, slopes), grad_output.stride(0), tile)
+    slopes = torch.empty(rows.logits.shape, dtype=rows.logits.dtype, device=rows.logits.device)
+    _slopes(rows, 1.0, (grad_output, stats, slopes, None, None), grad_output.stride(0), tile)
     return slopes
 
 
-def scaled(buffer: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """A contiguous buffer, which is used up, times a number on the device; it is not touched when that is 1."""
-    n_entries = buffer.numel()
-    if n_entries <= SMALL:
+def scaled(
+    buffer: Tensor, ahead: Ahead, factor: Tensor, dtype: torch.dtype, is_unchanged: Callable[[], bool]
+) -> Tensor:
+    """The gradient for a factor on the device, in the place of what was written ahead.
+
+    A large buffer is not touched when the factor is the one that it was written for, and computed anew otherwise; or
+    multiplied, where the rows are no longer what they were.
+    """
+    rows = ahead.rows
+    if rows is None:
         return buffer.mul_(factor) if dtype == torch.float32 else torch.mul(buffer, factor).to(dtype)
-    align = _alignment(n_entries, buffer)
-    grid = (min(SCALE_PROGRAMS, triton.cdiv(n_entries, SCALE.block)), 1, 1)
-    _run(kernels.scale_unless_one, grid, SCALE.warps, (buffer, factor), (n_entries // align,), (), (align, SCALE.block))
+    planned = torch.ones((), device=buffer.device) if ahead.planned is None else ahead.planned
+    if not is_unchanged():
+        return buffer.mul_(factor / planned)
+    noted = torch.empty_like(planned)
+    _slopes(rows, ahead.scale, (per_row(factor.reshape(1)), ahead.stats, buffer, planned, noted), 0, None)
+    site = _site(rows)
+    if site is not None:
+        _last_factors[site] = noted
     return buffer
 
 
-def _forward(
-    rows: KernelRows, scale: float, values: Tensor, stats: Tensor | None, slopes: Tensor | None, tile: Tile | None
-) -> None:
+def _stats(rows: KernelRows) -> Tensor | None:
+    """Where a forward pass keeps two numbers of each set."""
+    return rows.logits.new_empty((2, len(rows.logits)), dtype=torch.float32) if rows.kind in SETS else None
+
+
+def _site(rows: KernelRows) -> tuple | None:
+    """What losses share that are likely to be multiplied by one number; one stream keeps them in order.
+
+    Nothing where a graph is captured: it keeps the addresses of memory that goes with the next step.
+    """
+    device, stream = rows.logits.device, 0
+    if device.type == "cuda":
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
+    return device, stream, rows.kind, rows.logits.dtype, rows.logits.shape[1], rows.packed
+
+
+def _planned(rows: KernelRows) -> Tensor | None:
+    """The factor to write a gradient for."""
+    site = _site(rows)
+    if site is not None and site not in _last_factors:
+        _last_factors[site] = torch.ones((), device=rows.logits.device)
+    return None if site is None else _last_factors[site]
+
+
+def _slopes(rows: KernelRows, scale: float, arrays: Arrays, value_stride: int, tile: Tile | None) -> None:
+    n_rows, n_labels = rows.logits.shape
+    tile = tile or SLOPES[min(1024, max(16, triton.next_power_of_2(n_labels)))]
+    programs = triton.cdiv(n_rows, tile.rows) * triton.cdiv(n_labels, tile.block)
+    if arrays[3] is not None:  # most likely there is nothing to do
+        programs = min(programs, IDLE_PROGRAMS)
+    _launch(kernels.slopes, (programs, 1, 1), rows, scale, arrays, value_stride, tile)
+
+
+def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) -> None:
     """As the last time where rows of this form were seen before: a GPU is done with a small loss before Python is."""
-    form = None if tile else _form(rows, stats, slopes)
-    if form in _plans and _launched_again(_plans[form], rows, scale, (values, stats, slopes)):
+    form = None if tile else _form(rows, arrays)
+    if form in _plans and _launched_again(_plans[form], rows, scale, arrays):
         return
     n_rows, n_labels = rows.logits.shape
-    tile = tile or tile_of(n_labels, rows.packed)
+    tile = tile or tile_of(rows.logits)
     kernel = kernels.short_rows if n_labels <= tile.block else kernels.long_rows
-    plan = _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, (values, stats, slopes), 1, tile)
+    plan = _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, arrays, 1, tile)
     if form is not None and plan is not None:
         _plans[form] = plan
 
 
-def _form(rows: KernelRows, stats: Tensor | None, slopes: Tensor | None) -> tuple | None:
+def _form(rows: KernelRows, arrays: Arrays) -> tuple | None:
     """What decides how rows are launched, but for their number; ``None`` with weights, masks or a λ per row."""
     logits, marks, known, mask, label_weight, lam_rows, order_rows, example_weight, _, focus, kind, packed = rows
     if not (known is None and mask is None and label_weight is None and lam_rows is None and example_weight is None):
@@ -152,20 +212,26 @@ def _form(rows: KernelRows, stats: Tensor | None, slopes: Tensor | None) -> tupl
         if order_rows is not None:
             return None
         focus = []  # the order is no constant of the kernel
-    types = (logits.dtype, marks.dtype, logits.device, stats is None, None if slopes is None else slopes.dtype)
+    _, stats, slopes, planned, _ = arrays
+    types = (
+        logits.dtype,
+        marks.dtype,
+        logits.device,
+        stats is None,
+        planned is None,
+        None if slopes is None else slopes.dtype,
+    )
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
-def _launched_again(
-    plan: LaunchPlan, rows: KernelRows, scale: float, outputs: tuple[Tensor, Tensor | None, Tensor | None]
-) -> bool:
+def _launched_again(plan: LaunchPlan, rows: KernelRows, scale: float, arrays: Arrays) -> bool:
     """Launch by a plan, unless the memory lies otherwise than it was made for."""
     logits, marks = rows.logits, rows.marks
     if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
         return False
     n_rows = len(logits)
     numbers = (*plan.strides, n_rows, plan.labels, rows.lam, _order(rows), scale)
-    arguments = (logits, marks, None, None, None, None, None, None, *outputs, *numbers, *plan.constants)
+    arguments = (*rows[:8], *arrays, *numbers, *plan.constants)
     _start(plan.compiled, (-(-n_rows // plan.tile_rows), 1, 1), arguments, logits.device)
     return True
 
@@ -175,7 +241,7 @@ def _launch(
     grid: tuple[int, int, int],
     rows: KernelRows,
     scale: float,
-    outputs: tuple[Tensor, Tensor | None, Tensor | None],
+    arrays: Arrays,
     value_stride: int,
     tile: Tile,
 ) -> LaunchPlan | None:
@@ -185,7 +251,7 @@ def _launch(
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)
     align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
-    pointers = (*rows[:8], *outputs)
+    pointers = (*rows[:8], *arrays)
     strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
     constants = (
         kind,
