@@ -6,8 +6,12 @@
     python paper/audit.py choice --folder scratch                     # the constants, leaving datasets out
     PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators, simulated and real
     other/python paper/audit.py dawid-skene --folder scratch/votes    # needs numpy, scikit-learn and crowd-kit
+    other/python paper/audit.py crowdlab --folder scratch/votes       # needs numpy, scikit-learn and cleanlab
     PROPML_DATA=… python paper/audit.py review --folder scratch/review --rows 600   # a reviewer; see audit_review.py
     PROPML_DATA=… python paper/audit.py missing --folder scratch --rows 1000        # labels that were left out
+
+`scores` and `votes` take `--datasets scene yeast` for some of them. VOC2007 joins with `--weights lite3.safetensors`
+(`--features voc.npz` keeps its features, or finds them there); audit_images.py says who labels its images.
 
 A setting is a dataset with one kind of noise. Truth is kept aside and used only to judge. Every score of a row comes
 from models that did not see it.
@@ -19,7 +23,8 @@ from models that did not see it.
     cleanlab            what find_multilabel_issues_per_class flags on those probabilities, ranked first
 
 Measured: average precision of the ranking "false candidates first"; precision, recall and F1 of what is dropped; how
-confident the drops are (their precision should not be 5 points below it); the share of candidates that is dropped.
+confident the drops are (their precision should not be 5 points below it); the share of candidates that is dropped; how
+many of the dropped are true.
 """
 
 from __future__ import annotations
@@ -33,10 +38,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from audit_images import image_settings
 from audit_review import do_missing, do_review
+from audit_votes import do_crowdlab, do_dawid_skene, do_votes
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "mosaic", "scene", "yeast")
-REAL = ("mirflickr", "yeastcc")
+REAL, IMAGES = ("mirflickr", "yeastcc"), "voc2007"
 NOISES = (
     ("none", {}),
     ("flips", {"rate": 0.2}),
@@ -51,28 +58,19 @@ COLUMNS = ("dataset", "noise", "method", "candidates", "false", "average_precisi
 COLUMNS += ("recall", "f1", "confidence", "code")
 # What `choice` tries: the quantile of the bounds, what is taken off, and the power of a label's own bound.
 QUANTILES, MARGINS, POWERS = (0.05, 0.1, 0.25), (0.0, 0.01, 0.03, 0.05), (0.0, 0.3, 0.6)
-ANNOTATORS = {
-    "good and bad": {
-        "sensitivity": [0.9, 0.8, 0.7, 0.6, 0.9],
-        "false_positive_rate": [0.05, 0.1, 0.2, 0.05, 0.3],
-        "coverage": [0.8, 0.6, 0.6, 0.8, 0.4],
-    },
-    "three of five spam": {
-        "sensitivity": [0.9, 0.8, 0.3, 0.3, 0.3],
-        "false_positive_rate": [0.05, 0.05, 0.3, 0.3, 0.3],
-        "coverage": [0.8, 0.8, 0.8, 0.8, 0.8],
-    },
-}
 
 
-def settings(most: int) -> Iterator[tuple[str, Any, np.ndarray, Any]]:
+def settings(options: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray, Any]]:
     """Every (name, X, truth, candidates), at most so many rows, drawn at random."""
     from propml.corruption.registry import corrupt
     from propml.datasets import digits_mosaic, load
 
-    for name in (*DATASETS, *REAL):
-        data = (digits_mosaic(most) if name == "mosaic" else load(name)).drop_unlabelled()
-        rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
+    for name in options.datasets:
+        if name == IMAGES:
+            yield from image_settings(options)
+            continue
+        data = (digits_mosaic(options.rows) if name == "mosaic" else load(name)).drop_unlabelled()
+        rows = np.random.default_rng(0).permutation(len(data.truth))[: options.rows]
         X, truth = data.X[rows], np.asarray(data.truth)[rows]
         if name in REAL:
             yield f"{name}|real", X, truth, data.candidates[rows]
@@ -96,7 +94,7 @@ def do_scores(options: argparse.Namespace) -> None:
     forest = RandomForestClassifier(200, n_jobs=-1, random_state=0)
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name, X, truth, candidates in settings(options.rows):
+    for name, X, truth, candidates in settings(options):
         path = options.folder / f"{name}.npz"
         if path.exists():
             continue
@@ -156,14 +154,14 @@ def judged(method: str, saved: Any, issues: np.ndarray | None) -> tuple[np.ndarr
     """Suspicion of each candidate, what is dropped, and how confident that is."""
     from propml.auditing.noise import fit_noise
     from propml.auditing.process import from_candidates
-    from propml.auditing.verdicts import judge
+    from propml.auditing.verdicts import give_verdicts
     from propml.targets import Candidates
 
     marked = saved["states"] > 0
     if method.startswith("audit"):
         candidates = Candidates.from_matrix(saved["states"])
         rates = fit_noise(saved["scores"], candidates, method.partition(", ")[2])
-        told = judge(from_candidates(saved["scores"], candidates, rates, False), candidates)
+        told = give_verdicts(from_candidates(saved["scores"], candidates, rates, False), candidates)
         return -told.probability, told.verdict == "drop", told.confidence
     if method == "cleanlab":
         if issues is None:
@@ -257,98 +255,6 @@ def do_choice(options: argparse.Namespace) -> None:
         print(f"| {name} | {', '.join(f'{each:g}' for each in tried[chosen])} |", " | ".join(shown), "|")
 
 
-# -- votes ----------------------------------------------------------------------------------------------------------
-
-
-def voted(most: int) -> Iterator[tuple[str, Any, np.ndarray, Any]]:
-    """Every (name, X, truth, candidates with votes): simulated annotators, and the three of REDv2."""
-    from propml.corruption.annotators import simulated_annotators
-    from propml.datasets import digits_mosaic, load
-
-    for name in ("mosaic", "scene", "yeast"):
-        data = (digits_mosaic(most) if name == "mosaic" else load(name)).drop_unlabelled()
-        rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
-        X, truth = data.X[rows], np.asarray(data.truth)[rows]
-        for who, rates in ANNOTATORS.items():
-            yield f"{name}, {who}", X, truth, simulated_annotators(truth, labels=data.label_names, **rates)
-    yield "REDv2, three people", *redv2()
-
-
-def redv2() -> tuple[Any, np.ndarray, Any]:
-    """Romanian tweets, whose emotions three people marked: TF-IDF, the labels that they agreed on, and their votes."""
-    import gzip
-    import json
-
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    from propml.datasets.locations import data_dirs
-    from propml.targets import Candidates
-
-    tweets: list[dict[str, Any]] = []
-    for part in ("valid", "test"):
-        with gzip.open(data_dirs()[0] / "text" / f"redv2-{part}.json.gz") as file:
-            tweets += json.load(file)
-    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(tweet["text"] for tweet in tweets)
-    item, who, label = [], [], []
-    for row, tweet in enumerate(tweets):
-        for person in ("annotator1", "annotator2", "annotator3"):
-            for j in np.flatnonzero(tweet[person]) if any(tweet[person]) else [None]:
-                item.append(row)
-                who.append(person)
-                label.append(j)
-    truth = np.array([tweet["agreed_labels"] for tweet in tweets])
-    names = range(truth.shape[1])
-    return X, truth, Candidates.from_votes(item, who, label, labels=names, empty="ignore")
-
-
-def do_votes(options: argparse.Namespace) -> None:
-    """The audit and majority vote; keeps the votes for Dawid and Skene's model."""
-    import propml
-
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for name, X, truth, candidates in voted(options.rows):
-        kept = np.flatnonzero(candidates.sizes() > 0)
-        given, marked = candidates[kept], candidates[kept].to_matrix() > 0
-        false = truth[kept][marked] == 0
-        report = propml.audit(X[kept], given)
-        told = report.verdicts()
-        share = (given.votes.toarray() / np.maximum(given.voters, 1)[:, None])[marked]
-        print(name, "audit", measure(false, -told.probability, told.verdict == "drop", told.confidence), flush=True)
-        print(name, "majority", measure(false, -share, share <= 0.5, 1 - share))
-        print(name, "sensitivity of the annotators:", np.round(report.reliability.sensitivity, 3))
-        votes = given.annotations
-        arrays = {
-            "row": votes.row,
-            "who": votes.annotator,
-            "label": votes.label,
-            "marked": marked,
-            "truth": truth[kept],
-        }
-        np.savez(options.folder / f"{name}.npz", **arrays)
-
-
-def do_dawid_skene(options: argparse.Namespace) -> None:
-    """Dawid and Skene's model of crowd-kit: every (row, label) is a task with the answers yes and no."""
-    import pandas as pd
-    from crowdkit.aggregation import DawidSkene
-
-    for path in sorted(options.folder.glob("*.npz")):
-        saved = np.load(path)
-        marked, n_labels = saved["marked"], saved["marked"].shape[1]
-        looked = {(row, who): set() for row, who in zip(saved["row"], saved["who"], strict=True)}
-        for row, who, label in zip(saved["row"], saved["who"], saved["label"], strict=True):
-            looked[row, who].add(label)
-        answers = [
-            (row * n_labels + j, who, int(j in said)) for (row, who), said in looked.items() for j in range(n_labels)
-        ]
-        frame = pd.DataFrame(answers, columns=["task", "worker", "label"])
-        share = DawidSkene(n_iter=100).fit_predict_proba(frame).get(1)
-        cells = np.zeros(marked.size)
-        cells[share.index] = share
-        probable = cells.reshape(marked.shape)[marked]
-        print(path.stem, measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable), flush=True)
-
-
 COMMANDS = {
     "scores": do_scores,
     "cleanlab": do_cleanlab,
@@ -356,6 +262,7 @@ COMMANDS = {
     "choice": do_choice,
     "votes": do_votes,
     "dawid-skene": do_dawid_skene,
+    "crowdlab": do_crowdlab,
     "review": do_review,
     "missing": do_missing,
 }
@@ -368,7 +275,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where scores are kept")
     parser.add_argument("--rows", type=int, default=1500, help="rows of each dataset (default: 1500)")
     parser.add_argument("--out", type=Path, default=Path("audit.csv"))
+    parser.add_argument("--datasets", nargs="+", choices=(*DATASETS, *REAL, IMAGES), help="(default: all)")
+    parser.add_argument("--weights", help="of EfficientNet-Lite3, for the images of VOC2007")
+    parser.add_argument("--features", type=Path, help="an .npz file with the features of these images (X)")
     options = parser.parse_args()
+    images = [IMAGES] if options.weights or options.features else []
+    options.datasets = options.datasets or [*DATASETS, *REAL, *images]
     if options.folder is None:
         parser.error(f"{options.command} needs --folder, where scores and votes are kept")
     COMMANDS[options.command](options)

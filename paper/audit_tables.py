@@ -46,7 +46,11 @@ def audit_parts(path: Path) -> dict[str, str]:
     """The generated parts by their names."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return {"audit": f"{_methods(rows)}\n\n{_harm(rows)} {_age(rows)}", "audit-noise": _noises(rows)}
+    return {
+        "audit": f"{_methods(rows)}\n\n{_harm(rows)} {_age(rows)}",
+        "audit-noise": _noises(rows),
+        "audit-deleted": _deleted(rows),
+    }
 
 
 def _mean(rows: Rows, column: str) -> float:
@@ -78,6 +82,33 @@ def _noises(rows: Rows) -> str:
         known = f'`"{stated}"`: {f1[f"audit, {stated}"]:.2f}'
         lines.append([title, f"{f1['audit, auto']:.2f}", known, f"{best} {f1[best]:.2f}"])
     return markdown_table(["noise", '`noise="auto"`', "stated", "best other"], lines)
+
+
+def _deleted(rows: Rows) -> str:
+    """How many true labels are dropped with the false ones, by dataset; settings in which these are the larger part."""
+    lines, methods = [], {"audit, auto": "audit", "cleanlab": "cleanlab"}
+    for dataset in sorted({row["dataset"] for row in rows}):
+        noisy = [row for row in rows if row["dataset"] == dataset and row["noise"] != "none"]
+        own = [row for row in noisy if row["method"] == "audit, auto"]
+        candidates = sum(int(row["candidates"]) for row in own)
+        false = sum(int(row["candidates"]) * float(row["false"]) for row in own)
+        line = [dataset, str(candidates), f"{100 * false / candidates:.0f} %"]
+        for method in methods:
+            drops = [(int(row["dropped"]), row["precision"]) for row in noisy if row["method"] == method]
+            dropped = sum(n for n, _ in drops)
+            true = sum(n * (1 - float(precision)) for n, precision in drops if n)
+            line += [str(dropped), f"{100 * true / dropped:.1f} %" if dropped else "–"]
+        lines.append(line)
+    harm = {
+        title: sum(row["method"] == method and row["dropped"] != "0" and float(row["precision"]) < 0.5 for row in rows)
+        for method, title in methods.items()
+    }
+    header = ["dataset", "candidates", "false", "audit drops", "of these true", "cleanlab drops", "of these true"]
+    told = (
+        f"Settings in which more true labels than false ones are dropped (any, where nothing is false): "
+        f"{harm['audit']} by the audit, {harm['cleanlab']} by cleanlab."
+    )
+    return f"{markdown_table(header, lines)}\n\n{told}"
 
 
 def _harm(rows: Rows) -> str:

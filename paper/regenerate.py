@@ -48,7 +48,7 @@ PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
     DOCS / "classifier.md": ("ground-summary", "choice"),
     DOCS / "vision.md": ("vision", "vision-quick"),
-    DOCS / "audit.md": ("audit", "audit-noise"),
+    DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted"),
 }
 TITLES = {"real-world": "Real candidates", "artificial": "Artificial candidates"}
 

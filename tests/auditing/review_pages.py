@@ -1,9 +1,17 @@
 """What a review page in the browser shows, and what it should show by plain loops over the report."""
 
+import tempfile
 import time
 from pathlib import Path
 
 from propml.auditing.decisions import Decision
+from propml.auditing.review import write_review
+
+
+def render_review(report, **shown):
+    """The page as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        return write_review(report, Path(folder) / "review.html", **shown).read_text(encoding="utf-8")
 
 
 def entries(page):

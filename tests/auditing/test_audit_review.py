@@ -14,10 +14,11 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from fake_report import ANNOTATORS, HOSTILE, LABELS, fake_report, fake_texts, hostile_report
+from review_pages import render_review
 
-from propml.auditing.item_words import clipped_texts, feature_lines
+from propml.auditing.evidence import clipped_texts, feature_lines
 from propml.auditing.report import AuditReport
-from propml.auditing.review import inert_json, render_review, write_review
+from propml.auditing.review import inert_json, write_review
 from propml.targets import Candidates
 
 VERDICTS = ("drop", "doubtful", "missing", "keep")
@@ -96,13 +97,12 @@ def test_reliability_tables_keep_their_kinds():
     assert [row[0] for row in annotators["rows"]] == list(ANNOTATORS)
 
 
-def test_a_rate_that_is_not_known_is_null_and_a_score_is_a_number():
+def test_a_rate_that_is_not_known_is_null():
     report = fake_report(5)
-    columns = {"label": [1, 2], "rate": [0.5, float("nan")], "score": [-3.5, 2.0]}
-    report.labels = lambda library: columns
+    report.labels = lambda library: {"label": ["a", "b"], "rate": [0.5, float("nan")]}
     table = payload(render_review(report))["tables"][0]
-    assert [column["kind"] for column in table["columns"]] == ["text", "share", "number"]
-    assert table["rows"] == [["1", 0.5, -3.5], ["2", None, 2.0]]
+    assert [column["kind"] for column in table["columns"]] == ["text", "share"]
+    assert table["rows"] == [["a", 0.5], ["b", None]]
 
 
 def test_the_tables_need_neither_pandas_nor_polars(monkeypatch):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import average_precision_score
 
 import propml
-from propml.auditing import crossfit, folder
+from propml.auditing import crossfit
 from propml.auditing.crossfit import default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.auditing.report import AuditReport
 from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
@@ -134,12 +134,3 @@ def test_the_number_of_rows_survives_on_disk(tmp_path):
     report = propml.audit(X, candidates, model=RIDGE, train_rows=40)
     report.save(tmp_path)
     assert AuditReport.load(tmp_path).settings["train_rows"] == 40
-
-
-def test_verdicts_are_written_in_blocks(tmp_path, monkeypatch):
-    X, _, candidates = planted(60)
-    report = propml.audit(X, candidates, model=RIDGE)
-    whole = folder._write_verdicts(tmp_path / "whole.csv", report).read_text()
-    assert len(whole.splitlines()) == len(report.verdicts()) + 1
-    monkeypatch.setattr(folder, "BLOCK_VERDICTS", 11)
-    assert folder._write_verdicts(tmp_path / "parts.csv", report).read_text() == whole

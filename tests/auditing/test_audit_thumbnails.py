@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from fake_report import fake_pictures, fake_report
 from PIL import Image
+from review_pages import render_review
 
-from propml.auditing.review import render_review
 from propml.auditing.thumbnails import thumbnails
 
 

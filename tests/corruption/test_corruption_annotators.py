@@ -102,11 +102,11 @@ def test_candidates_without_votes_have_no_table():
         ({"sensitivity": [0.9, 0.8], "n_annotators": 3}, "said to be 2 and 3"),
         ({"sensitivity": [0.9, 0.8], "names": ["ann"]}, "said to be 1 and 2"),
         ({"sensitivity": [0.9, 0.8], "names": ["ann", "ann"]}, "same name"),
-        ({"sensitivity": [0.9, 1.8]}, "sensitivity of annotator 2 is 1.8"),
+        ({"sensitivity": [0.9, 1.8]}, "sensitivity of annotator 'annotator-2' is 1.8"),
         ({"sensitivity": [[0.9]], "n_annotators": 1}, r"sensitivity has shape \(1, 1\)"),
         ({"sensitivity": 0.9, "n_annotators": 0}, "at least one is needed"),
         ({"sensitivity": 0.9, "n_annotators": 2, "min_votes": 3}, "min_votes is 3; choose between 1 and"),
-        ({"sensitivity": 0.9, "n_annotators": 2, "coverage": -0.1}, "coverage of annotator 1 is -0.1"),
+        ({"sensitivity": 0.9, "n_annotators": 2, "coverage": -0.1}, "coverage is -0.1"),
     ],
 )
 def test_mistakes_are_told(settings, message):

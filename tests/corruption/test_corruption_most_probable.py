@@ -1,11 +1,13 @@
-"""How many false labels, and which: by hand, by plain loops, and on the files of the paper."""
+"""The most probable labels, their number, and what became of it."""
 
 import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from propml.corruption import add_most_probable, realised_levels, realised_ratio
+from propml.targets import Candidates
 
 # Spec: realised false/true ratio and mean number of candidates at 50, 100 and 150 %, and rows untouched at 50 %.
 PAPER_LEVELS = {
@@ -125,3 +127,37 @@ def test_the_other_roundings_keep_the_ratio_on_the_papers_files(name, ratio, dat
 def test_mistakes_are_told(arguments, message):
     with pytest.raises(ValueError, match=message):
         add_most_probable([[1, 0]], *arguments, labels=["cat", "dog"])
+
+
+# -- what became of it ----------------------------------------------------------------------------------------------
+
+
+TRUTH = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
+#   row 0: one false label; row 1: untouched; row 2: the true label lost, two false ones
+CANDIDATES = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Candidates.from_matrix])
+def test_by_hand(form):
+    level = realised_ratio(TRUTH, form(CANDIDATES))
+    assert level.ratio == pytest.approx(3 / 4)
+    assert level.mean_size == pytest.approx(2)
+    assert level.untouched == pytest.approx(1 / 3)
+    assert level.missed == pytest.approx(1 / 4)
+
+
+def test_more_entries_than_a_small_integer_counts():
+    level = realised_ratio(np.eye(300, 300), np.ones((300, 300)))
+    assert level.ratio == 299
+    assert level.mean_size == 300
+
+
+def test_unknown_entries_are_no_candidates():
+    assert realised_ratio([[1, 0, 0]], Candidates.from_matrix([[1, -1, -1]])).ratio == 0
+
+
+def test_shapes_must_agree_and_there_must_be_truth():
+    with pytest.raises(ValueError, match=r"shape \(3, 2\), the truth \(3, 4\)"):
+        realised_ratio(TRUTH, CANDIDATES[:, :2])
+    with pytest.raises(ValueError, match="no true label in any row"):
+        realised_ratio(np.zeros((2, 2)), np.ones((2, 2)))

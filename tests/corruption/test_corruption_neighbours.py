@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
 from propml.corruption import neighbour_labels, realised_ratio
+from propml.corruption.inputs import clean_labels
 from propml.corruption.neighbours import label_distances
-from propml.corruption.truth import clean_labels
 from propml.range_scaler import RangeScaler
 
 

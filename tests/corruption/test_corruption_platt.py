@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from propml.corruption.platt import fit_sigmoid, sigmoid, smoothed_targets
+from propml.corruption.svm import fit_sigmoid, sigmoid, smoothed_targets
 
 
 def negative_log_likelihood(weights, decisions, positive):

@@ -23,7 +23,7 @@ def write(path, tables, code):
                 own = f1 if method.startswith("audit") else f1 - 0.1 * (method == "scores") - 0.15
                 numbers = {"average_precision": 0.5, "precision": 0.6, "recall": 0.1, "f1": own, "confidence": 0.7}
                 place = {"dataset": dataset, "noise": noise, "method": method, "candidates": 200, "dropped": 3}
-                rows.append({**place, **numbers, "code": code})
+                rows.append({**place, "false": 0.4 * (noise != "none"), **numbers, "code": code})
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
@@ -39,6 +39,8 @@ def test_means_over_settings(tables, tmp_path):
     assert parts["audit"].endswith("None of these numbers is older than the code.")
     row = [cell.strip() for cell in parts["audit-noise"].splitlines()[2].strip("|").split("|")]
     assert row == ["flips at rate 0.2", "0.30", '`"uniform"`: 0.30', "forest 0.15"]
+    row = [cell.strip() for cell in parts["audit-deleted"].splitlines()[2].strip("|").split("|")]
+    assert row == ["birds", "1000", "40 %", "15", "40.0 %", "15", "40.0 %"]
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from propml.atomic_files import write_whole
-from propml.auditing.verdicts import VERDICTS, best_of_row
+from propml.auditing.verdicts import VERDICTS, best_of_row, candidate_cells, with_cells
 from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
 from propml.messages import did_you_mean
-from propml.targets import CANDIDATE, Candidates
+from propml.targets import Candidates
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
@@ -90,26 +89,21 @@ def read_decisions(path: str | Path) -> list[Decision]:
     """
     path = Path(path)
     with reading(path, "list of decisions", "download it again"):
-        return _read(path)
-
-
-def _read(path: Path) -> list[Decision]:
-    rows = csv.reader(io.StringIO(text := _text(path), newline=""), delimiter=_delimiter(text), strict=True)
-    try:
-        header = [name.strip().lower() for name in next(rows, [])]
-        if missing := [name for name in NEEDED if name not in header]:
-            has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
-            raise ValueError(
-                f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
-                f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
-            )
-        decisions = []
-        for cells in rows:
-            if any(cells):
-                decisions.append(_decision(cells, header, f"line {rows.line_num} of {path}", rows.line_num))
-    except csv.Error as error:
-        raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
-    return list(_one_each(decision for decision in decisions if decision is not None).values())
+        text = _text(path)
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        try:
+            header = [name.strip().lower() for name in next(rows, [])]
+            if missing := [name for name in NEEDED if name not in header]:
+                has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
+                raise ValueError(
+                    f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
+                    f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
+                )
+            read = (_decision(cells, header, path, rows.line_num) for cells in rows if any(cells))
+            return list(_one_each(list(filter(None, read))).values())
+        except csv.Error as error:
+            raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
 
 
 def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
@@ -164,12 +158,8 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _delimiter(text: str) -> str:
-    header = text.partition("\n")[0]
-    return max(",;\t", key=header.count)
-
-
-def _decision(cells: Sequence[str], header: Sequence[str], where: str, line: int) -> Decision | None:
+def _decision(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> Decision | None:
+    where = f"line {line} of {path}"
     if len(cells) != len(header):
         raise ValueError(f"{where} has {len(cells)} cells and the header {len(header)}; give every line one per column")
     cell = {name: original(text) for name, text in zip(header, cells, strict=True)}
@@ -264,13 +254,24 @@ def apply_decisions(
     before = source if isinstance(source, Candidates) else source.candidates
     items = before.index if isinstance(source, Candidates) else source.item_ids
     chosen = list(_one_each(decisions).values())
-    at = cell_positions(chosen, items, before.labels)
+    n_labels = before.shape[1]
+    cells = cell_positions(chosen, items, before.labels) @ (n_labels, 1)
     belongs = np.array([each.belongs for each in chosen], dtype=bool)
     if isinstance(source, Candidates) or undecided == "keep":
-        return replace(before, states=_decided(before.states, at, belongs))
-    start = source.cleaned().states if undecided == "verdict" else _only_kept(source)
-    after = _decided(start, at, belongs)
-    return replace(before, states=_never_emptied_by_the_audit(after, before.states, at, source.probabilities))
+        return with_cells(before, cells, belongs)
+    if undecided == "verdict":
+        start = source.cleaned()
+    else:
+        told = source.verdicts()
+        doubted = told[np.isin(told.verdict, ("drop", "doubtful"))]
+        start = with_cells(before, doubted.row * n_labels + doubted.label, np.zeros(len(doubted), dtype=bool))
+    after = with_cells(start, cells, belongs)
+    # The audit empties no row: it gets its most probable label back, if there is one that no person decided on.
+    was = candidate_cells(before)
+    left = was[(after.sizes() == 0)[was // n_labels] & ~np.isin(was, cells)]
+    row, label = np.divmod(left, n_labels)
+    back = left[best_of_row(row, source.probabilities[row, label])]
+    return with_cells(after, back, np.ones(len(back), dtype=bool))
 
 
 class Reviewed(NamedTuple):
@@ -315,8 +316,8 @@ def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Can
     verdicts, n_labels = report.verdicts(), after.shape[1]
     at = cell_positions(list(_one_each(decisions).values()), report.item_ids, report.candidates.labels)
     cell = verdicts.row * n_labels + verdicts.label
-    undecided = ~np.isin(cell, at[:, 0] * n_labels + at[:, 1])
-    there, missing = np.isin(cell, _cells(after.states)), verdicts.verdict == "missing"
+    undecided = ~np.isin(cell, at @ (n_labels, 1))
+    there, missing = np.isin(cell, candidate_cells(after)), verdicts.verdict == "missing"
     counts = ((undecided & (missing == new) & (there == has)).sum() for new in (False, True) for has in (new, not new))
     return Reviewed(len(at), *map(int, counts))
 
@@ -343,44 +344,3 @@ def cell_positions(decisions: Sequence[Decision], items: Iterable[Any], labels: 
                 raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {meant}")
         at.append((row_of[each.item], column_of[each.label]))
     return np.array(at, dtype=np.int64).reshape(-1, 2)
-
-
-def _only_kept(report: AuditReport) -> sp.csr_array:
-    """The candidates without those that the audit would drop or doubts."""
-    verdicts = report.verdicts()
-    doubted = np.isin(verdicts.verdict, ("drop", "doubtful"))
-    at = np.column_stack([verdicts.row[doubted], verdicts.label[doubted]])
-    return _decided(report.candidates.states, at, np.zeros(len(at), dtype=bool))
-
-
-def _decided(states: sp.csr_array, at: np.ndarray, belongs: np.ndarray) -> sp.csr_array:
-    """The states with the decided entries set to candidate or excluded."""
-    entries = states.tocoo()
-    row, column = (np.asarray(axis, dtype=np.int64) for axis in entries.coords)
-    other = ~np.isin(row * states.shape[1] + column, at[:, 0] * states.shape[1] + at[:, 1])
-    chosen = at[belongs]
-    data = np.concatenate([entries.data[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
-    rows, columns = np.concatenate([row[other], chosen[:, 0]]), np.concatenate([column[other], chosen[:, 1]])
-    return sp.coo_array((data.astype(np.int8), (rows, columns)), shape=states.shape).tocsr()
-
-
-def _never_emptied_by_the_audit(
-    after: sp.csr_array, before: sp.csr_array, at: np.ndarray, probabilities: Any
-) -> sp.csr_array:
-    """Give an emptied row its most probable label back, if there is one that no person decided on."""
-    n_rows, n_labels = before.shape
-    filled = np.zeros(n_rows, dtype=bool)
-    filled[_cells(after) // n_labels] = True
-    was = _cells(before)
-    left = was[~filled[was // n_labels] & ~np.isin(was, at[:, 0] * n_labels + at[:, 1])]
-    row, label = np.divmod(left, n_labels)
-    back = best_of_row(row, probabilities[row, label])
-    at_back = np.column_stack([row[back], label[back]])
-    return _decided(after, at_back, np.ones(len(at_back), dtype=bool))
-
-
-def _cells(states: sp.csr_array) -> np.ndarray:
-    """Where the candidates are, as row · n_labels + label, ascending."""
-    entries = states.tocoo()
-    row, label = (np.asarray(axis, dtype=np.int64)[entries.data > 0] for axis in entries.coords)
-    return np.sort(row * states.shape[1] + label)

@@ -1,14 +1,14 @@
-"""Why an audit says what it says, for a person who decides: telling words, and true examples that are most alike."""
+"""What a person who decides is shown of an item: its text or first features, telling words, and true examples alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["nearest_true", "telling_words"]
+__all__ = ["clipped_texts", "feature_lines", "nearest_true", "telling_words"]
 
 # Words that are told of each label, how much more often they stand where it is true, and in how many other texts.
 MOST_WORDS, TELLING, FEWEST_TEXTS = 4, np.log(2), 2
@@ -16,6 +16,8 @@ MOST_WORDS, TELLING, FEWEST_TEXTS = 4, np.log(2), 2
 MOST_CELLS, MOST_TEXTS, BLOCK = 20_000_000, 50_000, 20_000
 # True examples of each label that are told and looked among, and verdicts that get some.
 N_EXAMPLES, MOST_TRUE, MOST_VERDICTS = 3, 2_000, 20_000
+# Characters of all items together, of one item at least and at most; features that are shown, and characters of one.
+BUDGET, SHORTEST, LONGEST, N_FEATURES, CELL = 20_000_000, 300, 20_000, 6, 60
 
 
 def telling_words(
@@ -64,9 +66,7 @@ def telling_words(
     telling: list[list[str]] = []
     for start in range(0, len(row), BLOCK):
         own, its = row[start : start + BLOCK], label[start : start + BLOCK]
-        sizes = np.diff(held.indptr)[own]
-        at = np.repeat(np.arange(len(own)), sizes)
-        word = held.indices[np.repeat(held.indptr[own] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())]
+        at, word = held[own].tocoo().coords
         itself = np.where(own % step == 0, truth[own, its], 0.0)[at]  # it does not speak for itself
         seen = (own % step == 0).astype(np.float32)[at]
         true, yes = with_label[its[at]] - itself, np.maximum(both[word, its[at]] - itself, 0)
@@ -127,3 +127,63 @@ def nearest_true(
         near = search.kneighbors(alike[row[queries]], return_distance=False)
         examples |= dict(zip(queries.tolist(), true[near].tolist(), strict=True))
     return examples
+
+
+def clipped_texts(texts: Any, rows: np.ndarray) -> list[str]:
+    """The texts of the given rows, each cut so that all of them together make a page that opens quickly.
+
+    >>> clipped_texts(["a" * 20_010, None], np.array([0, 1]))[1]
+    ''
+    """
+    limit = int(np.clip(BUDGET // max(len(rows), 1), SHORTEST, LONGEST))
+    return [_clipped("" if _is_missing(text := _at(texts, row)) else str(text), limit) for row in rows.tolist()]
+
+
+def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None = None) -> list[str]:
+    """The first features of the given rows as ``name value · name value``; of sparse rows the first that are not zero.
+
+    Parameters
+    ----------
+    features : array-like, sparse matrix, DataFrame or mapping of columns, shape (n_samples, n_features)
+    rows : ndarray of int
+    names : sequence, optional
+        Of the features; by default those of the DataFrame, or ``x0``, ``x1``, …
+
+    Examples
+    --------
+    >>> feature_lines(np.array([[1.5, 2.0], [0.123456, np.nan]]), np.array([1]))
+    ['x0 0.1235 · x1 missing']
+    """
+    if isinstance(features, Mapping) or hasattr(features, "columns"):
+        shown = list(getattr(features, "columns", features))[:N_FEATURES]
+        columns = [np.asarray(features[name])[rows] for name in shown]
+        return [_line(zip(shown, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    names = [f"x{j}" for j in range(features.shape[1])] if names is None else names
+    if sp.issparse(features):
+        table = sp.csr_array(features)[rows]
+        starts = table.indptr[:-1]
+        spans = map(slice, starts, np.minimum(starts + N_FEATURES, table.indptr[1:]))
+        return [_line((names[j], v) for j, v in zip(table.indices[at], table.data[at], strict=True)) for at in spans]
+    return [_line(zip(names, cells, strict=False)) for cells in np.asarray(features)[rows, :N_FEATURES]]
+
+
+def _line(cells: Any) -> str:
+    return " · ".join(f"{name} {_value(value)}" for name, value in cells)
+
+
+def _value(value: Any) -> str:
+    if _is_missing(value):
+        return "missing"
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else _clipped(str(value), CELL)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float | np.floating) and np.isnan(value))
+
+
+def _clipped(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def _at(column: Any, row: int) -> Any:
+    return column.iloc[row] if hasattr(column, "iloc") else column[row]

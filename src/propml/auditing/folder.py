@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from propml.auditing.decisions import (
     write_decisions,
 )
 from propml.auditing.destinations import check_not_link, check_not_read
+from propml.auditing.evidence import N_FEATURES
 from propml.auditing.model_card import file_digest, write_json
 from propml.auditing.report_files import REPORT_FILE
 from propml.auditing.review import write_review
@@ -36,14 +37,12 @@ from propml.tables.arrays import ArrayFile
 from propml.tables.features import Features
 from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS
-from propml.tables.table import Table
-from propml.tables.text import write_csv
 from propml.tables.writing import LISTS, like, write_rows
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["AuditRecord", "apply_review", "check_sources", "decided_before", "read_audit", "write_audit"]
+__all__ = ["apply_review", "check_sources", "decided_before", "read_audit", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
@@ -61,9 +60,6 @@ RECORD: Schema = {
     "own_sha256": str,
     str: object,
 }
-# What the page shows of an item that has neither text nor picture.
-SHOWN_COLUMNS = 6
-BLOCK_VERDICTS = 65_536
 
 
 def write_audit(
@@ -106,12 +102,14 @@ def write_audit(
     check_sources(folder, *files.values())
     digests = {what: file_digest(Path(file)) for what, file in files.items()}
     before = _made_before(folder)
+    verdicts = report.to_frame("columns")
+    verdicts = {name: verdicts[name] for name in ("item", "label", "verdict", "confidence", "probability")}
     with replacing_files(folder, SETTINGS) as beside:
         report.save(beside / REPORT)
         made = [
             write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", vectors=X, **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
-            *(_write_verdicts(beside / name, report) for name in _verdict_files(table.path)),
+            *(_write_columns(beside / name, verdicts) for name in _verdict_files(table.path)),
             _write_columns(beside / LABELS, report.labels("columns")),
         ]
         if table.candidates.annotations is not None:
@@ -180,16 +178,16 @@ def apply_review(
     record = read_audit(folder, data=data, votes=votes, xml=xml)
     report = AuditReport.load(folder / REPORT)
     # The page, from which decisions come, need not be there any more; another one is of another audit.
-    pages = ((folder / REPORT / REPORT_FILE, record.told["report_sha256"]), (folder / PAGE, record.told["files"][PAGE]))
+    pages = ((folder / REPORT / REPORT_FILE, record["report_sha256"]), (folder / PAGE, record["files"][PAGE]))
     for path, digest in pages:
         if path.exists() and not _is_unchanged(path, digest):
             raise FileError(f"{folder / SETTINGS} does not belong to {path}; audit again")
     with file_errors.reading(folder / SETTINGS, "record of an audit", "audit again"):
-        table = read_table(record.data, **record.reading)
+        table = read_table(record["data"], **record["reading"])
     if tuple(report.item_ids) != table.item_ids or report.candidates.labels != table.candidates.labels:
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
-    check_not_read([path, beside], [*record.files.values(), *paths])
+    check_not_read([path, beside], [*_files_read(record["data"], record["reading"]).values(), *paths])
     check_not_link([path, beside])
     for source, review in reviews.items():
         with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
@@ -202,54 +200,42 @@ def apply_review(
     return written, review_counts(report, decided, after), beside if conflicts else None
 
 
-class AuditRecord(NamedTuple):
-    """What an audit wrote down, and where the files that it read are now.
-
-    Attributes
-    ----------
-    told : dict
-        The record itself.
-    files : dict
-        The files by what they are: data, votes, xml.
-    """
-
-    told: dict[str, Any]
-    files: dict[str, str]
-
-    @property
-    def data(self) -> str:
-        return self.files["data"]
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """The arguments of :func:`propml.tables.files.read_table`."""
-        return self.told["reading"] | {what: file for what, file in self.files.items() if what != "data"}
-
-
 def read_audit(
     folder: str | Path,
     *,
     data: str | Path | None = None,
     votes: str | Path | None = None,
     xml: str | Path | None = None,
-) -> AuditRecord:
+) -> dict[str, Any]:
     """Read what an audit in this folder was asked, and check that the files that it read are still the same.
 
     Parameters
     ----------
     data, votes, xml : path, optional
         Where these files are now, if they were moved.
+
+    Returns
+    -------
+    dict
+        The record itself; ``data`` and ``reading``, the arguments of :func:`propml.tables.files.read_table`, say where
+        the files are now.
     """
     folder = Path(folder)
-    content = _read_settings(folder)
-    files = _files_read(content["data"], content["reading"])
+    record = _read_settings(folder)
+    files = _files_read(record["data"], record["reading"])
     for what, file in _files_read(data, {"votes": votes, "xml": xml}).items():
         if what not in files:
             raise ValueError(f"the audit in {folder} had no {what}; leave out {file}")
         files[what] = file
     for what, file in files.items():
-        _check_same(Path(file), content["sha256"][what], what)
-    return AuditRecord(content, files)
+        if not Path(file).exists():
+            name = "DATA" if what == "data" else f"--{what}"
+            raise FileNotFoundError(
+                f"{file}, which was audited, is not there any more; name it where it is now ({name})"
+            )
+        if file_digest(Path(file)) != record["sha256"][what]:
+            raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
+    return {**record, "data": files.pop("data"), "reading": record["reading"] | files}
 
 
 def decided_before(folder: str | Path) -> list[Decision]:
@@ -318,14 +304,6 @@ def _files_read(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
     return {what: str(file) for what, file in files.items() if file is not None}
 
 
-def _check_same(file: Path, digest: str, what: str) -> None:
-    if not file.exists():
-        name = "DATA" if what == "data" else f"--{what}"
-        raise FileNotFoundError(f"{file}, which was audited, is not there any more; name it where it is now ({name})")
-    if file_digest(file) != digest:
-        raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
-
-
 def _shown(table: UserTable) -> dict[str, Any]:
     """What the page shows of each row: its text, its picture, or its first columns."""
     if table.images is not None:
@@ -335,23 +313,16 @@ def _shown(table: UserTable) -> dict[str, Any]:
         return {"texts": table.texts}
     if isinstance(table.source, ArrayFile):
         return {"features": table.source.X[table.rows] if len(table.rows) < table.source.n_rows else table.source.X}
-    return {"features": _FirstColumns(table.source, table.feature_columns[:SHOWN_COLUMNS], table.rows)}
+    shown = table.feature_columns[:N_FEATURES]
+    return {"features": {name: _column(table.source.cells(name), table.rows) for name in shown}}
 
 
-class _FirstColumns:
-    """Columns by name, as the page asks for them; read when it does."""
-
-    def __init__(self, table: Table, columns: Sequence[str], rows: np.ndarray) -> None:
-        self.columns = list(columns)
-        self._table, self._rows = table, rows
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        cells = self._table.cells(name)
-        if isinstance(cells, np.ndarray) and cells.ndim == 1:
-            return cells[self._rows]
-        texts = np.empty(len(self._rows), dtype=object)
-        texts[:] = [cells[row] if isinstance(cells[row], str) else str(cells[row]) for row in self._rows]
-        return texts
+def _column(cells: Any, rows: np.ndarray) -> np.ndarray:
+    if isinstance(cells, np.ndarray) and cells.ndim == 1:
+        return cells[rows]
+    texts = np.empty(len(rows), dtype=object)
+    texts[:] = [str(cells[row]) for row in rows]
+    return texts
 
 
 def _verdict_files(data: Path) -> list[str]:
@@ -360,28 +331,14 @@ def _verdict_files(data: Path) -> list[str]:
     return [VERDICTS, *([too.name] if too.suffix in LISTS else [])]
 
 
-def _write_verdicts(path: Path, report: AuditReport) -> Path:
-    verdicts, items, names = report.verdicts(), report.item_ids, report.label_names
-    number = str if path.name == VERDICTS else float
-
-    def rows() -> Iterator[list[Any]]:
-        for start in range(0, len(verdicts), BLOCK_VERDICTS):  # all at once, as Python numbers, would fill the memory
-            for row, label, verdict, confidence, probability in verdicts[start : start + BLOCK_VERDICTS]:
-                sure = (number(f"{share:.4f}") for share in (confidence, probability))
-                yield [items[row], str(names[label]), str(verdict), *sure]
-
-    write_rows(path, ["item", "label", "verdict", "confidence", "probability"], rows())
-    return path
-
-
 def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
-    cells = [map(_number, np.asarray(column).tolist()) for column in columns.values()]
-    write_csv(path, list(columns), zip(*cells, strict=True))
+    """Write a table; shares have four digits, and nothing stands where one is not known."""
+    number = str if path.suffix == ".csv" else float
+    cells = [
+        (number(f"{cell:.4f}") if cell == cell else "" for cell in column)
+        if getattr(column, "dtype", None) in (np.float32, np.float64)
+        else iter(column)
+        for column in columns.values()
+    ]
+    write_rows(path, list(columns), zip(*cells, strict=True))
     return path
-
-
-def _number(cell: Any) -> Any:
-    """A cell of a table; a share with four digits, and nothing where it is not known."""
-    if not isinstance(cell, float):
-        return cell
-    return f"{cell:.4f}" if cell == cell else ""

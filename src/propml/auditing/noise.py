@@ -19,7 +19,7 @@ scores.
 * ``"auto"``: the cautious end. One rate for all labels, the tenth percentile of their bounds, less five points; above
   0.2 only where scores tell rows apart well: for a quarter of the labels, odds of being a candidate that are e² times
   higher at the top than at the bottom. Labels with a higher bound than others get more, by the 0.3rd power of its
-  odds, and no label more than its own bound.
+  odds, and no label more than its own bound less five points.
 * ``"uniform"``: one rate for all labels, the lower quartile of the bounds.
 * ``"by-label"``: each label's bound is its rate. Right where every label is surely false in many rows.
 * ``"confusions"``: false labels look like true ones, so no row tells them apart; P(true) is c, the score itself.
@@ -265,7 +265,10 @@ def _rates(
     shared = np.quantile(telling, AUTO_QUANTILE) - AUTO_MARGIN
     own = logit(np.clip((counts + 0.5) / (sizes + 1), 1e-4, 0.98))
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
-    rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), most)
+    # The margin holds for each label too: scores that tell its rows apart badly leave a bound as high as its share of
+    # candidates, and all of them would seem false.
+    own_most = np.maximum(bounds - AUTO_MARGIN, UNNOTICED_RATE)
+    rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), own_most)
     return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
 
 

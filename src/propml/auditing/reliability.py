@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,7 +44,6 @@ class Reliability:
     label_false_positive_rate: np.ndarray
 
 
-@dataclass
 class ReliabilityCounts:
     """Sums over blocks of rows, from which the rates are made.
 
@@ -59,48 +58,34 @@ class ReliabilityCounts:
     (array([0.5, 1. ]), array([0.5, 0. ]), array([0.5, 0.5]))
     """
 
-    votes: Votes
-    true: np.ndarray = field(init=False)
-    false: np.ndarray = field(init=False)
-    hits: np.ndarray = field(init=False)
-    slips: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        n_annotators, n_labels = len(self.votes.names), self.votes.shape[1]
+    def __init__(self, votes: Votes) -> None:
+        self.votes = votes
+        n_annotators, n_labels = len(votes.names), votes.shape[1]
         # Annotators first, then labels: both are counted alike.
         self.true, self.false, self.hits, self.slips = np.zeros((4, n_annotators + n_labels))
-        self._cast = np.zeros(n_annotators, dtype=np.int64)
-        self._shared, self._both = np.zeros(n_annotators), np.zeros(n_annotators)
+        self._cast, self._shared, self._both = np.zeros((3, n_annotators))
 
     def add(self, rows: slice, truth: np.ndarray) -> None:
         """Count a block of rows with the estimated P(true) of their labels ``(n, n_labels)``."""
         n_annotators = len(self.votes.names)
         looked, known = self.votes.looked[rows], self.votes.known(rows)
         row, who, label = self.votes.cast(rows)
-        probable = np.where(known, truth, 0.0)
-        improbable = np.where(known, 1 - truth, 0.0)
-        for weight, chances, proposed in ((probable, self.true, self.hits), (improbable, self.false, self.slips)):
-            chances[:n_annotators] += weight.sum(axis=1) @ looked
-            chances[n_annotators:] += self.votes.voters[rows] @ weight
-            np.add.at(proposed, who, weight[row, label])
-            np.add.at(proposed, n_annotators + label, weight[row, label])
-        self._cast += np.bincount(who, minlength=n_annotators)
-        self._count_agreement(rows, row, who, label, truth.shape)
-
-    def _count_agreement(
-        self, rows: slice, row: np.ndarray, who: np.ndarray, label: np.ndarray, shape: tuple[int, ...]
-    ) -> None:
-        """Proposals shared with each other annotator of the row, and the proposals of both."""
-        n_annotators = len(self.votes.names)
-        others = self.votes.voters[rows] - 1
-        supporters = np.zeros(shape)
+        for weight, chances, proposed in ((truth, self.true, self.hits), (1 - truth, self.false, self.slips)):
+            counted = np.where(known, weight, 0.0)
+            chances[:n_annotators] += counted.sum(axis=1) @ looked
+            chances[n_annotators:] += self.votes.voters[rows] @ counted
+            np.add.at(proposed, who, counted[row, label])
+            np.add.at(proposed, n_annotators + label, counted[row, label])
+        # Agreement: proposals shared with each other annotator of the row, and the proposals of both.
+        supporters = np.zeros(truth.shape)
         np.add.at(supporters, (row, label), 1.0)
         np.add.at(self._shared, who, 2 * (supporters[row, label] - 1))
-        looked = self.votes.looked[rows].tocoo()
-        block, seen_by = looked.coords
-        cast = np.bincount(row * n_annotators + who, minlength=shape[0] * n_annotators).reshape(shape[0], -1)
+        cast = np.zeros((len(truth), n_annotators))
+        np.add.at(cast, (row, who), 1.0)
+        self._cast += cast.sum(axis=0)
+        block, seen_by = looked.tocoo().coords
         mine, everybody = cast[block, seen_by], cast.sum(axis=1)[block]
-        np.add.at(self._both, seen_by, others[block] * mine + (everybody - mine))
+        np.add.at(self._both, seen_by, (self.votes.voters[rows] - 1)[block] * mine + (everybody - mine))
 
     def reliability(self) -> Reliability:
         """The rates of everything that was counted."""
@@ -109,10 +94,10 @@ class ReliabilityCounts:
         return Reliability(
             annotators=tuple(self.votes.names),
             items=np.asarray(self.votes.looked.sum(axis=0)).ravel().astype(np.int64),
-            votes=self._cast,
+            votes=self._cast.astype(np.int64),
             sensitivity=sensitivity[:n_annotators],
             false_positive_rate=rate[:n_annotators],
-            precision=_share(self.hits[:n_annotators], self._cast.astype(np.float64)),
+            precision=_share(self.hits[:n_annotators], self._cast),
             agreement=_share(self._shared, self._both),
             label_sensitivity=sensitivity[n_annotators:],
             label_false_positive_rate=rate[n_annotators:],

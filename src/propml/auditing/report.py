@@ -73,6 +73,7 @@ class AuditReport:
         self.incomplete = incomplete
         self.reliability = reliability
         self.settings = dict(settings or {})
+        self._judged: dict[tuple[float, ...], Verdicts] = {}
 
     @cached_property
     def label_names(self) -> Sequence[str]:
@@ -143,22 +144,11 @@ class AuditReport:
         drop_below, keep_above : float
             The cuts on P(true); by default 0.5 and 0.75.
         """
-        if (drop_below, keep_above) == (DROP_BELOW, KEEP_ABOVE):
-            return self._verdicts
-        return self._judge(drop_below, keep_above)
-
-    @cached_property
-    def _verdicts(self) -> Verdicts:
-        return self._judge(DROP_BELOW, KEEP_ABOVE)
-
-    def _judge(self, drop_below: float, keep_above: float) -> Verdicts:
-        return give_verdicts(
-            self.probabilities,
-            self.candidates,
-            incomplete=self.incomplete,
-            drop_below=drop_below,
-            keep_above=keep_above,
-        )
+        cuts = {"drop_below": drop_below, "keep_above": keep_above}
+        key = tuple(cuts.values())
+        if key not in self._judged:
+            self._judged[key] = give_verdicts(self.probabilities, self.candidates, incomplete=self.incomplete, **cuts)
+        return self._judged[key]
 
     def cleaned(self, *, drop_below: float = DROP_BELOW, may_empty: bool = False) -> Candidates:
         """The candidates without the dropped ones and with the missing ones.

@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -21,17 +21,19 @@ import numpy as np
 
 import propml
 from propml.atomic_files import write_whole
-from propml.auditing.item_words import clipped_texts, feature_lines
-from propml.auditing.review_data import ReviewData, reliability_tables, review_data
+from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words
 from propml.auditing.thumbnails import thumbnails
 from propml.page import page_style
+from propml.targets import Candidates
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["render_review", "write_review"]
+__all__ = ["write_review"]
 
-SCRIPTS = tuple(f"review_{part}.js" for part in ("csv", "top", "list", "model", "address", "store", "entry"))
+SCRIPTS = (*(f"review_{part}.js" for part in ("csv", "top", "list", "model", "address", "store", "entry")), "review.js")
+PAGE_ORDER = ("drop", "doubtful", "missing", "keep")  # verdicts are numbered like this in the page
+SCALE = 10_000  # probabilities travel as whole numbers up to this
 
 
 def write_review(
@@ -70,69 +72,74 @@ def write_review(
     max_images : int
         Only the items with the most suspicious verdicts get a thumbnail.
     """
-    page = render_review(
-        report,
-        texts=texts,
-        images=images,
-        features=features,
-        feature_names=feature_names,
-        vectors=vectors,
-        title=title,
-        max_verdicts=max_verdicts,
-        max_images=max_images,
+    items, labels = _names("item", report.item_ids), _names("label", report.label_names)
+    told = report.verdicts()
+    code = np.argmax([told.verdict == name for name in PAGE_ORDER], axis=0)
+    missing, keep = (code == PAGE_ORDER.index(name) for name in ("missing", "keep"))
+    # How likely it is that the label is wrong or, for one that is missing, that it is right.
+    suspicion = np.where(missing, told.probability, 1 - told.probability)
+    held = np.sort(np.lexsort((-suspicion, keep))[:max_verdicts])
+    counts = dict(zip(PAGE_ORDER, np.bincount(code, minlength=len(PAGE_ORDER)).tolist(), strict=True))
+    lead = _lead(len(held), len(told), report.notes())
+    told = told[held]
+    code, missing, keep, suspicion = (each[held] for each in (code, missing, keep, suspicion))
+    rows, row = np.unique(told.row, return_inverse=True)
+    columns: dict[str, Any] = {
+        "items": [items[each] for each in rows.tolist()],
+        "labels": labels,
+        "row": row.tolist(),
+        "label": told.label.tolist(),
+        "verdict": code.tolist(),
+    }
+    # The same verdicts on the same items are the same audit, so that decisions survive a page that is written again.
+    name = hashlib.sha256(json.dumps(list(columns.values())).encode()).hexdigest()[:16]
+    shown = _words(rows, texts, images, features, feature_names)
+    words = (
+        None if texts is None or shown is None else telling_words(shown, report.probabilities[rows], row, told.label)
     )
-    write_whole(path, page.encode("utf-8"))
+    if vectors is None and not (isinstance(features, Mapping) or hasattr(features, "columns")):
+        vectors = features
+    near = None
+    if vectors is not None:
+        judged = np.flatnonzero(~missing)
+        alike = nearest_true(vectors[rows], row[judged], told.label[judged], keep[judged], suspicion[judged])
+        near = {int(judged[verdict]): items_alike for verdict, items_alike in alike.items()}
+    columns |= {
+        "id": name,
+        "lead": lead,
+        "n_items": len(items),
+        "bounded": report.bounded,
+        "counts": counts,
+        "probability": _whole(told.probability),
+        **_votes(report.candidates, rows, told.row, told.label),
+        "texts": shown,
+        "words": words,
+        "near": near,
+        "pictures": None if images is None else _pictures(images, rows, row, suspicion, near or {}, max_images),
+        "tables": _tables(report),
+    }
+    write_whole(path, _page(title, columns).encode())
     return Path(path)
 
 
-def render_review(
-    report: AuditReport,
-    *,
-    texts: Any = None,
-    images: Any = None,
-    features: Any = None,
-    feature_names: Sequence[Any] | None = None,
-    vectors: Any = None,
-    title: str = "Review of the audit",
-    max_verdicts: int = 200_000,
-    max_images: int = 2_000,
-) -> str:
-    """The page as text; the arguments are those of :func:`write_review`."""
-    page = review_data(report, max_verdicts)
-    shown = _words(page.rows, texts, images, features, feature_names)
-    if vectors is None and not hasattr(features, "columns"):
-        vectors = features
-    near = None if vectors is None else page.nearest(vectors[page.rows])
-    page.columns["texts"] = shown
-    page.columns["words"] = None if texts is None or shown is None else page.telling(shown, report.probabilities)
-    page.columns["near"] = near
-    page.columns["pictures"] = None if images is None else _pictures(page, images, max_images, near or {})
-    page.columns["tables"] = reliability_tables(report)
-    css, js = page_style(_file("review.css")), "".join(_file(name) for name in (*SCRIPTS, "review.js"))
-    return Template(_file("review.html")).substitute(
-        policy=_policy(css, js),
+def _page(title: str, columns: dict[str, Any]) -> str:
+    folder = resources.files("propml.auditing") / "page"
+    css = page_style((folder / "review.css").read_text(encoding="utf-8"))
+    js = "".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (js, css))
+    # Only this script and this style, only embedded pictures, no network, and no markup from text.
+    policy = (
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    ).format(*digests)
+    return Template((folder / "review.html").read_text(encoding="utf-8")).substitute(
+        policy=policy,
         version=html.escape(propml.__version__),
         title=html.escape(title),
         css=css,
         js=js,
-        data=inert_json(page.columns),
+        data=inert_json(columns),
     )
-
-
-def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequence[Any] | None) -> list[str] | None:
-    if texts is not None:
-        return clipped_texts(texts, rows)
-    if images is not None:
-        # The name only: whom the page is given to need not know where the file lies.
-        return [Path(path).name if isinstance(path := images[row], str | Path) else "" for row in rows.tolist()]
-    return None if features is None else feature_lines(features, rows, names)
-
-
-def _pictures(page: ReviewData, images: Any, most: int, near: dict[int, list[int]]) -> dict[int, str]:
-    """The most suspicious items, and the true examples beside them."""
-    examples = page.rows[np.unique([item for items in near.values() for item in items])[:most].astype(np.int64)]
-    by_row = thumbnails(images, dict.fromkeys([*page.suspects[:most].tolist(), *examples.tolist()]))
-    return {item: by_row[row] for item, row in enumerate(page.rows.tolist()) if row in by_row}
 
 
 def inert_json(data: Any) -> str:
@@ -146,17 +153,91 @@ def inert_json(data: Any) -> str:
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _policy(css: str, js: str) -> str:
-    """Only this style and this script, only embedded pictures, no network, and no markup from text."""
+def _names(what: str, names: Sequence[str]) -> list[str]:
+    first: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if first.setdefault(name, place) != place:
+            raise ValueError(
+                f"{what}s {first[name]} and {place} have the same name {name!r}; "
+                f"decisions go by name, so give every {what} its own"
+            )
+    return list(names)
 
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    return (
-        f"default-src 'none'; script-src {digest(js)}; style-src {digest(css)}; img-src data:; "
-        f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
-    )
+def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequence[Any] | None) -> list[str] | None:
+    if texts is not None:
+        return clipped_texts(texts, rows)
+    if images is not None:
+        # The name only: whom the page is given to need not know where the file lies.
+        return [Path(path).name if isinstance(path := images[row], str | Path) else "" for row in rows.tolist()]
+    return None if features is None else feature_lines(features, rows, names)
 
 
-def _file(name: str) -> str:
-    return (resources.files("propml.auditing") / "page" / name).read_text(encoding="utf-8")
+def _pictures(
+    images: Any, rows: np.ndarray, row: np.ndarray, suspicion: np.ndarray, near: Mapping[int, list[int]], most: int
+) -> dict[int, str]:
+    """Those of the items with the most suspicious labels, and of the true examples beside them."""
+    worst = np.zeros(len(rows))
+    np.maximum.at(worst, row, suspicion)
+    examples = np.unique([item for alike in near.values() for item in alike]).astype(np.int64)
+    wanted = [*np.argsort(-worst, kind="stable")[:most], *examples[:most]]
+    made = thumbnails(images, dict.fromkeys(rows[wanted].tolist()))
+    return {item: made[at] for item, at in enumerate(rows.tolist()) if at in made}
+
+
+def _lead(n_held: int, n_verdicts: int, notes: Sequence[str]) -> str:
+    lead = "Every label was judged by models that never saw its item. Keep what the item has, drop what it has not; "
+    lead += "what you leave alone follows the audit. Your decisions stay in this browser until you download them."
+    lead = " ".join([lead, *notes])
+    if n_held == n_verdicts:
+        return lead
+    held, given = (f"{number:,}".replace(",", "\u202f") for number in (n_held, n_verdicts))
+    return f"{lead} This page holds the {held} most suspicious of {given} verdicts."
+
+
+def _whole(shares: np.ndarray) -> list[int]:
+    # What is nearly certain must not look certain.
+    inside = np.clip(np.rint(shares * SCALE), 1, SCALE - 1)
+    return np.where((shares > 0) & (shares < 1), inside, shares * SCALE).astype(np.int64).tolist()
+
+
+def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.ndarray) -> dict[str, Any]:
+    """Who voted for each verdict's label, as numbers of sets of annotators: there are far fewer sets than verdicts."""
+    annotations, looked = candidates.annotations, candidates.voters
+    if annotations is None or looked is None:
+        return {"annotators": [], "voter_sets": [], "voters": None, "looked": None}
+    n_labels = candidates.shape[1]
+    given = annotations.label >= 0
+    cast, by = annotations.row[given] * n_labels + annotations.label[given], annotations.annotator[given]
+    order = np.argsort(cast, kind="stable")
+    cast, by = cast[order], by[order]
+    starts, ends = (np.searchsorted(cast, row * n_labels + label, side=side) for side in ("left", "right"))
+    numbers: dict[tuple[int, ...], int] = {}
+    voters = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        voters.append(numbers.setdefault(tuple(by[start:end].tolist()), len(numbers)))
+    return {
+        "annotators": [str(name) for name in annotations.names],
+        "voter_sets": [list(each) for each in numbers],
+        "voters": voters,
+        "looked": looked[rows].tolist(),
+    }
+
+
+def _tables(report: AuditReport) -> list[dict[str, Any]]:
+    """The reliability of labels and of annotators, for the top of the page."""
+    tables = {"label": report.labels("columns"), "annotator": report.annotators("columns")}
+    return [
+        {"title": f"{by.title()}s", "filters": by} | _table(table) for by, table in tables.items() if len(table[by])
+    ]
+
+
+def _table(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Names in the first column, then counts (whole numbers) and shares."""
+    columns, cells = [], []
+    for place, (name, given) in enumerate(told.items()):
+        values = np.asarray(given)
+        kind = "text" if place == 0 else "share" if values.dtype.kind == "f" else "count"
+        columns.append({"name": name.replace("_", " "), "kind": kind})
+        cells.append([None if value != value else value for value in values.tolist()])  # NaN is not equal to itself
+    return {"columns": columns, "rows": [list(row) for row in zip(*cells, strict=True)]}

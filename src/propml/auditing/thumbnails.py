@@ -96,9 +96,6 @@ def _pixels(values: np.ndarray) -> np.ndarray:
 def _embedded(image: Any) -> str:
     """PNG where there are few colours, as in drawings and enlarged pixels; otherwise JPEG."""
     buffer = io.BytesIO()
-    few = image.getcolors(maxcolors=64) is not None
-    if few:
-        image.save(buffer, "PNG", optimize=True)
-    else:
-        image.save(buffer, "JPEG", quality=75, optimize=True)
-    return f"{'png' if few else 'jpeg'};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    kind = "jpeg" if image.getcolors(maxcolors=64) is None else "png"
+    image.save(buffer, kind, quality=75, optimize=True)
+    return f"{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

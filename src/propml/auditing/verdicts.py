@@ -8,7 +8,7 @@ incomplete, an excluded label with P(true) above 0.75 is missing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,17 @@ import scipy.sparse as sp
 from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["DROP_BELOW", "KEEP_ABOVE", "VERDICTS", "Verdicts", "best_of_row", "cleaned_candidates", "give_verdicts"]
+__all__ = [
+    "DROP_BELOW",
+    "KEEP_ABOVE",
+    "VERDICTS",
+    "Verdicts",
+    "best_of_row",
+    "candidate_cells",
+    "cleaned_candidates",
+    "give_verdicts",
+    "with_cells",
+]
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
 DROP_BELOW, KEEP_ABOVE = 0.5, 0.75
@@ -93,22 +103,38 @@ def give_verdicts(
         raise ValueError(
             f"drop_below is {drop_below} and keep_above {keep_above}; give probabilities, the first not above the other"
         )
-    row, label = _candidate_cells(candidates)
+    there = candidate_cells(candidates)
+    cells = np.union1d(there, _probable_others(probabilities, candidates, keep_above)) if incomplete else there
+    row, label = np.divmod(cells, candidates.shape[1])
     probability = probabilities[row, label].astype(np.float64)
+    missing = ~np.isin(cells, there)
     verdict = np.full(len(row), "doubtful", dtype="<U8")
     verdict[probability > keep_above] = "keep"
-    verdict[(probability < drop_below) & ~best_of_row(row, probability)] = "drop"
-    confidence = np.select([verdict == "keep", verdict == "drop"], [probability, 1 - probability])
-    confidence = np.where(verdict == "doubtful", np.maximum(probability, 1 - probability), confidence)
-    verdicts = Verdicts(row, label, verdict, confidence, probability)
-    return _joined(verdicts, _missing(probabilities, candidates, keep_above)) if incomplete else verdicts
+    # A label that is missing is no candidate, and saves none from being the best of its row.
+    best = best_of_row(row, np.where(missing, -1.0, probability))
+    verdict[(probability < drop_below) & ~best] = "drop"
+    verdict[missing] = "missing"
+    improbable = (verdict == "drop") | ((verdict == "doubtful") & (probability < 0.5))
+    return Verdicts(row, label, verdict, np.where(improbable, 1 - probability, probability), probability)
 
 
-def _candidate_cells(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
-    marked = sp.csr_array(candidates.states > 0)
-    marked.sort_indices()
-    row = np.repeat(np.arange(len(candidates)), np.diff(marked.indptr))
-    return row, marked.indices.astype(np.int64)
+def candidate_cells(candidates: Candidates) -> np.ndarray:
+    """Where the candidates are, as row · n_labels + label, rising."""
+    stored = candidates.states.tocoo()
+    row, label = (np.asarray(axis, dtype=np.int64)[stored.data > 0] for axis in stored.coords)
+    return np.sort(row * candidates.shape[1] + label)
+
+
+def with_cells(candidates: Candidates, cells: np.ndarray, belongs: np.ndarray) -> Candidates:
+    """The candidates with some cells, as :func:`candidate_cells` names them, made candidates or excluded."""
+    n_labels = candidates.shape[1]
+    stored = candidates.states.tocoo()
+    row, label = (np.asarray(axis, dtype=np.int64) for axis in stored.coords)
+    old = row * n_labels + label
+    other, chosen = ~np.isin(old, cells), cells[belongs]
+    data = np.concatenate([stored.data[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
+    at = np.divmod(np.concatenate([old[other], chosen]), n_labels)
+    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
 
 
 def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -121,21 +147,13 @@ def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     return best
 
 
-def _missing(probabilities: np.ndarray, candidates: Candidates, keep_above: float) -> Verdicts:
-    rows, labels = [], []
+def _probable_others(probabilities: np.ndarray, candidates: Candidates, keep_above: float) -> np.ndarray:
+    """The cells of labels that are no candidates and probably true."""
+    cells = [np.zeros(0, dtype=np.int64)]
     for block in row_blocks(*candidates.shape):
-        states = candidates.states[block].toarray()
-        row, label = np.nonzero((states <= 0) & (probabilities[block] > keep_above))
-        rows.append(row + block.start)
-        labels.append(label)
-    row, label = np.concatenate(rows), np.concatenate(labels)
-    probability = probabilities[row, label].astype(np.float64)
-    return Verdicts(row, label, np.full(len(row), "missing", dtype="<U8"), probability, probability)
-
-
-def _joined(one: Verdicts, other: Verdicts) -> Verdicts:
-    both = Verdicts(*(np.concatenate([getattr(one, c.name), getattr(other, c.name)]) for c in fields(one)))
-    return both[np.lexsort((both.label, both.row))]
+        others = (candidates.states[block].toarray() <= 0) & (probabilities[block] > keep_above)
+        cells.append(np.flatnonzero(others) + block.start * candidates.shape[1])
+    return np.concatenate(cells)
 
 
 def cleaned_candidates(
@@ -160,16 +178,5 @@ def cleaned_candidates(
     if may_empty:
         gone = gone | ((verdicts.verdict == "doubtful") & (verdicts.probability < drop_below))
     new = verdicts.verdict == "missing"
-    n_labels = candidates.shape[1]
-    stored = candidates.states.tocoo()
-    row, label = (part.astype(np.int64) for part in stored.coords)
-    changed = verdicts.row * n_labels + verdicts.label
-    stays = ~np.isin(row * n_labels + label, changed[gone | new])
-    cleaned = sp.coo_array(
-        (
-            np.concatenate([stored.data[stays], np.full(int(new.sum()), CANDIDATE, dtype=np.int8)]),
-            (np.concatenate([row[stays], verdicts.row[new]]), np.concatenate([label[stays], verdicts.label[new]])),
-        ),
-        shape=candidates.shape,
-    )
-    return Candidates(cleaned.tocsr(), candidates.labels, candidates.index, candidates.annotations)
+    changed = verdicts[gone | new]
+    return with_cells(candidates, changed.row * candidates.shape[1] + changed.label, new[gone | new])

@@ -190,7 +190,7 @@ def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | 
     record = read_audit(out, data=data, votes=votes, xml=xml)
     # Whoever decides on a label once more has changed their mind.
     decided = {(each.item, each.label): each for each in (*decided_before(out), *agreed)}
-    _run(Path(record.data), out, record.reading, record.told["settings"], list(decided.values()))
+    _run(Path(record["data"]), out, record["reading"], record["settings"], list(decided.values()))
 
 
 def _run(

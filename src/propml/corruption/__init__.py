@@ -1,14 +1,12 @@
 """Clean labels → candidate labels: SVM confusions, labels of neighbours, flips, fixed counts, simulated annotators."""
 
 from propml.corruption.annotators import simulated_annotators, vote_table
-from propml.corruption.counts import fixed_count, fixed_fraction
-from propml.corruption.flips import class_flips, independent_flips
-from propml.corruption.most_probable import add_most_probable, realised_levels
+from propml.corruption.inputs import uncorrupted
+from propml.corruption.most_probable import Realised, add_most_probable, realised_levels, realised_ratio
 from propml.corruption.neighbours import neighbour_labels
+from propml.corruption.random_labels import class_flips, fixed_count, fixed_fraction, independent_flips
 from propml.corruption.registry import CORRUPTIONS, corrupt
-from propml.corruption.statistics import Realised, realised_ratio
 from propml.corruption.svm import SVMConfusions, svm_confusions, svm_probabilities
-from propml.corruption.truth import uncorrupted
 
 __all__ = [
     "CORRUPTIONS",

@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import clean_labels
+from propml.corruption.inputs import RandomState, clean_labels, generator, probabilities_each
 from propml.folds import row_blocks
 from propml.jsonable import unboxed
 from propml.targets import UNKNOWN, Annotations, Candidates
@@ -70,15 +69,9 @@ def simulated_annotators(
     who = _annotator_count(n_annotators, names, sensitivity, false_positive_rate, coverage)
     if isinstance(min_votes, bool) or not isinstance(min_votes, int | np.integer) or not 1 <= min_votes <= who:
         raise ValueError(f"min_votes is {min_votes!r}; choose between 1 and the number of annotators, {who}")
-    rates = [
-        _one_each(name, value, who)
-        for name, value in (
-            ("sensitivity", sensitivity),
-            ("false_positive_rate", false_positive_rate),
-            ("coverage", coverage),
-        )
-    ]
     people = tuple(f"annotator-{a + 1}" for a in range(who)) if names is None else tuple(names)
+    given = {"sensitivity": sensitivity, "false_positive_rate": false_positive_rate, "coverage": coverage}
+    rates = [probabilities_each(name, value, people, "annotator") for name, value in given.items()]
     streams = generator(random_state).spawn(who)
     entries = [_label_rows(clean, rng, *rate) for rng, rate in zip(streams, zip(*rates, strict=True), strict=True)]
     annotator = np.repeat(np.arange(who), [len(row) for row, _ in entries])
@@ -128,16 +121,14 @@ def _label_rows(
 
 
 def _from_annotations(clean: Candidates, annotations: Annotations, min_votes: int) -> Candidates:
-    given = annotations.label >= 0
-    ones = np.ones(int(given.sum()), dtype=np.int64)
-    votes = sp.coo_array((ones, (annotations.row[given], annotations.label[given])), shape=clean.shape).tocsr()
-    states = sp.csr_array(votes >= min_votes).astype(np.int8)
-    unseen = np.setdiff1d(np.arange(len(clean)), annotations.row)
+    voted = replace(clean, annotations=annotations)
+    states = sp.csr_array(annotations.counts(clean.shape) >= min_votes).astype(np.int8)
+    unseen = np.flatnonzero(voted.voters == 0)
     if unseen.size:
         rows = np.repeat(unseen, clean.shape[1])
         columns = np.tile(np.arange(clean.shape[1]), unseen.size)
         states = states + sp.csr_array((np.full(rows.size, UNKNOWN, np.int8), (rows, columns)), shape=clean.shape)
-    return replace(clean, states=states, annotations=annotations)
+    return replace(voted, states=states)
 
 
 def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None, *values: ArrayLike) -> int:
@@ -157,16 +148,3 @@ def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None,
     if names is not None and len(set(names)) < count:
         raise ValueError("two annotators have the same name; give each their own")
     return count
-
-
-def _one_each(name: str, value: ArrayLike, n_annotators: int) -> np.ndarray:
-    rates = np.asarray(value, dtype=np.float64)
-    if rates.ndim > 1:
-        raise ValueError(f"{name} has shape {rates.shape}; give one number, or one per annotator")
-    rates = np.broadcast_to(rates, (n_annotators,))
-    outside = np.flatnonzero(~((rates >= 0) & (rates <= 1)))
-    if outside.size:
-        raise ValueError(
-            f"{name} of annotator {outside[0] + 1} is {rates[outside[0]]}; a probability lies between 0 and 1"
-        )
-    return rates

@@ -44,14 +44,19 @@ def cached_array(
     """
     path = Path(folder) / f"{key}.npz"
     try:
-        return _read(path, key, shape)
+        with np.load(path, allow_pickle=False) as stored:
+            values, told = stored["values"], (str(stored["key"]), str(stored["checksum"]))
+        if values.shape != shape or values.dtype != np.float64 or told != (key, _checksum(values)):
+            raise ValueError("it holds another array than its name and its checksum say")
+        return values
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # what is wrong with the folder is told where the array is to be stored
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         warnings.warn(f"the cache file {path} cannot be used ({error}); it is computed again", stacklevel=2)
     values = np.asarray(compute(), dtype=np.float64)
     try:
-        _write(path, key, values)
+        with replacing(path) as beside, beside.open("wb") as file:
+            np.savez_compressed(file, values=values, key=np.array(key), checksum=np.array(_checksum(values)))
     except OSError as error:
         _tell_once(str(folder), str(error.strerror or error))
     return values
@@ -64,21 +69,6 @@ def _tell_once(folder: str, why: str) -> None:
         f"make room there, or choose another folder",
         stacklevel=3,
     )
-
-
-def _read(path: Path, key: str, shape: tuple[int, ...]) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as stored:
-        values, told_key, checksum = stored["values"], str(stored["key"]), str(stored["checksum"])
-    if told_key != key or values.shape != shape or values.dtype != np.float64:
-        raise ValueError("it holds another array than its name says")
-    if checksum != _checksum(values):
-        raise ValueError("its content does not match its checksum")
-    return values
-
-
-def _write(path: Path, key: str, values: np.ndarray) -> None:
-    with replacing(path) as beside, beside.open("wb") as file:
-        np.savez_compressed(file, values=values, key=np.array(key), checksum=np.array(_checksum(values)))
 
 
 def _checksum(values: np.ndarray) -> str:

@@ -1,8 +1,7 @@
 """Files of the command line: clean labels in (``.npz``), candidates out (``.npz`` or ``.csv``)."""
 
-import csv
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from propml.atomic_files import replacing
 from propml.corruption.annotators import vote_table
-from propml.csv_safety import neutralised
 from propml.datasets.array_files import load_arrays, names_in
 from propml.file_errors import reading
+from propml.tables.text import write_csv
 from propml.targets import Candidates
 
 SUFFIXES = (".npz", ".csv")
@@ -94,8 +93,7 @@ def write_votes(path: str | Path, candidates: Candidates, rows: np.ndarray) -> N
     table = vote_table(candidates)
     row_of = dict(zip(candidates.index, rows.tolist(), strict=True))
     votes = zip(*table.values(), strict=True)
-    rows_of_votes = ([row_of[item], who, "" if label is None else label] for item, who, label in votes)
-    _write_table(Path(path), list(table), rows_of_votes)
+    write_csv(Path(path), list(table), ([row_of[item], *vote] for item, *vote in votes))
 
 
 def _write_csv(path: Path, candidates: Candidates, rows: np.ndarray) -> None:
@@ -103,11 +101,4 @@ def _write_csv(path: Path, candidates: Candidates, rows: np.ndarray) -> None:
         raise ValueError(f"label {clash[0]!r} contains ';', which separates labels in a .csv; write an .npz instead")
     unseen = np.asarray((candidates.states < 0).sum(axis=1)).ravel() > 0
     lines = zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True)
-    _write_table(path, ["row", "candidates"], ([row, names] for row, names, nobody in lines if not nobody))
-
-
-def _write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows([neutralised(str(cell)) for cell in row] for row in rows)
+    write_csv(path, ["row", "candidates"], ([row, names] for row, names, nobody in lines if not nobody))

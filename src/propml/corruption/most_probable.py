@@ -1,4 +1,4 @@
-"""How many false labels each row gets, and which: the most probable ones.
+"""How many false labels each row gets, which (the most probable ones), and what a corruption really did.
 
 The papers say "a false/true ratio of 50, 100, 150 %" and round the number of each row down. Where most rows have one
 true label this turns 50 % into almost nothing and 150 % into 100 % (:func:`realised_levels` tells what it becomes);
@@ -6,14 +6,12 @@ the roundings that keep the ratio stand beside it.
 """
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.statistics import Realised, realised_ratio
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
-from propml.targets import Candidates
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator, highest_spare
+from propml.targets import Candidates, as_candidates
 
 Rounding: TypeAlias = Literal["paper", "exact", "stochastic"]
 
@@ -102,20 +100,6 @@ def _spend_budget(counts: np.ndarray, clean: Candidates, probabilities: np.ndarr
     return counts
 
 
-def realised_levels(truth: Any, ratios: Iterable[float] = (0.5, 1.0, 1.5)) -> dict[float, Realised]:
-    """What the paper's rounding makes of each asked ratio; it depends on the number of true labels only.
-
-    Examples
-    --------
-    >>> one_label_each = np.eye(4, dtype=int)
-    >>> {asked: level.ratio for asked, level in realised_levels(one_label_each).items()}
-    {0.5: 0.0, 1.0: 1.0, 1.5: 1.0}
-    """
-    clean = clean_labels(truth)
-    same = np.zeros(clean.shape)
-    return {ratio: realised_ratio(clean, add_most_probable(clean, same, ratio)) for ratio in ratios}
-
-
 def _checked_probabilities(probabilities: np.ndarray, clean: Candidates) -> np.ndarray:
     values = np.asarray(probabilities, dtype=np.float64)
     if values.shape != clean.shape:
@@ -128,3 +112,77 @@ def _checked_probabilities(probabilities: np.ndarray, clean: Candidates) -> np.n
         row, column = bad[0]
         raise ValueError(f"the probability of row {row}, label {clean.labels[column]!r} is {values[row, column]}")
     return values
+
+
+# -- what became of it ---------------------------------------------------------------------------------------------
+
+
+class Realised(NamedTuple):
+    """The outcome of a corruption.
+
+    Attributes
+    ----------
+    ratio : float
+        False candidates / true labels, over the whole set.
+    mean_size : float
+        Candidates per row.
+    untouched : float
+        Share of the rows whose candidates are exactly the true labels.
+    missed : float
+        Share of the true labels that are not candidates: 0 for all corruptions but simulated annotators.
+    """
+
+    ratio: float
+    mean_size: float
+    untouched: float
+    missed: float
+
+
+def realised_ratio(truth: Any, candidates: Any) -> Realised:
+    """Compare candidates with the true labels that they were made from.
+
+    Parameters
+    ----------
+    truth : array-like of 0/1, shape (n_samples, n_labels)
+    candidates : Candidates or array-like of 0/1, shape (n_samples, n_labels)
+        Unknown entries do not count as candidates.
+
+    Examples
+    --------
+    >>> realised_ratio([[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]])
+    Realised(ratio=0.5, mean_size=1.5, untouched=0.5, missed=0.0)
+    """
+    true = clean_labels(truth).states
+    if not isinstance(candidates, Candidates):
+        candidates = as_candidates(candidates, empty="ignore")
+    proposed = (candidates.states > 0).astype(np.int8)
+    if proposed.shape != true.shape:
+        raise ValueError(
+            f"the candidates have shape {proposed.shape}, the truth {true.shape}; give the same rows and labels"
+        )
+    n_true = int(true.sum(dtype=np.int64))
+    if n_true == 0:
+        raise ValueError("the truth has no true label in any row, so there is no false/true ratio")
+    shared = int(true.multiply(proposed).sum(dtype=np.int64))
+    n_proposed = int(proposed.sum(dtype=np.int64))
+    touched = np.diff(((proposed - true) != 0).tocsr().indptr) > 0
+    return Realised(
+        ratio=(n_proposed - shared) / n_true,
+        mean_size=n_proposed / true.shape[0],
+        untouched=float(1 - touched.mean()),
+        missed=(n_true - shared) / n_true,
+    )
+
+
+def realised_levels(truth: Any, ratios: Iterable[float] = (0.5, 1.0, 1.5)) -> dict[float, Realised]:
+    """What the paper's rounding makes of each asked ratio; it depends on the number of true labels only.
+
+    Examples
+    --------
+    >>> one_label_each = np.eye(4, dtype=int)
+    >>> {asked: level.ratio for asked, level in realised_levels(one_label_each).items()}
+    {0.5: 0.0, 1.0: 1.0, 1.5: 1.0}
+    """
+    clean = clean_labels(truth)
+    same = np.zeros(clean.shape)
+    return {ratio: realised_ratio(clean, add_most_probable(clean, same, ratio)) for ratio in ratios}

@@ -14,10 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 
-from propml.corruption.features import dense_features
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, dense_features, generator, highest_spare
 from propml.corruption.most_probable import Rounding, false_counts
-from propml.corruption.seeds import RandomState, generator
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
 from propml.folds import row_blocks
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from propml.corruption.annotators import simulated_annotators
-from propml.corruption.counts import fixed_count, fixed_fraction
-from propml.corruption.flips import class_flips, independent_flips
+from propml.corruption.inputs import uncorrupted
 from propml.corruption.neighbours import neighbour_labels
+from propml.corruption.random_labels import class_flips, fixed_count, fixed_fraction, independent_flips
 from propml.corruption.svm import svm_confusions
-from propml.corruption.truth import uncorrupted
 from propml.targets import Candidates
 
 CORRUPTIONS: dict[str, Callable[..., Candidates]] = {

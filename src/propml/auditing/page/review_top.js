@@ -19,7 +19,7 @@ const make = (tag, className = "", text = "") => {
 };
 
 const pageTop = (() => {
-  const written = { text: String, count, share: percent, number: (value) => String(Number(value.toPrecision(3))) };
+  const written = { text: String, count, share: percent };
 
   function tiles({ counts, n_items }) {
     const total = counts.keep + counts.doubtful + counts.drop;
@@ -46,7 +46,7 @@ const pageTop = (() => {
     body.append(...[...body.rows].sort((a, b) => order(value(a), value(b))));
   }
 
-  // Columns have a name and a kind (text, count, share or number); pick is called with the name of a row.
+  // Columns have a name and a kind (text, count or share); pick is called with the name of a row.
   function table({ title, columns, rows }, pick) {
     const made = make("table");
     const head = made.createTHead().insertRow();

@@ -1,10 +1,10 @@
-"""Clean labels: what is accepted, what is refused, and that work in blocks changes nothing."""
+"""Clean labels and seeds: what is accepted, what is refused, and that work in blocks changes nothing."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.corruption.truth import add_labels, clean_labels, highest_spare
+from propml.corruption.inputs import add_labels, clean_labels, generator, highest_spare, seed_of
 from propml.targets import Candidates
 
 TRUTH = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
@@ -41,3 +41,35 @@ def test_highest_spare_takes_ties_by_index_and_stops_at_the_spare_labels():
     scores = np.array([[9.0, 1.0, 2.0, 2.0], [0.0, 0.0, 0.0, -5.0]])
     marked = highest_spare(true, scores, np.array([1, 3]))
     assert marked.tolist() == [[False, False, True, False], [False, False, False, True]]
+
+
+# -- seeds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_generator_is_used_as_it_is():
+    rng = np.random.default_rng(3)
+    assert generator(rng) is rng
+
+
+def test_equal_seeds_draw_equal_numbers_whatever_their_integer_type():
+    assert generator(7).random() == generator(np.int64(7)).random()
+
+
+def test_data_drawn_with_a_seed_does_not_meet_the_same_numbers_in_its_corruption():
+    assert generator(0).random() != np.random.default_rng(0).random()
+
+
+def test_none_differs_each_time():
+    assert generator(None).random() != generator(None).random()
+
+
+def test_the_seed_of_an_integer_is_itself_and_of_a_generator_is_drawn():
+    assert seed_of(5) == 5
+    rng = np.random.default_rng(0)
+    assert seed_of(rng) != seed_of(rng)
+
+
+@pytest.mark.parametrize("bad", [-1, "zero", 1.5])
+def test_anything_else_is_refused(bad):
+    with pytest.raises(ValueError, match="random_state is"):
+        generator(bad)
