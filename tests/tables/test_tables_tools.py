@@ -252,3 +252,35 @@ def test_a_model_learns_from_an_export_and_reads_one_without_labels(tmp_path):
     fresh = written(tmp_path / "new.json", [{**task, "annotations": []} for task in studio_tasks()], lines=False)
     X, _ = learned.features.apply(open_table(fresh))
     assert X.shape == (3, learned.X.shape[1])
+
+
+def test_confidences_travel_with_their_votes(items, tmp_path):
+    answers = [("t0", "big", ["sky", "sea"], [0.3, 0.9]), ("t0", "small", ["sea"], None),
+               ("t1", "big", ["city"], [0.7]), ("t1", "big", ["city"], [0.2]), ("t2", "small", [], [])]  # fmt: skip
+    path = written(tmp_path / "answers.jsonl", [
+        {"item": item, "model": who, "labels": labels, "confidence": sure} for item, who, labels, sure in answers
+    ])  # fmt: skip
+
+    def told(table):
+        votes = table.candidates.annotations
+        names = (*table.candidates.labels, None)
+        entries = zip(votes.row, votes.annotator, votes.label, votes.confidence, strict=True)
+        return {(table.item_ids[i], votes.names[a], names[j]): sure for i, a, j, sure in entries}
+
+    table = read_table(items, id_column="id", votes=path)
+    assert told(table) == {
+        ("t0", "big", "sea"): 0.9, ("t0", "big", "sky"): 0.3, ("t0", "small", "sea"): 1.0, ("t1", "big", "city"): 0.7,
+    }  # fmt: skip
+    write_cleaned(table, changed(table, [("t0", "sky")]), tmp_path / "c.jsonl")
+    again = read_table(items, id_column="id", votes=tmp_path / "c.jsonl")
+    assert told(again) == {pair: sure for pair, sure in told(table).items() if pair[2] != "sky"}
+    assert read_back(tmp_path / "c.jsonl")[1:] == read_back(path)[1:]
+
+
+def test_a_label_in_two_spellings_is_as_sure_as_the_surer(items, tmp_path):
+    path = written(tmp_path / "answers.jsonl", [
+        {"item": "t0", "model": "big", "labels": ["sea", "Sea"], "confidence": {"sea": 0.2, "Sea": 0.6}},
+        {"item": "t1", "model": "small", "labels": ["sea"], "confidence": 0.5},
+    ])  # fmt: skip
+    votes = read_table(items, id_column="id", votes=path, merge_labels=True).candidates.annotations
+    assert votes.confidence.tolist() == [0.6, 0.5]

@@ -289,7 +289,7 @@ def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Has
     column = {matched_by(name): j for j, name in enumerate(given.labels)}
     label = np.array([column.get(matched_by(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
     known = label > -2  # -1 stays: an annotator who looked and saw nothing
-    kept = replace(votes, row=voted.rows[votes.row[known]], annotator=votes.annotator[known], label=label[known])
+    kept = replace(votes.entries(known), row=voted.rows[votes.row[known]], label=label[known])
     return replace(given, annotations=kept)
 
 

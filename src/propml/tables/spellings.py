@@ -102,7 +102,9 @@ class Merged:
 def _merged_votes(votes: Annotations | None, column: np.ndarray) -> Annotations | None:
     if votes is None:
         return None
+    if votes.confidence is not None:
+        votes = votes.entries(np.argsort(-votes.confidence, kind="stable"))
     label = np.where(votes.label < 0, -1, column[votes.label])
-    # Somebody who gave a label in two spellings gave it once.
-    row, annotator, label = np.unique(np.stack([votes.row, votes.annotator, label]), axis=1)
-    return replace(votes, row=row, annotator=annotator, label=label)
+    # Somebody who gave a label in two spellings gave it once, as sure as the surer of the two.
+    (_, _, label), first = np.unique(np.stack([votes.row, votes.annotator, label]), axis=1, return_index=True)
+    return replace(votes.entries(first), label=label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists, shown
 from propml.tables.labels import Changes
-from propml.tables.table import Edit, MemoryTable, Table, checked_column
+from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "RuleMatrix", "VoteFile", "Voted", "identifier"]
@@ -53,7 +53,7 @@ class VoteFile:
             checked_column(self.table, name)
 
     def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
-        """The candidates of those items that have an identifier among ``ids``, and the votes with them.
+        """The candidates of those items that have an identifier among ``ids``, and the votes with their confidences.
 
         A vote that is less sure than ``min_confidence`` is none, and its annotator has looked at the item.
         """
@@ -64,13 +64,15 @@ class VoteFile:
                 f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
                 f"each label that somebody proposed, so give every label of the list a row of its own"
             )
-        votes = list(self._votes(min_confidence))
+        votes: dict[tuple[str, str, str | None], float] = {}
+        for vote, sure in self._votes(min_confidence):
+            votes[vote] = max(sure, votes.get(vote, sure))  # a proposal made twice counts once
         row_of = {item: row for row, item in enumerate(ids)}
         kept = [vote for vote in votes if vote[0] in row_of]
         if not kept:
             raise ValueError(
-                f"no item of {self.table.path} is an identifier of the data: it names {votes[0][0]!r}, the data "
-                f"{ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
+                f"no item of {self.table.path} is an identifier of the data: it names {next(iter(votes))[0]!r}, the "
+                f"data {ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
             )
         if not any(label for _, _, label in kept):
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
@@ -80,6 +82,7 @@ class VoteFile:
                 f"no label has {min_votes} votes on any item, so no candidate is left; "
                 f"ask for a smaller {argument('min_votes')}"
             )
+        candidates = _with_confidence(candidates, votes)
         rows = np.array([row_of[str(item)] for item in candidates.index])
         order = np.argsort(rows)
         notes = []
@@ -102,25 +105,28 @@ class VoteFile:
             return
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-            own = items[start : start + len(cells)]
             return [
-                [name for name in cell or () if (item, identifier(name)) not in went]
-                for item, cell in zip(own, cells, strict=True)
+                [value for value, name in zip(cell, names, strict=True) if (item, identifier(name)) not in went]
+                if isinstance(cell, list) and len(cell) == len(names or ())
+                else cell
+                for item, names, cell in zip(items[start:], proposed[start:], cells, strict=False)
             ]
 
-        edits: Mapping[str, Edit] = {self.label: edit}
-        self.table.copy(path, edits, extra=extra)
+        # A list of confidences stays as long as that of the labels.
+        in_step = [name for name in (self.label, CONFIDENCE) if name in self.table.names]
+        self.table.copy(path, dict.fromkeys(in_step, edit), extra=extra)
 
-    def _votes(self, min_confidence: float) -> Iterator[tuple[str, str, str | None]]:
+    def _votes(self, min_confidence: float) -> Iterator[tuple[tuple[str, str, str | None], float]]:
         sure = self._confidences()
         columns = zip(self._texts(self.item), self._texts(self.annotator), self.table.cells(self.label), strict=True)
         for row, (item, who, cell) in enumerate(columns):
             names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
-            counted = [name for j, name in enumerate(names) if name and sure(row, j, name) >= min_confidence]
+            told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
+            counted = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
             if not counted:
-                yield item, who, None  # looked, and saw nothing
-            for name in counted:
-                yield item, who, name
+                yield (item, who, None), 1.0  # looked, and saw nothing
+            for name, confidence in counted:
+                yield (item, who, name), confidence
 
     def _confidences(self) -> Any:
         """From a row, the place of a label in its cell and its name to how sure the vote is."""
@@ -130,11 +136,14 @@ class VoteFile:
         by_name = {name[len(start) :]: table.cells(name) for name in table.names if name.startswith(start)}
 
         def sure(row: int, place: int, name: str) -> float:
-            value = by_name[name][row] if name in by_name else None if whole is None else whole[row]
+            value = by_name[name][row] if name in by_name else None
+            if value is None and whole is not None:
+                value = whole[row]
             if isinstance(value, list | np.ndarray):
                 value = value[place] if place < len(value) else None
             try:
-                return 1.0 if value in (None, "") else float(value)
+                number = 1.0 if value in (None, "") else float(value)
+                return 1.0 if number != number else number
             except (TypeError, ValueError):
                 raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(value)}, expected a number") from None
 
@@ -200,6 +209,18 @@ class RuleMatrix(VoteFile):
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
             else:
                 np.save(file, arrays[name])
+
+
+def _with_confidence(candidates: Candidates, sure: Mapping[tuple[str, str, str | None], float]) -> Candidates:
+    """The candidates with the confidence of each vote, where one of them is not 1."""
+    votes = candidates.annotations
+    if votes is None or set(sure.values()) == {1.0}:
+        return candidates
+    names: Any = (*candidates.labels, None)  # -1: nothing
+    items: Any = candidates.index
+    entries = zip(votes.row.tolist(), votes.annotator.tolist(), votes.label.tolist(), strict=True)
+    confidence = [sure[items[row], str(votes.names[who]), names[label]] for row, who, label in entries]
+    return replace(candidates, annotations=replace(votes, confidence=np.array(confidence)))
 
 
 def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
