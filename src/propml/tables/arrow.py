@@ -78,12 +78,17 @@ class ArrowTable:
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         pyarrow = require("pyarrow", "data")
         schema = self._schema
+        for name, edit in (edits or {}).items():
+            if name not in schema.names:  # a new column, of the type that its cells have
+                kind = pyarrow.array(edit(0, [None] * self.n_rows)).type
+                schema = schema.append(pyarrow.field(name, kind)).remove_metadata()
         with replacing(path) as beside, _written(beside, schema, _kind_of(self._parts[0])) as write:
             start = 0
             for batch in self._batches():
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 for name, edit in (edits or {}).items():
-                    cells, names = columns[checked_column(self, name)].to_pylist(), self._classes.get(name)
+                    cells = columns[name].to_pylist() if name in columns else [None] * len(batch)
+                    names = self._classes.get(name)
                     changed = edit(start, [named(cell, names) for cell in cells] if names else cells)
                     made = [_numbered(cell, names) for cell in changed] if names else list(changed)
                     columns[name] = pyarrow.array(made, type=schema.field(name).type)
