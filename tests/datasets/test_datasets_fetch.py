@@ -227,7 +227,7 @@ def test_the_registry_holds_the_twelve_datasets_of_the_paper():
         shapes = {e.title: (e.facts[0].n_samples, e.facts[0].n_features, e.facts[0].n_labels) for e in entries}
         assert shapes == rows
     others = {"yeastmf", "yeast", "cal500", "genbase", "foodtruck", "chd-49", "birds-one-hot", "digits-mosaic"}
-    others |= {"goemotions", "redv2"}
+    others |= {"goemotions", "goemotions-20k", "redv2"}
     assert set(names()) - {n for s in table for n in names(s)} == others
 
 
