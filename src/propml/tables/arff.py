@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,17 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
-from propml.tables.table import Cells, Edits, Extra, Keep, checked_column
+from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["ArffTable"]
 
 
-class ArffTable:
+class ArffTable(Table):
     """An ARFF file: numeric attributes as numbers, nominal ones as their declared values."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: Sequence[int] = ()
         content = read_arff(path)
         self._attributes = content.attributes
         self._data: Any = sp.csc_array(content.data) if sp.issparse(content.data) else content.data
@@ -46,9 +45,6 @@ class ArffTable:
     def _as_written(self, column: int) -> list[str]:
         numbers, values = self._column(column)
         return [f"{number:.15g}" if values is None else values[int(number)] for number in numbers]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, attribute {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         if keep is not None or extra:

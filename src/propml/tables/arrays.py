@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.atomic_files import replacing
-from propml.datasets import array_files as readers
+from propml.datasets.array_files import load_arrays, read_npz, read_svmlight
 from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
@@ -50,41 +50,22 @@ class ArrayFile:
 
 def read_array_file(path: Path, kind: str) -> ArrayFile:
     """Read one; ``kind`` is ``"npz"``, ``"svmlight"`` or ``"mat"``."""
-    return {"npz": _read_npz, "svmlight": _read_svmlight, "mat": _read_mat}[kind](path)
-
-
-def _read_npz(path: Path) -> ArrayFile:
-    content = readers.load_arrays(path)
-    if "candidates" in content:
-        data = readers.read_npz(path, None, path.stem)
-        truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
-        return ArrayFile(path, data.X, data.candidates, truth, _write_npz)
-    X = readers.feature_matrix(content, path)
-    truth = None
-    if "truth" in content:
-        shape = content["truth"].shape
-        if len(shape) != 2 or shape[0] != X.shape[0]:
-            raise ValueError(f"{path}: truth has shape {shape}, expected ({X.shape[0]}, n_labels)")
-        names = readers.names_in(content, "label_names", shape[1], path)
-        truth = Candidates.from_matrix(content["truth"], names, empty="ignore")
-    return ArrayFile(path, X, None, truth, _write_npz)
+    if kind == "mat":
+        data = read_mat(path, needed=False)
+    else:
+        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem, needed=False)
+    truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
+    if kind == "svmlight":  # its only labels are whatever somebody takes them for
+        truth = data.candidates
+    write = {"npz": _write_npz, "svmlight": _write_svmlight, "mat": _write_mat}[kind]
+    return ArrayFile(path, data.X, data.candidates, truth, write)
 
 
 def _write_npz(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
-    content = readers.load_arrays(source)
+    content = load_arrays(source)
     content["candidates"] = states.toarray().astype(content["candidates"].dtype)
     with replacing(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **content)  # type: ignore[arg-type]
-
-
-def _read_svmlight(path: Path) -> ArrayFile:
-    X, numbers = readers.load_svmlight(path)
-    candidates = None
-    if any(numbers):
-        labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
-        rows = [[f"{number:.15g}" for number in row] for row in numbers]
-        candidates = Candidates.from_lists(rows, labels, empty="ignore")
-    return ArrayFile(path, X, candidates, candidates, _write_svmlight)
 
 
 def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
@@ -103,31 +84,6 @@ def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tupl
                 line = ",".join(str(labels[j]) for j in sorted(own)).encode() + (space or b" ") + rest
                 row += 1
             file.write(line)
-
-
-def _read_mat(path: Path) -> ArrayFile:
-    content = read_mat5(path, set())
-    if not any(key in content for key in CANDIDATE_KEYS) and "data" in content:
-        return _read_mat_without_candidates(path)
-    data = read_mat(path)
-    truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
-    return ArrayFile(path, data.X, data.candidates, truth, _write_mat)
-
-
-def _read_mat_without_candidates(path: Path) -> ArrayFile:
-    content = read_mat5(path, {"data", "target"})
-    X, target = content["data"], content.get("target")
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
-    truth = None
-    if target is not None:
-        matrix = sp.csr_array(target).T
-        if matrix.shape[0] != X.shape[0]:
-            raise ValueError(f"{path}: target has shape {target.shape}, expected (n_labels, {X.shape[0]})")
-        truth = Candidates.from_matrix(matrix, [f"label_{j}" for j in range(matrix.shape[1])], empty="ignore")
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    return ArrayFile(path, X, None, truth, _write_mat)
 
 
 def _write_mat(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
-from propml.tables.table import Cells, Edits, Extra, Keep, check_names, checked_column
+from propml.tables.table import Cells, Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import check_unpacked
 
 __all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
@@ -27,7 +27,7 @@ ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _FILE, _PARQUET = b"ARROW1", b"PAR1"
 
 
-class ArrowTable:
+class ArrowTable(Table):
     """Files of one schema by columns; nothing is read before it is asked for.
 
     Attributes
@@ -38,7 +38,6 @@ class ArrowTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: Sequence[int] = ()
         self._parts = _files_in(path) if path.is_dir() else [path]
         self.suffix = self._parts[0].suffix
         self._schema: Any = None
@@ -71,9 +70,6 @@ class ArrowTable:
         if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
             return np.concatenate(parts)
         return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         pyarrow = require("pyarrow", "data")

@@ -19,7 +19,7 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.table import Edits, Extra, Keep, check_names, checked_column
+from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import check_zip, is_gzipped, open_unpacked
 
 __all__ = ["JsonTable", "read_records"]
@@ -30,7 +30,7 @@ MOST_DIGITS = 300  # of a whole number that is still a float
 USER, NOBODY = "username", ("all", "unknown")
 
 
-class JsonTable:
+class JsonTable(Table):
     """Objects by columns: ``{"meta": {"tags": ["a"]}}`` has a column ``meta.tags``.
 
     Parameters
@@ -49,14 +49,10 @@ class JsonTable:
         self.names = tuple(self._keys)
         check_names(self.names, path)
         self.n_rows = len(self._flat)
-        self.lines: Sequence[int] = ()
 
     def cells(self, name: str) -> list[Any]:
         checked_column(self, name)
         return [flat.get(name) for flat in self._flat]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed: dict[int, Record] = {}
