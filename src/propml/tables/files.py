@@ -15,7 +15,7 @@ from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
+from propml.tables.labels import FlagLabels, TextLabels, changes_between, labels_in
 from propml.tables.sources import Source, open_table
 from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, checked_column, choose_columns
@@ -237,7 +237,8 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
     before = table.candidates
     if table.merged is not None:
         before, cleaned = table.merged.spelled, table.merged.split(cleaned)
-    changes = Changes.between(before, cleaned, table.rows)
+    names = table.item_ids if isinstance(table.labels, VoteFile) else table.rows.tolist()
+    changes = changes_between(before, cleaned, names)
     if isinstance(table.source, ArrayFile):
         assert table.source.candidates is not None
         ones = np.ones(len(table.rows), dtype=np.int8)
@@ -246,8 +247,8 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         states.eliminate_zeros()
         table.source.write(table.path, path, states, cleaned.labels)
     elif isinstance(table.labels, VoteFile):
-        changes = Changes.between(before, cleaned, np.arange(len(cleaned)))
-        table.labels.write(path, changes, table.item_ids, cleaned)
+        left = dict(zip(names, cleaned.to_lists(), strict=True))
+        table.labels.write(path, changes, left)
     else:
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,64 +20,32 @@ from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
-__all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
+__all__ = ["FlagLabels", "States", "TextLabels", "changes_between", "labels_in"]
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
 # From this share of the cells on, another separator is what was meant.
 OFTEN = 0.2
 STATES = (EXCLUDED, CANDIDATE, UNKNOWN)
+#: By label what is to be written: 1 candidate, 0 excluded, -1 unknown.
+States: TypeAlias = dict[str, int]
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The entries in which cleaned labels differ from those of the file, by rows of the file, sorted.
-
-    Attributes
-    ----------
-    row, label, state : ndarray, shape (n_changes,)
-        ``state`` is what is to be written: 1 candidate, 0 excluded, -1 unknown.
-    names : tuple
-        The label names.
-    """
-
-    row: np.ndarray
-    label: np.ndarray
-    state: np.ndarray
-    names: tuple[Hashable, ...]
-
-    @classmethod
-    def between(cls, before: Candidates, after: Candidates, rows: np.ndarray) -> Changes:
-        """From two sets of labels of the same rows; ``rows`` are their ascending positions in the file."""
-        if before.shape != after.shape or before.labels != after.labels:
-            raise ValueError(
-                f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
-                f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
-            )
-        was, now = before.states.astype(np.int16), after.states.astype(np.int16)
-        # Difference and new state in one number, because an excluded state is not stored.
-        packed = sp.csr_array((now - was) * 4 + now)
-        packed.sort_indices()
-        state = (packed.data + 1) % 4 - 1
-        changed = packed.data != state
-        at = np.repeat(np.arange(len(before)), np.diff(packed.indptr))
-        return cls(rows[at[changed]], packed.indices[changed], state[changed], after.labels)
-
-    def within(self, start: int, n_rows: int) -> Changes:
-        """Those of some rows of the file, counted from the first of them."""
-        part = slice(*np.searchsorted(self.row, [start, start + n_rows]))
-        return Changes(self.row[part] - start, self.label[part], self.state[part], self.names)
-
-    def of_label(self, label: int) -> Changes:
-        """Those of one label."""
-        own = self.label == label
-        return Changes(self.row[own], self.label[own], self.state[own], self.names)
-
-    def by_row(self) -> Iterable[tuple[int, dict[str, int]]]:
-        """Row by row the new states by name."""
-        rows, first = np.unique(self.row, return_index=True)
-        ends = [*first[1:].tolist(), len(self.row)]
-        for row, own in zip(rows.tolist(), map(range, first.tolist(), ends), strict=False):
-            yield row, {str(self.names[self.label[i]]): int(self.state[i]) for i in own}
+def changes_between(before: Candidates, after: Candidates, rows: Sequence[Any] | np.ndarray) -> dict[Any, States]:
+    """The new states where two sets of labels of the same rows differ; ``rows`` is what each row is called."""
+    if before.shape != after.shape or before.labels != after.labels:
+        raise ValueError(
+            f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
+            f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
+        )
+    differ = sp.csr_array(after.states.astype(np.int16) - before.states.astype(np.int16))
+    differ.eliminate_zeros()
+    differ.sort_indices()
+    row, label = differ.tocoo().coords
+    state = np.ravel(after.states[row, label]) if differ.nnz else row
+    changes: dict[Any, States] = {}
+    for i, j, new in zip(row.tolist(), label.tolist(), state.tolist(), strict=True):
+        changes.setdefault(rows[i], {})[str(after.labels[j])] = new
+    return changes
 
 
 @dataclass(frozen=True)
@@ -144,13 +112,14 @@ class TextLabels:
             f"all of them ({argument('label_columns')}), for whole numbers give {argument('sep', '')}"
         )
 
-    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+    def edits(self, changes: Mapping[int, States]) -> Mapping[str, Edit]:
         """What to write instead; a cell whose labels stay is left as it is, to the character."""
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
             edited = list(cells)
-            for row, states in changes.within(start, len(cells)).by_row():
-                cell = edited[row]
+            for row, cell in enumerate(cells):
+                if (states := changes.get(start + row)) is None:
+                    continue
                 if self.spelled:
                     values = list_in(cell) or []
                     edited[row] = list_like(cell, _edited_list(values, states, [values]))
@@ -202,19 +171,20 @@ class FlagLabels:
         flags = [sp.csc_array(_states(table, column).reshape(-1, 1)) for column in self.columns]
         return Candidates.from_matrix(sp.csr_array(sp.hstack(flags, format="csr")), self.columns, empty="ignore")
 
-    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+    def edits(self, changes: Mapping[int, States]) -> Mapping[str, Edit]:
         """What to write instead, in the words of the column: 0 and 1, 0.0 and 1.0, or true and false."""
+        by_column: dict[str, dict[int, int]] = {}
+        for row, states in changes.items():
+            for name, state in states.items():
+                by_column.setdefault(name, {})[row] = state
 
-        def edit_of(mine: Changes) -> Edit:
+        def edit_of(mine: Mapping[int, int]) -> Edit:
             def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-                part, edited = mine.within(start, len(cells)), list(cells)
-                for row, state in zip(part.row.tolist(), part.state.tolist(), strict=True):
-                    edited[row] = _flag_like(edited[row], state)
-                return edited
+                return [_flag_like(cell, mine[row]) if row in mine else cell for row, cell in enumerate(cells, start)]
 
             return edit
 
-        return {str(changes.names[j]): edit_of(changes.of_label(j)) for j in np.unique(changes.label)}
+        return {name: edit_of(mine) for name, mine in by_column.items()}
 
 
 def labels_in(

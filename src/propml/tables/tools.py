@@ -18,10 +18,10 @@ import numpy as np
 
 from propml.tables.cell_lists import shown
 from propml.tables.json_tables import JsonTable, Record, write_records
-from propml.tables.labels import Changes
+from propml.tables.labels import States
 from propml.tables.table import Edit, MemoryTable, Table
 from propml.tables.votes import AUDITOR, VoteFile, identifier
-from propml.targets import CANDIDATE, Candidates
+from propml.targets import CANDIDATE
 
 __all__ = ["TOOLS", "ToolTable", "ToolVotes", "export_in", "tool_of"]
 
@@ -125,16 +125,13 @@ class ToolVotes(VoteFile):
 
     export: ToolTable | None = None
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         assert self.export is not None
-        outcomes = {
-            item: Outcome([str(name) for name in labels], frozenset(), [])
-            for item, labels in zip(ids, cleaned.to_lists(), strict=True)
-        }
-        for row, states in changes.by_row():
+        outcomes = {}
+        for item, labels in left.items():
+            states = changes.get(item, {})
             came = [name for name, state in states.items() if state == CANDIDATE]
-            went = frozenset(states) - set(came)
-            outcomes[ids[row]] = outcomes[ids[row]]._replace(went=went, came=came)
+            outcomes[item] = Outcome(list(map(str, labels)), frozenset(states) - set(came), came)
         self.export.write_outcomes(path, outcomes)
 
 

@@ -15,7 +15,7 @@ from propml.datasets.array_files import load_arrays
 from propml.file_errors import reading
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists, shown
-from propml.tables.labels import Changes
+from propml.tables.labels import States
 from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
@@ -90,9 +90,12 @@ class VoteFile:
             notes.append(f"{strangers} items of {self.table.path.name} are not in the data and were left out")
         return Voted(candidates[order], rows[order], notes)
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
-        """The same table without the votes for labels that went, and with those of the audit for labels that came."""
-        went, came = _went_and_came(changes, ids)
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+        """The same table without the votes for labels that went, and with those of the audit for labels that came.
+
+        Both by item: what changes, and all labels that are left.
+        """
+        went, came = _went_and_came(changes)
         items, proposed = self._texts(self.item), self.table.cells(self.label)
         in_lists = any(isinstance(cell, list) for cell in proposed)
         extra = [
@@ -188,8 +191,8 @@ class RuleMatrix(VoteFile):
         }
         return cls(MemoryTable(columns, path), ids=ids, labels=labels, content=content)
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
-        went, came = _went_and_came(changes, ids)
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+        went, came = _went_and_came(changes)
         row_of = {item: row for row, item in enumerate(self.ids)}
         name = _matrix_in(self.content)
         matrix = np.array(self.content[name])
@@ -228,16 +231,11 @@ def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
     return next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
 
 
-def _went_and_came(changes: Changes, ids: Sequence[str]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
+def _went_and_came(changes: Mapping[str, States]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
     """Pairs of item and label."""
-    went, came = set(), []
-    for row, states in changes.by_row():
-        for label, state in states.items():
-            if state == CANDIDATE:
-                came.append((ids[row], label))
-            else:
-                went.add((ids[row], label))
-    return went, came
+    pairs = {(item, label): state for item, states in changes.items() for label, state in states.items()}
+    came = [pair for pair, state in pairs.items() if state == CANDIDATE]
+    return pairs.keys() - set(came), came
 
 
 def identifier(cell: Any) -> str:
