@@ -22,7 +22,7 @@ from propml.corruption import corrupt
 from propml.datasets.text_sets import read_texts
 from propml.metrics import evaluate
 from propml.tables.embeddings import ENCODERS, Embedded
-from propml.tables.words import Text
+from propml.tables.treatments import Text
 from propml.targets import Candidates
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)

@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from propml.datasets import REGISTRY, Dataset, ImageDataset, fetch, load, lookup, names, verify
 from propml.datasets.catalogue import at_hand
-from propml.datasets.entry import Facts
+from propml.datasets.dataset import Facts
 
 QUICK = {"wait": 0.001, "verbose": False}
 ARFF = b"@relation r\n@attribute x numeric\n@attribute l {0,1}\n@data\n1,0\n2,1\n"

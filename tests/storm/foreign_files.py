@@ -30,8 +30,7 @@ from propml.auditing.thumbnails import thumbnails
 from propml.corruption.files import read_clean
 from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract
-from propml.datasets.coco import read_coco
-from propml.datasets.voc import read_voc
+from propml.datasets.images import read_coco, read_voc
 from propml.extras import installed
 from propml.tables import read_dataset
 from propml.tables.features import learn_features

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
 from propml.datasets.catalogue import Verification, at_hand
-from propml.datasets.entry import Facts
+from propml.datasets.dataset import Facts
 
 __all__ = ["app"]
 

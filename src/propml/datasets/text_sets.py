@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from propml.datasets.dataset import Dataset
-from propml.datasets.entry import Entry, Facts, RemoteFile
+from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
 from propml.datasets.locations import data_dirs, existing_file
 from propml.file_errors import reading
 from propml.targets import Candidates

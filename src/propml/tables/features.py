@@ -26,10 +26,12 @@ from propml.tables.treatments import (
     LeftOut,
     Matrix,
     Number,
+    Text,
     Treatment,
     Vector,
     treatment_from_json,
     treatment_json,
+    writes_without_blanks,
 )
 from propml.tables.values import (
     CellError,
@@ -42,7 +44,6 @@ from propml.tables.values import (
     odd_among_numbers,
     plain_cells,
 )
-from propml.tables.words import Text, writes_without_blanks
 
 if TYPE_CHECKING:
     from propml.tables.files import UserTable
