@@ -246,8 +246,9 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 def _number(cell: str, attribute: Attribute, code: dict[str, int] | None, where: str) -> float:
     """One cell: its number, or the position of its value in the declaration."""
-    if code is not None and cell in code:
-        return code[cell]
+    number = _finite(cell) if code is None else code.get(cell)
+    if number is not None:
+        return number
     if cell == "?":
         raise ValueError(
             f"{where}: attribute {attribute.name!r} is missing (?); fill it in or remove the row before reading"
@@ -258,9 +259,9 @@ def _number(cell: str, attribute: Attribute, code: dict[str, int] | None, where:
         if number is None:
             raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected a finite number")
         return number
-    values = attribute.values or ()
     if text in code:
         return code[text]
+    values = attribute.values or ()
     if number is not None and number in (declared := _numbers(values)):  # 1.0 where 1 is declared
         return declared.index(number)
     raise ValueError(
