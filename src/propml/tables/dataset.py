@@ -18,7 +18,7 @@ from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, TextLabels
 from propml.tables.sources import format_of, open_table
-from propml.tables.spellings import Merged, alike, same_spelling, told_alike
+from propml.tables.spellings import alike, merged, same_spelling, told_alike
 from propml.tables.table import Table, checked_column
 from propml.tables.truth import certain, over_labels
 from propml.tables.values import as_numbers, as_texts
@@ -136,7 +136,7 @@ def _label_sets(
     for columns in (candidates, truth):
         if columns is not None:
             where = TextLabels.of(table, columns, sep) if isinstance(columns, str) else FlagLabels(tuple(columns))
-            sets.append((columns, Merged.of(where.read(table)).candidates if merge else where.read(table)))
+            sets.append((columns, merged(where.read(table)) if merge else where.read(table)))
     matched_by = same_spelling if merge else str
     if labels is None:
         by_name = [name for columns, given in sets if isinstance(columns, str) for name in given.labels]

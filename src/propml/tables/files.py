@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,13 +15,13 @@ from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.labels import FlagLabels, TextLabels, changes_between, labels_in
+from propml.tables.labels import FlagLabels, States, TextLabels, changes_between, labels_in
 from propml.tables.sources import Source, open_table
-from propml.tables.spellings import Merged, alike, same_spelling, told_alike
+from propml.tables.spellings import alike, merged, same_spelling, told_alike
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
-from propml.targets import Candidates
+from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
 
@@ -55,8 +55,8 @@ class UserTable:
         The encoder of these.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
-    merged : Merged or None
-        The spellings of the labels in the file, where they were merged.
+    spellings : dict of str to list of str
+        Of labels that were merged, all spellings in the file.
     decimal, missing
         How numbers and missing values are written, see :func:`read_table`.
     notes : list of str
@@ -73,7 +73,7 @@ class UserTable:
     images: list[str] | None = None
     text_columns: tuple[str, ...] = ()
     labels: TextLabels | FlagLabels | VoteFile | None = None
-    merged: Merged | None = None
+    spellings: Mapping[str, list[str]] = field(default_factory=dict)
     decimal: str | None = None
     missing: tuple[str, ...] = ()
     embed: str | None = None
@@ -200,8 +200,8 @@ def read_table(
             given = replace(given, annotations=None)  # one annotator cannot be compared with anybody
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
     columns = feature_columns(source, features, taken, text, needed=image is None)
-    merged = _merged(given, merge_labels, notes, min_votes)
-    given, rows, merged = _labelled(given, rows, merged, source, notes)
+    given, spellings = _merged(given, merge_labels, notes, min_votes)
+    given, rows = _labelled(given, rows, source, notes)
     return UserTable(
         source,
         replace(given, index=tuple(ids[row] for row in rows)),
@@ -213,7 +213,7 @@ def read_table(
         _images(source, image, rows, allow_outside, notes),
         (text,) if text is not None else (),
         where or beside,
-        merged,
+        spellings,
         decimal,
         (missing,) if isinstance(missing, str) else tuple(missing),
         embed,
@@ -234,18 +234,19 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         Where to write; an annotator table is written as one, without the votes for labels that were dropped.
     """
     path = Path(path)
-    before = table.candidates
-    if table.merged is not None:
-        before, cleaned = table.merged.spelled, table.merged.split(cleaned)
     names = table.item_ids if isinstance(table.labels, VoteFile) else table.rows.tolist()
-    changes = changes_between(before, cleaned, names)
+    changes = {
+        row: _as_spelled(states, table.spellings)
+        for row, states in changes_between(table.candidates, cleaned, names).items()
+    }
     if isinstance(table.source, ArrayFile):
         assert table.source.candidates is not None
-        ones = np.ones(len(table.rows), dtype=np.int8)
-        at = sp.csr_array((ones, (table.rows, np.arange(len(table.rows)))), (table.source.n_rows, len(table.rows)))
-        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - before.states))
-        states.eliminate_zeros()
-        table.source.write(table.path, path, states, cleaned.labels)
+        edited, labels = table.source.candidates.states.tolil(), table.source.candidates.labels
+        column = {str(name): j for j, name in enumerate(labels)}
+        for row, states in changes.items():
+            for name, state in states.items():
+                edited[row, column[name]] = state
+        table.source.write(table.path, path, sp.csr_array(edited), labels)
     elif isinstance(table.labels, VoteFile):
         left = dict(zip(names, cleaned.to_lists(), strict=True))
         table.labels.write(path, changes, left)
@@ -253,6 +254,15 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))
     return path
+
+
+def _as_spelled(states: States, spellings: Mapping[str, list[str]]) -> States:
+    """A label that goes goes in every spelling; one that comes has its most frequent spelling."""
+    return {
+        name: state
+        for label, state in states.items()
+        for name in ([label] if state == CANDIDATE else spellings.get(label, [label]))
+    }
 
 
 def _check_votes_options(votes: object, columns: Sequence[str], least: int, has_candidates: bool) -> None:
@@ -332,40 +342,41 @@ def feature_columns(
     return columns
 
 
-def _merged(given: Candidates, merge: bool, notes: list[str], min_votes: int = 1) -> Merged | None:
-    """Merge labels that differ in case or blanks only, or note them."""
-    if groups := alike(given.labels):
-        told = told_alike(groups)
-        if merge:
-            notes.append(f"labels that differ only in case or blanks were merged: {told}")
-        else:
-            way = argument("merge_labels", True)
-            notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
-    return Merged.of(given, min_votes) if merge else None
+def _merged(
+    given: Candidates, merge: bool, notes: list[str], min_votes: int = 1
+) -> tuple[Candidates, dict[str, list[str]]]:
+    """Labels that differ in case or blanks only are merged, or noted; and the spellings of those that were merged."""
+    groups = alike(given.labels)
+    told = told_alike(groups)
+    if groups and not merge:
+        way = argument("merge_labels", True)
+        notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
+    elif groups:
+        notes.append(f"labels that differ only in case or blanks were merged: {told}")
+    if not merge:
+        return given, {}
+    return merged(given, min_votes), {name: group for group in groups for name in group}
 
 
-def _labelled(
-    given: Candidates, rows: np.ndarray, merged: Merged | None, source: Source, notes: list[str]
-) -> tuple[Candidates, np.ndarray, Merged | None]:
+def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
     """Without the rows that have no candidate."""
-    given = given if merged is None else merged.candidates
     has = given.sizes() > 0
     if not has.any():
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
         notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
-    return (given, rows, merged) if has.all() else (given[has], rows[has], merged and merged[has])
+    return (given, rows) if has.all() else (given[has], rows[has])
 
 
 def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
     if source.candidates is None:
         raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
     notes: list[str] = []
-    merged = _merged(source.candidates, merge_labels, notes)
-    given, rows, merged = _labelled(source.candidates, np.arange(source.n_rows), merged, source, notes)
+    given, spellings = _merged(source.candidates, merge_labels, notes)
+    given, rows = _labelled(given, np.arange(source.n_rows), source, notes)
     ids = tuple(str(row) for row in rows)
-    return UserTable(source, replace(given, index=ids), rows, ids, merged=merged, notes=notes)
+    return UserTable(source, replace(given, index=ids), rows, ids, spellings=spellings, notes=notes)
 
 
 def _images(

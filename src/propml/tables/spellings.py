@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.targets import CANDIDATE, Annotations, Candidates
+from propml.targets import Annotations, Candidates
 
-__all__ = ["Merged", "alike", "same_spelling", "told_alike"]
+__all__ = ["alike", "merged", "same_spelling", "told_alike"]
 
 _MOST_TOLD = 5
 
@@ -42,61 +42,27 @@ def told_alike(groups: list[list[str]]) -> str:
     return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
 
 
-@dataclass(frozen=True)
-class Merged:
-    """Candidates in which every label has one spelling, its most frequent one.
-
-    Attributes
-    ----------
-    candidates : Candidates
-        The merged ones.
-    spelled : Candidates
-        The same rows as the file spells them: what the merged ones exclude is excluded here.
-    column : ndarray of int
-        For each spelling the merged label.
-    """
-
-    candidates: Candidates
-    spelled: Candidates
-    column: np.ndarray
-
-    @classmethod
-    def of(cls, given: Candidates, min_votes: int = 1) -> Merged:
-        """Merge the spellings; where votes tell the candidates, ``given`` has every label that has one vote."""
-        counts = np.asarray((given.states > 0).sum(axis=0)).ravel()
-        best: dict[str, int] = {}
-        for j in sorted(range(len(counts)), key=lambda j: (-counts[j], str(given.labels[j]))):
-            best.setdefault(same_spelling(given.labels[j]), j)
-        kept = sorted(best.values())
-        place = {same_spelling(given.labels[j]): m for m, j in enumerate(kept)}
-        column = np.array([place[same_spelling(name)] for name in given.labels])
-        together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
-        candidate = (given.states > 0).astype(np.int32) @ together > 0
-        unknown = (given.states < 0).astype(np.int32) @ together > 0
-        merged = replace(
-            given,
-            states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
-            labels=tuple(given.labels[j] for j in kept),
-            annotations=_merged_votes(given.annotations, column),
-        )
-        if min_votes > 1 and merged.votes is not None:
-            merged = replace(merged, states=sp.csr_array(merged.votes >= min_votes).astype(np.int8))
-        spelled = sp.csr_array(given.states.multiply(merged.states[:, column] != 0)).astype(np.int8)
-        return cls(merged, replace(given, states=spelled), column)
-
-    def __getitem__(self, rows: np.ndarray) -> Merged:
-        return Merged(self.candidates[rows], self.spelled[rows], self.column)
-
-    def split(self, cleaned: Candidates) -> Candidates:
-        """Cleaned labels as the file spells them; a label that was added gets its most frequent spelling."""
-        kept = self.spelled.states.multiply(cleaned.states[:, self.column] != 0)
-        added = ((cleaned.states > 0).astype(np.int8) - (self.candidates.states > 0).astype(np.int8)).tocoo()
-        new = added.data > 0
-        canonical = np.array([self.spelled.labels.index(name) for name in self.candidates.labels])
-        at = (added.coords[0][new], canonical[added.coords[1][new]])
-        ones = np.full(new.sum(), CANDIDATE, dtype=np.int8)
-        states = sp.csr_array(kept + sp.csr_array((ones, at), shape=self.spelled.shape)).astype(np.int8)
-        return replace(self.spelled, states=states)
+def merged(given: Candidates, min_votes: int = 1) -> Candidates:
+    """Every label in its most frequent spelling; where votes tell the candidates, ``given`` has all with one vote."""
+    counts = np.asarray((given.states > 0).sum(axis=0)).ravel()
+    best: dict[str, int] = {}
+    for j in sorted(range(len(counts)), key=lambda j: (-counts[j], str(given.labels[j]))):
+        best.setdefault(same_spelling(given.labels[j]), j)
+    kept = sorted(best.values())
+    place = {same_spelling(given.labels[j]): m for m, j in enumerate(kept)}
+    column = np.array([place[same_spelling(name)] for name in given.labels])
+    together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
+    candidate = (given.states > 0).astype(np.int32) @ together > 0
+    unknown = (given.states < 0).astype(np.int32) @ together > 0
+    made = replace(
+        given,
+        states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
+        labels=tuple(given.labels[j] for j in kept),
+        annotations=_merged_votes(given.annotations, column),
+    )
+    if min_votes > 1 and made.votes is not None:
+        made = replace(made, states=sp.csr_array(made.votes >= min_votes).astype(np.int8))
+    return made
 
 
 def _merged_votes(votes: Annotations | None, column: np.ndarray) -> Annotations | None:
