@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -108,43 +107,19 @@ def read_coco(
         pairs = np.array([(int(a["image_id"]), int(a["category_id"])) for a in content["annotations"]], dtype=np.int64)
         if not len(pairs) or not categories:
             raise ValueError(f"{source} has no annotations or no categories")
-        found = _assemble(folder / f"{split}2014", source, categories, files, pairs, name, split)
-    if missing == "error":
-        _check_present(found.paths)
-    return found
-
-
-def _assemble(
-    images: Path,
-    source: Path,
-    categories: list[tuple[int, str]],
-    files: dict[int, str],
-    pairs: np.ndarray,
-    name: str,
-    split: str,
-) -> ImageDataset:
-    column = {identifier: j for j, (identifier, _) in enumerate(categories)}
-    annotated = np.unique(pairs[:, 0])
-    strange = [i for i in annotated.tolist() if i not in files]
-    if strange:
-        raise ValueError(f"{source} annotates image {strange[0]}, which it does not list")
-    unknown = [c for c in np.unique(pairs[:, 1]).tolist() if c not in column]
-    if unknown:
-        raise ValueError(f"{source} uses category {unknown[0]}, which it does not list")
-    truth = np.zeros((len(annotated), len(categories)), dtype=np.uint8)
-    columns = np.array([column[c] for c in pairs[:, 1].tolist()])
-    truth[np.searchsorted(annotated, pairs[:, 0]), columns] = 1
-    names = [files[i] for i in annotated.tolist()]
-    outside = [file for file in names if Path(file).name != file or "\\" in file]
-    if outside:
-        raise ValueError(f"{source} names the file {outside[0]!r}, which is not a plain file name")
-    paths = tuple(images / file for file in names)
-    return ImageDataset(name, paths, truth, tuple(label for _, label in categories), split)
-
-
-def _check_present(paths: Sequence[Path]) -> None:
-    folder = paths[0].parent
-    present = _names(folder)
-    absent = [path.name for path in paths if path.name not in present]
-    if absent:
-        raise FileNotFoundError(f"{len(absent)} of {len(paths)} images are not in {folder}, the first is {absent[0]}")
+        column = {identifier: j for j, (identifier, _) in enumerate(categories)}
+        annotated = np.unique(pairs[:, 0])
+        for what, used, listed in (("annotates image", annotated, files), ("uses category", pairs[:, 1], column)):
+            if strange := sorted(set(used.tolist()) - listed.keys()):
+                raise ValueError(f"{source} {what} {strange[0]}, which it does not list")
+        truth = np.zeros((len(annotated), len(categories)), dtype=np.uint8)
+        truth[np.searchsorted(annotated, pairs[:, 0]), [column[c] for c in pairs[:, 1].tolist()]] = 1
+        names = [files[i] for i in annotated.tolist()]
+        if outside := [file for file in names if Path(file).name != file or "\\" in file]:
+            raise ValueError(f"{source} names the file {outside[0]!r}, which is not a plain file name")
+    images = folder / f"{split}2014"
+    present = _names(images)
+    if missing == "error" and (absent := [file for file in names if file not in present]):
+        raise FileNotFoundError(f"{len(absent)} of {len(names)} images are not in {images}, the first is {absent[0]}")
+    labels = tuple(label for _, label in categories)
+    return ImageDataset(name, tuple(images / file for file in names), truth, labels, split)

@@ -55,9 +55,8 @@ def read_mat(path: str | Path, *, name: str | None = None, needed: bool = True) 
         Label matrices are turned to (n_samples, n_labels); rows may have no candidates, as in the Yeast files.
         ``X`` is sparse where the file was, and where it holds whole numbers that are mostly zero.
     """
-    path = Path(path)
     with reading(path, ".mat file"):
-        return _read(path, name or path.stem, needed)
+        return _read(Path(path), name or Path(path).stem, needed)
 
 
 def _read(path: Path, name: str, needed: bool) -> Dataset:

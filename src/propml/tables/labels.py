@@ -16,7 +16,7 @@ from propml.datasets.mulan import read_label_header
 from propml.messages import argument
 from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
-from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
+from propml.tables.cell_lists import holds_lists, identifier, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
 
@@ -104,9 +104,9 @@ class TextLabels:
         if isinstance(cell, Iterable):
             if any(isinstance(value, dict | list) for value in cell):
                 raise ValueError(f"{table.where(row, self.column)} is {shown(cell)}, expected the names of labels")
-            return [name for value in cell if (name := _name_of(value))]
+            return [name for value in cell if (name := identifier(value))]
         if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
-            return [_name_of(cell)]
+            return [identifier(cell)]
         raise ValueError(
             f"{table.where(row, self.column)} is {cell!r}, expected label names; for columns of 0 and 1 name "
             f"all of them ({argument('label_columns')}), for whole numbers give {argument('sep', '')}"
@@ -126,7 +126,7 @@ class TextLabels:
                 elif isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
                     edited[row] = self._edited_text(cell or "", states)
                 elif isinstance(cell, int | float):
-                    name = self._edited_text(_name_of(cell), states)
+                    name = self._edited_text(identifier(cell), states)
                     edited[row] = type(cell)(name) if name else None
                 else:
                     edited[row] = _edited_list(cell, states, cells)
@@ -154,7 +154,7 @@ class TextLabels:
                 f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of the "
                 f"column are; correct it"
             )
-        return [name for value in values if (name := _name_of(value))]
+        return [name for value in values if (name := identifier(value))]
 
     def _split(self, cell: str) -> list[str]:
         return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
@@ -260,16 +260,10 @@ def _label_header(path: Path, xml: str | Path | None) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def _name_of(value: Any) -> str:
-    """An entry of a list as a name; nothing where it is missing."""
-    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return "" if value is None else str(int(value)) if is_whole else str(value).strip()
-
-
 def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: Sequence[Any]) -> list[Any]:
     # Numbers stay numbers: an added label takes the type that the column's labels have.
     kind = next((type(value) for other in cells for value in other or ()), str)
-    kept = [value for value in cell or () if states.get(_name_of(value), CANDIDATE) == CANDIDATE]
+    kept = [value for value in cell or () if states.get(identifier(value), CANDIDATE) == CANDIDATE]
     return kept + [kind(name) for name, state in states.items() if state == CANDIDATE]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Protocol, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +19,7 @@ from propml.tables.table import Cells
 from propml.tables.values import CellError, as_days, as_flags, as_numbers, as_texts, as_vectors
 
 __all__ = [
-    "Category", "LeftOut", "Matrix", "Number", "Text", "Treatment", "Vector", "treatment_from_json", "treatment_json",
+    "Category", "LeftOut", "Matrix", "Number", "Text", "Treatment", "Vector", "treatment_from_json",
     "writes_without_blanks",
 ]  # fmt: skip
 
@@ -35,28 +36,33 @@ LARGEST_SHARE = 0.9
 _SAMPLE = 1000
 
 
-class Treatment(Protocol):
+@dataclass
+class Treatment(ABC):
     """What is done with a column."""
 
     kind: ClassVar[str]
     name: str
 
     @property
+    @abstractmethod
     def features(self) -> list[str]:
         """The names of the features that it becomes."""
-        ...
 
-    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray | sp.csr_array:
+    @abstractmethod
+    def apply(self, cells: Cells, notes: list[str]) -> Any:
         """float32 features ``(n_rows, len(features))``; what is worth telling goes into the notes."""
-        ...
 
+    @abstractmethod
     def sentence(self) -> str:
         """What was done, for the report."""
-        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The treatment as plain values."""
+        return {"kind": self.kind, **asdict(self)}
 
 
 @dataclass
-class Number:
+class Number(Treatment):
     """A number: missing ones become the median (and a feature says so), then it is standardised.
 
     A column that is mostly zero keeps its zeros: counts go through log(1 + x), and it is divided by the root mean
@@ -64,7 +70,6 @@ class Number:
     """
 
     kind: ClassVar[str] = "number"
-    name: str
     unit: str
     fill: float
     center: float
@@ -99,9 +104,10 @@ class Number:
         values = as_unit(cells, self.unit)
         if values is None:
             bad = next(row for row in range(len(cells)) if as_unit(cells[row : row + 1], self.unit) is None)
+            held = {"date": "dates", "boolean": "yes and no"}.get(self.unit, "numbers")
             raise CellError(
                 bad,
-                f"is {shown(cells[bad])}, and the column held {_plural(self.unit)} in training; correct it, leave the "
+                f"is {shown(cells[bad])}, and the column held {held} in training; correct it, leave the "
                 f"cell empty, or give {argument('missing', [str(cells[bad]).strip()])}",
             )
         missing = np.isnan(values)
@@ -122,11 +128,10 @@ class Number:
 
 
 @dataclass
-class Category:
+class Category(Treatment):
     """One 0/1 feature per value, for so many of the most frequent values; the others share one."""
 
     kind: ClassVar[str] = "category"
-    name: str
     values: list[str]
     rest: list[str]
     n_missing: int = 0
@@ -170,7 +175,7 @@ class Category:
 
 
 @dataclass
-class Text:
+class Text(Treatment):
     """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai).
 
     Attributes
@@ -180,7 +185,6 @@ class Text:
     """
 
     kind: ClassVar[str] = "text"
-    name: str
     terms: list[str]
     weights: list[float]
     by_character: bool = False
@@ -210,11 +214,10 @@ class Text:
 
 
 @dataclass
-class Vector:
+class Vector(Treatment):
     """A list of numbers of one length in every row, such as an embedding; standardised number by number."""
 
     kind: ClassVar[str] = "vector"
-    name: str
     center: list[float]
     scale: list[float]
     n_missing: int = 0
@@ -247,11 +250,10 @@ class Vector:
 
 
 @dataclass
-class Matrix:
+class Matrix(Treatment):
     """The feature matrix of a file that holds one, as it came."""
 
     kind: ClassVar[str] = "matrix"
-    name: str
     n_features: int
 
     @property
@@ -271,11 +273,10 @@ class Matrix:
 
 
 @dataclass
-class LeftOut:
+class LeftOut(Treatment):
     """A column that a model cannot learn from."""
 
     kind: ClassVar[str] = "left out"
-    name: str
     reason: str
 
     @property
@@ -317,13 +318,8 @@ def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
     return as_numbers(cells) if values is None and unit == "boolean" else values
 
 
-def treatment_json(treatment: Treatment) -> dict[str, Any]:
-    """The treatment as plain values."""
-    return {"kind": treatment.kind, **asdict(treatment)}  # type: ignore[call-overload]
-
-
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
-    """What :func:`treatment_json` was given."""
+    """What :meth:`Treatment.to_json` was asked of."""
     from propml.tables.embeddings import Embedded
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
@@ -347,7 +343,3 @@ def _check(kind: Any, values: dict[str, Any]) -> None:
     named = [*values.get("values", ()), *values.get("terms", ())]
     if len(set(named)) < len(named) or 0 in np.ravel(scale):
         raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
-
-
-def _plural(unit: str) -> str:
-    return {"date": "dates", "boolean": "yes and no"}.get(unit, "numbers")

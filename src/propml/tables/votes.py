@@ -14,7 +14,7 @@ from propml.atomic_files import replacing
 from propml.datasets.array_files import load_arrays
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.cell_lists import holds_lists, shown
+from propml.tables.cell_lists import holds_lists, identifier, shown
 from propml.tables.labels import States
 from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
@@ -236,11 +236,3 @@ def _went_and_came(changes: Mapping[str, States]) -> tuple[set[tuple[str, str]],
     pairs = {(item, label): state for item, states in changes.items() for label, state in states.items()}
     came = [pair for pair, state in pairs.items() if state == CANDIDATE]
     return pairs.keys() - set(came), came
-
-
-def identifier(cell: Any) -> str:
-    """An identifier or a name as text, the same whichever file format it stood in."""
-    if cell is None or (isinstance(cell, float | np.floating) and cell != cell):
-        return ""
-    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
-    return str(int(cell)) if is_whole else str(cell).strip()
