@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,16 @@ class ArrayFile:
     def where(self, row: int, name: str) -> str:
         """How to name a row to a person."""
         return f"{self.path}: row {row}"
+
+    def copy(self, path: Path, changes: Mapping[int, Mapping[str, int]]) -> None:
+        """Write the same file with other states of some labels, by row and name."""
+        assert self.candidates is not None
+        states, labels = self.candidates.states.tolil(), self.candidates.labels
+        column = {str(name): j for j, name in enumerate(labels)}
+        for row, new in changes.items():
+            for name, state in new.items():
+                states[row, column[name]] = state
+        self.write(self.path, path, sp.csr_array(states), labels)
 
 
 def read_array_file(path: Path, kind: str) -> ArrayFile:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 from propml.datasets.locations import leads_out
 from propml.file_errors import reading
@@ -20,7 +19,7 @@ from propml.tables.sources import Source, open_table
 from propml.tables.spellings import alike, merged, same_spelling, told_alike
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
-from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
+from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, VoteFile, identifier
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
@@ -38,11 +37,9 @@ class UserTable:
     source : Table or ArrayFile
         The file: its columns, or its feature matrix.
     candidates : Candidates
-        Of the rows that have a candidate label; its index are the identifiers.
+        Of the rows that have a candidate label; its index is ``item_ids``.
     rows : ndarray of int, shape (n_samples,)
         Where these rows stand in the file, ascending.
-    item_ids : tuple of str
-        One per row: the column of identifiers, or the row numbers in the file.
     feature_columns : tuple of str
         The columns that become features; empty for files that hold a matrix.
     explicit_features : bool
@@ -66,7 +63,6 @@ class UserTable:
     source: Source
     candidates: Candidates
     rows: np.ndarray
-    item_ids: tuple[str, ...]
     feature_columns: tuple[str, ...] = ()
     explicit_features: bool = False
     texts: list[str] | None = None
@@ -82,6 +78,11 @@ class UserTable:
     @property
     def path(self) -> Path:
         return self.source.path
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """One per row: the column of identifiers, or the row numbers in the file."""
+        return tuple(map(str, self.candidates.index))
 
     @property
     def suffix(self) -> str:
@@ -192,7 +193,7 @@ def read_table(
             given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
             voted = beside.read(ids, min_confidence=min_confidence)
-            given = _with_annotations(given, voted, same_spelling if merge_labels else str)
+            given = voted.attached_to(given, same_spelling if merge_labels else str)
     else:
         assert beside is not None
         given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes, min_confidence)
@@ -206,18 +207,17 @@ def read_table(
         source,
         replace(given, index=tuple(ids[row] for row in rows)),
         rows,
-        tuple(ids[row] for row in rows),
-        tuple(columns),
-        features is not None,
-        _shown(source, text, rows),
-        _images(source, image, rows, allow_outside, notes),
-        (text,) if text is not None else (),
-        where or beside,
-        spellings,
-        decimal,
-        (missing,) if isinstance(missing, str) else tuple(missing),
-        embed,
-        notes,
+        feature_columns=tuple(columns),
+        explicit_features=features is not None,
+        texts=_shown(source, text, rows),
+        images=_images(source, image, rows, allow_outside, notes),
+        text_columns=(text,) if text is not None else (),
+        labels=where or beside,
+        spellings=spellings,
+        decimal=decimal,
+        missing=(missing,) if isinstance(missing, str) else tuple(missing),
+        embed=embed,
+        notes=notes,
     )
 
 
@@ -240,16 +240,9 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         for row, states in changes_between(table.candidates, cleaned, names).items()
     }
     if isinstance(table.source, ArrayFile):
-        assert table.source.candidates is not None
-        edited, labels = table.source.candidates.states.tolil(), table.source.candidates.labels
-        column = {str(name): j for j, name in enumerate(labels)}
-        for row, states in changes.items():
-            for name, state in states.items():
-                edited[row, column[name]] = state
-        table.source.write(table.path, path, sp.csr_array(edited), labels)
+        table.source.copy(path, changes)
     elif isinstance(table.labels, VoteFile):
-        left = dict(zip(names, cleaned.to_lists(), strict=True))
-        table.labels.write(path, changes, left)
+        table.labels.write(path, changes, dict(zip(names, cleaned.to_lists(), strict=True)))
     else:
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))
@@ -291,17 +284,6 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
         raise ValueError(f"{path} is not an annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
     return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
-
-
-def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Hashable], str]) -> Candidates:
-    """The votes on labels of the data, attached to the candidates of the data."""
-    votes = voted.candidates.annotations
-    assert votes is not None
-    column = {matched_by(name): j for j, name in enumerate(given.labels)}
-    label = np.array([column.get(matched_by(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
-    known = label > -2  # -1 stays: an annotator who looked and saw nothing
-    kept = replace(votes.entries(known), row=voted.rows[votes.row[known]], label=label[known])
-    return replace(given, annotations=kept)
 
 
 def _identifiers(table: Table, id_column: str | None) -> list[str]:
@@ -375,8 +357,8 @@ def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
     notes: list[str] = []
     given, spellings = _merged(source.candidates, merge_labels, notes)
     given, rows = _labelled(given, np.arange(source.n_rows), source, notes)
-    ids = tuple(str(row) for row in rows)
-    return UserTable(source, replace(given, index=ids), rows, ids, spellings=spellings, notes=notes)
+    given = replace(given, index=tuple(map(str, rows.tolist())))
+    return UserTable(source, given, rows, spellings=spellings, notes=notes)
 
 
 def _images(

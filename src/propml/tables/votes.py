@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,16 @@ class Voted(NamedTuple):
     candidates: Candidates
     rows: np.ndarray
     notes: list[str]
+
+    def attached_to(self, given: Candidates, matched_by: Callable[[Hashable], str]) -> Candidates:
+        """Other candidates of the data, with the votes on their labels; names of which this is the same are one."""
+        votes = self.candidates.annotations
+        assert votes is not None
+        column = {matched_by(name): j for j, name in enumerate(given.labels)}
+        label = np.array([column.get(matched_by(name), -2) for name in self.candidates.labels] + [-1])[votes.label]
+        known = label > -2  # -1 stays: an annotator who looked and saw nothing
+        kept = votes.entries(known)
+        return replace(given, annotations=replace(kept, row=self.rows[kept.row], label=label[known]))
 
 
 @dataclass(frozen=True)
