@@ -18,8 +18,7 @@ from propml.datasets.locations import checksum_of
 from propml.tables import UserTable, learn_features, open_table, read_table
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
-from propml.tables.labels import FlagLabels, labels_in
-from propml.tables.spellings import merged, same_spelling
+from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
 from propml.tables.truth import certain, over_labels
 from propml.targets import Candidates
 

@@ -239,7 +239,10 @@ def _cells(column: Any) -> Any:
         column = column.dictionary_decode()
         kind = column.type
     if kinds.is_integer(kind) and column.null_count:
-        return _numbers_with_gaps(column)
+        try:
+            return column.cast("float64").to_numpy(zero_copy_only=False)
+        except require("pyarrow", "data").ArrowInvalid:  # a float would change one of these whole numbers
+            return column.to_pylist()
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
     if kinds.is_date(kind) or kinds.is_timestamp(kind):
@@ -247,15 +250,6 @@ def _cells(column: Any) -> Any:
     if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
         return _vectors(column)
     return column.to_pylist()
-
-
-def _numbers_with_gaps(column: Any) -> Any:
-    """Whole numbers as floats, or cell by cell where a float would change one of them."""
-    pyarrow = require("pyarrow", "data")
-    try:
-        return column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
-    except pyarrow.ArrowInvalid:
-        return column.to_pylist()
 
 
 def _vectors(column: Any) -> Any:

@@ -16,9 +16,8 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import FlagLabels, TextLabels
+from propml.tables.labels import FlagLabels, TextLabels, alike, merged, same_spelling, told_alike
 from propml.tables.sources import format_of, open_table
-from propml.tables.spellings import alike, merged, same_spelling, told_alike
 from propml.tables.table import Table, checked_column
 from propml.tables.truth import certain, over_labels
 from propml.tables.values import as_numbers, as_texts

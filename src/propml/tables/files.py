@@ -14,9 +14,10 @@ from propml.messages import argument
 from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.labels import FlagLabels, States, TextLabels, changes_between, labels_in
+from propml.tables.labels import (
+    FlagLabels, States, TextLabels, alike, changes_between, labels_in, merged, same_spelling, told_alike,
+)  # fmt: skip
 from propml.tables.sources import Source, open_table
-from propml.tables.spellings import alike, merged, same_spelling, told_alike
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, VoteFile, identifier

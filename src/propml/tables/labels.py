@@ -1,11 +1,14 @@
-"""Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back."""
+"""Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back.
+
+Labels that differ in case or blanks only are told, or merged on request.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,13 +21,17 @@ from propml.schema import checked_csr
 from propml.tables.arff import ArffTable
 from propml.tables.cell_lists import holds_lists, identifier, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
-from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
+from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, Candidates
 
-__all__ = ["FlagLabels", "States", "TextLabels", "changes_between", "labels_in"]
+__all__ = [
+    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "labels_in", "merged", "same_spelling",
+    "told_alike",
+]  # fmt: skip
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
 # From this share of the cells on, another separator is what was meant.
 OFTEN = 0.2
+_MOST_TOLD = 5
 STATES = (EXCLUDED, CANDIDATE, UNKNOWN)
 #: By label what is to be written: 1 candidate, 0 excluded, -1 unknown.
 States: TypeAlias = dict[str, int]
@@ -295,3 +302,67 @@ def _flag_like(cell: Any, state: int) -> Any:
         if text in words:
             return words[state == CANDIDATE]
     return f"{state}.0" if text.endswith(".0") else str(state)
+
+
+# -- labels that differ in case or blanks only -------------------------------------------------------------------------
+
+
+def same_spelling(name: Hashable) -> str:
+    """What two spellings of one label have in common.
+
+    >>> same_spelling("New  York ") == same_spelling("new york")
+    True
+    """
+    return " ".join(str(name).split()).casefold()
+
+
+def alike(names: Iterable[Hashable]) -> list[list[str]]:
+    """The names that differ in case or blanks only, in groups.
+
+    >>> alike(["cat", "Cat", "dog"])
+    [['Cat', 'cat']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(map(str, names)):
+        groups.setdefault(same_spelling(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def told_alike(groups: list[list[str]]) -> str:
+    """Such groups in a sentence; of many, the first."""
+    sentences = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
+    return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+
+
+def merged(given: Candidates, min_votes: int = 1) -> Candidates:
+    """Every label in its most frequent spelling; where votes tell the candidates, ``given`` has all with one vote."""
+    counts = np.asarray((given.states > 0).sum(axis=0)).ravel()
+    best: dict[str, int] = {}
+    for j in sorted(range(len(counts)), key=lambda j: (-counts[j], str(given.labels[j]))):
+        best.setdefault(same_spelling(given.labels[j]), j)
+    kept = sorted(best.values())
+    place = {same_spelling(given.labels[j]): m for m, j in enumerate(kept)}
+    column = np.array([place[same_spelling(name)] for name in given.labels])
+    together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
+    candidate = (given.states > 0).astype(np.int32) @ together > 0
+    unknown = (given.states < 0).astype(np.int32) @ together > 0
+    made = replace(
+        given,
+        states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
+        labels=tuple(given.labels[j] for j in kept),
+        annotations=_merged_votes(given.annotations, column),
+    )
+    if min_votes > 1 and made.votes is not None:
+        made = replace(made, states=sp.csr_array(made.votes >= min_votes).astype(np.int8))
+    return made
+
+
+def _merged_votes(votes: Annotations | None, column: np.ndarray) -> Annotations | None:
+    if votes is None:
+        return None
+    if votes.confidence is not None:
+        votes = votes.entries(np.argsort(-votes.confidence, kind="stable"))
+    label = np.where(votes.label < 0, -1, column[votes.label])
+    # Somebody who gave a label in two spellings gave it once, as sure as the surer of the two.
+    (_, _, label), first = np.unique(np.stack([votes.row, votes.annotator, label]), axis=1, return_index=True)
+    return replace(votes.entries(first), label=label)

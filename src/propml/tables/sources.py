@@ -97,16 +97,14 @@ def open_table(
             arrow = ArrowTable(path)
             return arrow if plain else export_in(arrow) or arrow
         if kind in ("json", "jsonl", *TOOLS):
-            return _records(path, "json" if plain and file_format is None else file_format)
+            records = read_records(path)
+            tool = file_format if file_format in TOOLS else None
+            if file_format is None and not plain:
+                tool = tool_of(records)
+            return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
         if kind == "xlsx":
             return XlsxTable(path)
         return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
-
-
-def _records(path: Path, asked: str | None) -> JsonTable | ToolTable:
-    records = read_records(path)
-    tool = None if asked in ("json", "jsonl") else asked or tool_of(records)
-    return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
 
 
 def _by_content(path: Path) -> str | None:
