@@ -15,8 +15,16 @@ from propml.tables.arff import ArffTable
 from propml.tables.arrays import ArrayFile
 from propml.tables.arrow import ArrowTable
 from propml.tables.labels import (
-    FlagLabels, States, TextLabels, alike, changes_between, labels_in, merged, same_spelling, told_alike,
-)  # fmt: skip
+    FlagLabels,
+    States,
+    TextLabels,
+    alike,
+    changes_between,
+    labels_in,
+    merged,
+    same_spelling,
+    told_alike,
+)
 from propml.tables.sources import Source, open_table
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable

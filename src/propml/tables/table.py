@@ -1,4 +1,4 @@
-"""What a table is to the audit: columns by name, read one at a time, and a copy of the file with cells changed."""
+"""A table: columns by name, which are read one at a time, and a copy of the file with some cells changed."""
 
 from __future__ import annotations
 
