@@ -177,16 +177,9 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The numbers of one copy of a dataset; ``None`` where nobody has published or measured them."""
+class Facts(Statistics):
+    """The statistics of one copy of a dataset; ``None`` where nobody has published or measured them."""
 
-    n_samples: int
-    n_features: int | None
-    n_labels: int
-    mean_true: float | None = None
-    mean_candidates: float | None = None
-    rows_without_truth: int | None = None
-    rows_without_candidates: int | None = None
     tolerance: float = 0.0006  #: by how much the means may differ: half of the last digit that is known
     copy: str = ""  #: what kind of copy this is, where it is not the published file
 
