@@ -16,8 +16,7 @@ from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number
 from propml.datasets import Dataset
 from propml.datasets.locations import checksum_of
 from propml.tables import UserTable, learn_features, open_table, read_table
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile
+from propml.tables.arrays import ArffTable, ArrayFile
 from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
 from propml.tables.truth import certain, over_labels
 from propml.targets import Candidates

@@ -11,8 +11,7 @@ import numpy as np
 from propml.datasets.locations import leads_out
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile
+from propml.tables.arrays import ArffTable, ArrayFile
 from propml.tables.arrow import ArrowTable
 from propml.tables.labels import (
     FlagLabels,

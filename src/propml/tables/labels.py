@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from propml.datasets.mulan import read_label_header
 from propml.messages import argument
 from propml.schema import checked_csr
-from propml.tables.arff import ArffTable
+from propml.tables.arrays import ArffTable
 from propml.tables.cell_lists import holds_lists, identifier, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, Candidates

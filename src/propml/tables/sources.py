@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile, read_array_file
+from propml.tables.arrays import ArffTable, ArrayFile, read_array_file
 from propml.tables.arrow import ArrowTable
 from propml.tables.json_tables import JsonTable, read_records
 from propml.tables.table import Table, as_table
