@@ -380,3 +380,15 @@ def test_a_label_in_two_spellings_is_as_sure_as_the_surer(items, tmp_path):
     ])  # fmt: skip
     votes = read_table(items, id_column="id", votes=path, merge_labels=True).candidates.annotations
     assert votes.confidence.tolist() == [0.6, 0.5]
+
+
+def test_answers_in_parquet_gain_and_lose_labels_with_their_confidences(items, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    answers = {"item": ["t0", "t0", "t1"], "model": ["big", "small", "big"],
+               "labels": [["sky", "sea"], ["sea"], ["city"]], "confidence": [[0.3, 0.9], [0.6], [0.7]]}  # fmt: skip
+    parquet.write_table(pyarrow.table(answers), tmp_path / "answers.parquet")
+    table = read_table(items, id_column="id", votes=tmp_path / "answers.parquet")
+    write_cleaned(table, changed(table, [("t0", "sky")], [("t1", "sea")]), tmp_path / "c.parquet")
+    made = parquet.read_table(tmp_path / "c.parquet").to_pydict()
+    assert made["labels"] == [["sea"], ["sea"], ["city"], ["sea"]]
+    assert made["confidence"] == [[0.9], [0.6], [0.7], None]

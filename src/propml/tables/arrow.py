@@ -223,12 +223,12 @@ def _check_size(path: Path, metadata: Any) -> None:
     check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
 
 
-def _added(texts: Sequence[str | None], kind: Any) -> Any:
-    """Texts as a column of this type: an identifier may be a number in the file."""
+def _added(cells: Sequence[Any], kind: Any) -> Any:
+    """Texts or lists of them as a column of this type: an identifier may be a number in the file."""
     pyarrow = require("pyarrow", "data")
-    if all(text is None for text in texts):
-        return pyarrow.nulls(len(texts), kind)
-    return pyarrow.array(texts, pyarrow.string()).cast(kind)
+    if all(cell is None or isinstance(cell, list) for cell in cells):
+        return pyarrow.array(cells, kind)
+    return pyarrow.array(cells, pyarrow.string()).cast(kind)
 
 
 def _cells(column: Any) -> Any:
