@@ -1,7 +1,7 @@
 """Words against embeddings, ProPMLClassifier against logistic regression, on texts with candidate labels.
 
     python paper/text.py redv2
-    python paper/text.py goemotions --rows 20000 --noise 0.1 0.2
+    python paper/text.py goemotions --rows 20000 --noise 0.1 0.2 --features words
 
 Everything is trained on candidates: flips of the true labels for GoEmotions, the union of three annotators for REDv2.
 True labels of the test rows enter the metrics only. REDv2 is learned on its part ``test`` (818 texts) and judged on
@@ -22,7 +22,7 @@ from propml.corruption import corrupt
 from propml.datasets.text_sets import read_texts
 from propml.metrics import evaluate
 from propml.tables.embeddings import ENCODERS, Embedded
-from propml.tables.words import Text
+from propml.tables.treatments import Text
 from propml.targets import Candidates
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -43,15 +43,12 @@ def problems(name: str, rows: int, noise: list[float], seed: int):
         yield f"flips {rate:g}", read, learn, judge, made
 
 
-def features(read, learn: np.ndarray, judge: np.ndarray):
+def features(names: list[str], read, learn: np.ndarray, judge: np.ndarray):
     """By name: features of the rows to learn from and of those to judge, learned on the first."""
     texts, others = ([read.texts[i] for i in rows] for rows in (learn, judge))
-    words = Text.learn("text", texts)
-    yield "words", words.apply(texts, []), words.apply(others, [])
-    for name, module in ENCODERS.items():
-        if importlib.util.find_spec(module) is not None:
-            made = Embedded.of("text", texts, name)
-            yield name, made.apply(texts, []), made.apply(others, [])
+    for name in names:
+        made = Text.learn("text", texts) if name == "words" else Embedded.of("text", texts, name)
+        yield name, made.apply(texts, []), made.apply(others, [])
 
 
 def logistic(X, candidates: Candidates, X_test):
@@ -80,6 +77,8 @@ def main() -> None:
     parse.add_argument("dataset", choices=("redv2", "goemotions"))
     parse.add_argument("--rows", type=int, default=4000)
     parse.add_argument("--noise", type=float, nargs="+", default=[0.1, 0.2])
+    installed = [name for name, module in ENCODERS.items() if importlib.util.find_spec(module) is not None]
+    parse.add_argument("--features", nargs="+", default=["words", *installed])
     parse.add_argument("--methods", nargs="+", default=["logistic regression", "ProPMLClassifier"])
     parse.add_argument("--seed", type=int, default=0)
     given = parse.parse_args()
@@ -87,7 +86,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     methods = {"logistic regression": logistic, "ProPMLClassifier": ours}
     for level, read, learn, judge, candidates in problems(given.dataset, given.rows, given.noise, given.seed):
-        for name, X, X_test in features(read, learn, judge):
+        for name, X, X_test in features(given.features, read, learn, judge):
             for method in given.methods:
                 start = time.perf_counter()
                 scores, predicted = methods[method](X, candidates, X_test)

@@ -36,12 +36,16 @@ CANDIDATE, EXCLUDED, UNKNOWN = 1, 0, -1
 
 @dataclass(frozen=True)
 class Annotations:
-    """Who proposed what: one entry per (row, annotator, label), ``label`` -1 where an annotator saw nothing."""
+    """Who proposed what: one entry per (row, annotator, label), ``label`` -1 where an annotator saw nothing.
+
+    ``confidence`` says how sure each entry is, 1 where nothing is told; ``None`` where that is so of all.
+    """
 
     row: np.ndarray
     annotator: np.ndarray
     label: np.ndarray
     names: tuple[Hashable, ...]
+    confidence: np.ndarray | None = None
 
     def take(self, rows: np.ndarray, n_rows: int) -> Annotations:
         """The entries of the given rows, renumbered to their new positions (a row may be taken twice)."""
@@ -49,8 +53,12 @@ class Annotations:
             (np.arange(1, len(self.row) + 1), (self.row, np.arange(len(self.row)))), (n_rows, len(self.row))
         )
         picked = table[rows].tocoo()
-        entry = picked.data - 1
-        return replace(self, row=picked.coords[0], annotator=self.annotator[entry], label=self.label[entry])
+        return replace(self.entries(picked.data - 1), row=picked.coords[0])
+
+    def entries(self, which: np.ndarray) -> Annotations:
+        """Some of the entries, by position or mask."""
+        confidence = None if self.confidence is None else self.confidence[which]
+        return Annotations(self.row[which], self.annotator[which], self.label[which], self.names, confidence)
 
     def counts(self, shape: tuple[int, int]) -> sp.csr_array:
         """How many annotators proposed each label, ``(n_samples, n_labels)``."""

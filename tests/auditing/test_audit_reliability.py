@@ -2,18 +2,20 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from planted import planted
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score
 
 import propml
 from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotators
 from propml.auditing.reliability import ReliabilityCounts
+from propml.auditing.report import AuditReport
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
 from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
@@ -131,6 +133,71 @@ def test_taken_rows_bring_their_votes():
     expected = [[(w, j) for i, w, j in zip(*votes.cast(slice(r, r + 1)), strict=True)] for r in rows]
     found = [[(w, j) for i, w, j in zip(*taken.cast(slice(n, n + 1)), strict=True)] for n in range(4)]
     assert found == expected
+
+
+def sure_votes(truth, seed=0):
+    """Votes of three annotators who see each label through noise, with P(true) as confidence."""
+    rng = np.random.default_rng(seed)
+    rows, confidence = [], []
+    for who, distance in enumerate((1.5, 2.0, 2.5)):
+        sure = expit(
+            logit(truth.mean()) + distance * (distance * truth + rng.normal(size=truth.shape)) - distance**2 / 2
+        )
+        for i in range(len(truth)):
+            proposed = np.flatnonzero(sure[i] > 0.2)
+            rows += [(i, who, j) for j in proposed] or [(i, who, None)]
+            confidence += sure[i, proposed].tolist() or [1.0]
+    voted = Candidates.from_votes(*zip(*rows, strict=True), labels=range(truth.shape[1]), empty="ignore")
+    told = dict(zip(rows, confidence, strict=True))
+    table = vote_table(voted)
+    return voted, np.array([told[vote] for vote in zip(*table.values(), strict=True)])
+
+
+def audited(X, voted, confidence):
+    candidates = replace(voted, annotations=replace(voted.annotations, confidence=confidence))
+    return propml.audit(X, candidates, model=RidgeClassifier(10.0)).probabilities
+
+
+def test_confidences_find_more_errors_and_are_learned_from_rather_than_believed():
+    data = digits_mosaic(500)
+    truth = np.asarray(data.truth)
+    voted, confidence = sure_votes(truth)
+    marked = voted.to_matrix() > 0
+
+    def found(probabilities):
+        return average_precision_score(truth[marked] == 0, -probabilities[marked])
+
+    without = audited(data.X, voted, None)
+    told = audited(data.X, voted, confidence)
+    assert found(told) > found(without) + 0.005
+    np.testing.assert_array_equal(audited(data.X, voted, np.ones(len(confidence))), without)
+    np.testing.assert_array_equal(audited(data.X, voted, np.full(len(confidence), 0.7)), without)
+    np.testing.assert_array_equal(
+        audited(data.X, voted, np.sqrt(confidence)), told
+    )  # only the order within each counts
+    shuffled = np.random.default_rng(0).random(len(confidence))
+    assert abs(found(audited(data.X, voted, shuffled)) - found(without)) < 0.005
+
+
+def test_a_less_sure_vote_makes_its_label_less_probable():
+    data = digits_mosaic(400)
+    voted, confidence = sure_votes(np.asarray(data.truth))
+    surest = int(np.argmax(np.where(voted.annotations.label >= 0, confidence, 0)))
+    lower = confidence.copy()
+    lower[surest] = confidence.min()
+    row, label = voted.annotations.row[surest], voted.annotations.label[surest]
+    before, after = (audited(data.X, voted, sure)[row, label] for sure in (confidence, lower))
+    assert after < before
+
+
+def test_confidences_in_a_table_of_votes_and_in_a_saved_report(tmp_path):
+    X, truth, _ = planted(120)
+    voted, confidence = sure_votes(truth)
+    table = {**vote_table(voted), "confidence": confidence.tolist()}
+    report = propml.audit(X, replace(voted, annotations=None), votes=table, model=RidgeClassifier(10.0))
+    np.testing.assert_array_equal(report.probabilities, audited(X, voted, confidence))
+    report.save(tmp_path)
+    np.testing.assert_array_equal(AuditReport.load(tmp_path).candidates.annotations.confidence, confidence)
 
 
 def counts_by_loops(votes, truth):

@@ -73,7 +73,7 @@ def test_the_ground_has_every_kind_of_noise_and_every_rival():
     assert default.params == {}
     real = {cell.dataset for cell in ground.cells() if cell.noise is None}
     assert real == {"mirflickr", "yeastcc", "yeastbp", "redv2"}
-    assert len(ground.cells()) == (10 * 11 + 4) * len(ground.methods)
+    assert len(ground.cells()) == (11 * 11 + 4) * len(ground.methods)
 
 
 def test_the_quick_ground_is_a_part_of_the_ground():

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import propml.cli
 from propml.cli.datasets import app
 from propml.datasets import REGISTRY, names
-from propml.datasets.entry import Facts
+from propml.datasets.dataset import Facts
 
 ARFF = b"@relation r\n@attribute x numeric\n@attribute l {0,1}\n@data\n1,0\n2,1\n"
 XML = b'<labels><label name="l"/></labels>'

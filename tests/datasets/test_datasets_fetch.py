@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from propml.datasets import REGISTRY, Dataset, ImageDataset, fetch, load, lookup, names, verify
 from propml.datasets.catalogue import at_hand
-from propml.datasets.entry import Facts
+from propml.datasets.dataset import Facts
 
 QUICK = {"wait": 0.001, "verbose": False}
 ARFF = b"@relation r\n@attribute x numeric\n@attribute l {0,1}\n@data\n1,0\n2,1\n"
@@ -227,7 +227,7 @@ def test_the_registry_holds_the_twelve_datasets_of_the_paper():
         shapes = {e.title: (e.facts[0].n_samples, e.facts[0].n_features, e.facts[0].n_labels) for e in entries}
         assert shapes == rows
     others = {"yeastmf", "yeast", "cal500", "genbase", "foodtruck", "chd-49", "birds-one-hot", "digits-mosaic"}
-    others |= {"goemotions", "redv2"}
+    others |= {"goemotions", "goemotions-20k", "redv2"}
     assert set(names()) - {n for s in table for n in names(s)} == others
 
 

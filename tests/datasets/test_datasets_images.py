@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from propml.datasets.coco import read_coco
-from propml.datasets.voc import VOC_CLASSES, read_voc
+from propml.datasets.images import VOC_CLASSES, read_coco, read_voc
 
 DOG, PERSON = VOC_CLASSES.index("dog"), VOC_CLASSES.index("person")
 

@@ -162,7 +162,11 @@ def test_voc_at_hand(data_dir):
 
 def test_texts_with_their_annotators(data_dir):
     """The numbers of the data's own description: texts and labels of both sets, and the union of REDv2's annotators."""
-    for name, (rows, labels, mean) in {"goemotions": (54263, 28, 1.176), "redv2": (1361, 7, 1.132)}.items():
+    for name, (rows, labels, mean) in {
+        "goemotions": (54263, 28, 1.176),
+        "goemotions-20k": (20000, 28, 1.177),
+        "redv2": (1361, 7, 1.132),
+    }.items():
         statistics = load(name, data_dir).statistics()
         assert (statistics.n_samples, statistics.n_labels) == (rows, labels)
         assert statistics.mean_true == pytest.approx(mean, abs=0.0006)

@@ -30,8 +30,7 @@ from propml.auditing.thumbnails import thumbnails
 from propml.corruption.files import read_clean
 from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract
-from propml.datasets.coco import read_coco
-from propml.datasets.voc import read_voc
+from propml.datasets.images import read_coco, read_voc
 from propml.extras import installed
 from propml.tables import read_dataset
 from propml.tables.features import learn_features
@@ -197,6 +196,11 @@ RECORDS = [
      "responses": {"q": [{"value": ["a", "b"][i % 2 :], "user_id": "u"}]}}
     for i in range(ROWS)
 ]  # fmt: skip
+FLAT_RECORDS = [
+    {"id": f"r{i}", "text": "sun and sea", "x": i, "q.suggestion": ["a"], "q.suggestion.score": [0.5],
+     "q.suggestion.agent": "m", "q.responses": [["a", "b"][i % 2 :]], "q.responses.users": ["u"]}
+    for i in range(ROWS)
+]  # fmt: skip
 ANSWERS = [
     {"item": str(i), "model": who, "labels": ["a", "b"][i % 2 :], "confidence": {"a": 0.5, "b": 0.25}}
     for i in range(ROWS) for who in ("m", "n")
@@ -231,6 +235,15 @@ def _tar() -> bytes:
             member = tarfile.TarInfo(name)
             member.size = 160
             tar.addfile(member, io.BytesIO(b"content " * 20))
+    return made.getvalue()
+
+
+def _doccano_zip() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as zipped:
+        for name in ("ann", "bob"):
+            lines = [{"id": i, "text": "sun and sea", "x": i, "label": ["a", name][i % 2 :]} for i in range(ROWS)]
+            zipped.writestr(f"{name}.jsonl", _lines(*lines))
     return made.getvalue()
 
 
@@ -305,6 +318,9 @@ KINDS: dict[str, Kind] = {
     "label studio": Kind("export.json", json.dumps(TASKS).encode(), (_exported,)),
     "prodigy": Kind("export.jsonl", _lines(*CHOICES), (_exported,)),
     "argilla": Kind("export.json", json.dumps(RECORDS).encode(), (_exported,)),
+    "argilla, flat": Kind("export.jsonl", _lines(*FLAT_RECORDS), (_exported,)),
+    "doccano, zip": Kind("export.zip", _doccano_zip(), (_exported,)),
+    "doccano, zip, within": Kind("export.zip", _doccano_zip(), (_exported,), within_zip),
     "answers of a model": Kind("votes.jsonl", _lines(*ANSWERS), (_voted,), beside=(("items.csv", _text),)),
     "label matrix": Kind("votes.npy", _matrix(), (_voted,), beside=(("items.csv", _text),)),
     "arff": Kind("toy.arff", ARFF.encode(), _arff, beside=_xml),

@@ -249,7 +249,7 @@ PARTS = {"X_data": CSR.data, "X_indices": CSR.indices, "X_indptr": CSR.indptr, "
         ({"X": X[0], "candidates": GIVEN}, r"X has shape \(2,\)"),
         ({"X": X + np.inf, "candidates": GIVEN}, "entries that are not finite"),
         ({"X": X, "candidates": GIVEN[0]}, r"candidates has shape \(3,\)"),
-        ({"X": X, "candidates": GIVEN[:2]}, r"candidates has shape \(2, 3\), expected 3 rows"),
+        ({"X": X, "candidates": GIVEN[:2]}, r"candidates has shape \(2, 3\), expected \(3, n_labels\)"),
         ({"X": X, "candidates": GIVEN * 3}, "3"),
         ({"X": X, "candidates": GIVEN, "truth": TRUE - 1}, "truth has entries other than 0 and 1"),
         ({"X": X, "candidates": np.array([[{}]], dtype=object)}, "readable npz file of plain arrays"),

@@ -18,8 +18,7 @@ from propml.tables.features import Features, learn_features, treatment_of
 from propml.tables.files import read_table
 from propml.tables.sources import open_table
 from propml.tables.table import as_table
-from propml.tables.treatments import Number
-from propml.tables.words import Text
+from propml.tables.treatments import Number, Text
 
 
 def dense(X):

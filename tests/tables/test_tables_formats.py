@@ -130,7 +130,7 @@ def test_a_workbook_keeps_its_formulas_and_other_sheets(tmp_path):
     assert [sheet["C2"].value, sheet["C4"].value, sheet["E4"].value] == ["sea", "=SUM(1)", "=B4*2"]
     assert sheet["C4"].data_type == "s"  # text, which no spreadsheet computes
     assert made["notes"]["A1"].value == "keep me"
-    assert open_table(tmp_path / "c.xlsx").where(1, "tags").endswith("row 1 (line 4 of the sheet), column 'tags'")
+    assert open_table(tmp_path / "c.xlsx").where(1, "tags").endswith("row 1 (line 4), column 'tags'")
 
 
 def test_a_workbook_without_rows_and_a_damaged_one_are_told(tmp_path):

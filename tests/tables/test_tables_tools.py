@@ -1,6 +1,7 @@
 """Exports of labelling tools, answers of language models and label matrices: votes in, cleaned labels out."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -148,6 +149,35 @@ def test_doccano_lines_keep_what_they_have(tmp_path):
     assert open_table(path, file_format="jsonl").names == ("id", "text", "label", "Comments")
 
 
+def test_a_doccano_zip_has_a_file_for_each_annotator(tmp_path):
+    def lines(*labels):
+        records = [{"id": i, "text": TEXTS[i], "label": own, "Comments": []} for i, own in enumerate(labels)]
+        return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+
+    files = {
+        "ann.jsonl": lines(["sea", "sky"], ["city"], []),
+        "bob.jsonl": lines(["sea"], [], ["sea"]),
+        "idle.jsonl": "",
+    }
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, text in files.items():
+            zipped.writestr(name, text)
+    table = read_table(path)
+    assert voters(table) == {
+        ("0", "ann"): ["sea", "sky"], ("0", "bob"): ["sea"], ("1", "ann"): ["city"], ("2", "bob"): ["sea"],
+    }  # fmt: skip
+    assert table.feature_columns == ("text",)
+    assert table.suffix == ".zip"
+    write_cleaned(table, changed(table, [("0", "sky")], [("1", "sea")]), tmp_path / "c.zip")
+    with zipfile.ZipFile(tmp_path / "c.zip") as zipped:
+        made = {name: zipped.read(name).decode() for name in zipped.namelist()}
+    assert made == {"ann.jsonl": lines(["sea"], ["city", "sea"], []), "bob.jsonl": files["bob.jsonl"]}
+    with zipfile.ZipFile(path, "w") as zipped:
+        zipped.writestr("all.jsonl", files["ann.jsonl"])
+    assert read_table(path).candidates.to_lists() == [["sea", "sky"], ["city"]]
+
+
 # -- Argilla -------------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +206,72 @@ def test_argilla_responses_and_suggestions_are_votes(tmp_path):
     made = read_back(tmp_path / "c.json")
     assert made[0]["suggestions"] == {"topic": {"value": ["sea"], "score": None, "agent": "propml audit"}}
     assert [each["responses"] for each in made] == [each["responses"] for each in records]
+
+
+def flat_argilla_records():
+    """As ``dataset.records.to_list(flatten=True)`` writes them: missing keys are null."""
+
+    def record(i, answers, suggestion=(None, None, None)):
+        value, score, agent = suggestion
+        return {
+            "id": f"rec-{i}", "status": "completed", "_server_id": f"s{i}", "text": TEXTS[i], "length": len(TEXTS[i]),
+            "topic.responses": [labels for _, labels, _ in answers] or None,
+            "topic.responses.users": [who for who, _, _ in answers] or None,
+            "topic.responses.status": [status for _, _, status in answers] or None,
+            "topic.suggestion": value, "topic.suggestion.score": score, "topic.suggestion.agent": agent,
+        }  # fmt: skip
+
+    return [
+        record(0, [("u1", ["sea"], "submitted"), ("u2", ["sea", "sky"], "submitted")], (["sea"], [0.9], "small-model")),
+        record(1, [("u1", ["city"], "submitted"), ("u2", ["sea"], "discarded")]),
+        record(2, [], (["sea", "sky"], [0.8, 0.4], "small-model")),
+    ]
+
+
+FLAT_VOTES = {
+    ("rec-0", "u1"): ["sea"], ("rec-0", "u2"): ["sea", "sky"], ("rec-0", "small-model"): ["sea"],
+    ("rec-1", "u1"): ["city"], ("rec-2", "small-model"): ["sea", "sky"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_flat_argilla_records_are_read_and_written(tmp_path, lines):
+    records = flat_argilla_records()
+    table = read_table(written(tmp_path / "records.json", records, lines))
+    assert voters(table) == FLAT_VOTES
+    assert sorted(table.candidates.annotations.confidence) == [0.4, 0.8, 0.9, 1.0, 1.0, 1.0, 1.0]
+    assert table.feature_columns == ("text", "length")
+    write_cleaned(table, changed(table, [("rec-0", "sky")]), tmp_path / "c.json")
+    made = read_back(tmp_path / "c.json")
+    assert made[0] == records[0] | {"topic.suggestion": ["sea"], "topic.suggestion.score": None,
+                                    "topic.suggestion.agent": "propml audit"}  # fmt: skip
+    again = read_table(tmp_path / "c.json")
+    assert voters(again) == {pair: names for pair, names in FLAT_VOTES.items() if pair[1] != "small-model"}
+
+
+def test_flat_argilla_records_in_parquet_gain_the_columns_that_they_need(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    records = flat_argilla_records()[:2]
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "whole.parquet")
+    table = read_table(tmp_path / "whole.parquet")
+    assert voters(table) == {pair: names for pair, names in FLAT_VOTES.items() if pair[0] != "rec-2"}
+    people = {name: cells for name, cells in columns.items() if "suggestion" not in name}
+    parquet.write_table(pyarrow.table(people), tmp_path / "people.parquet")
+    table = read_table(tmp_path / "people.parquet")
+    write_cleaned(table, changed(table, [("rec-0", "sky")]), tmp_path / "c.parquet")
+    made = parquet.read_table(tmp_path / "c.parquet").to_pydict()
+    assert {name: made[name] for name in people} == people
+    assert made["topic.suggestion"] == [["sea"], ["city"]]
+    assert made["topic.suggestion.agent"] == ["propml audit"] * 2
+
+
+def test_an_argilla_question_for_one_label_is_answered_by_one(tmp_path):
+    records = [{"id": f"r{i}", "text": TEXTS[i], "topic.responses": answers, "topic.responses.users": ["u1", "u2"]}
+               for i, answers in enumerate([["sea", "sky"], ["city", "city"]])]  # fmt: skip
+    table = read_table(written(tmp_path / "records.jsonl", records))
+    write_cleaned(table, table.candidates, tmp_path / "c.jsonl")
+    assert [each["topic.suggestion"] for each in read_back(tmp_path / "c.jsonl")] == [None, "city"]
 
 
 # -- language models and rules -------------------------------------------------------------------------------------
@@ -252,3 +348,47 @@ def test_a_model_learns_from_an_export_and_reads_one_without_labels(tmp_path):
     fresh = written(tmp_path / "new.json", [{**task, "annotations": []} for task in studio_tasks()], lines=False)
     X, _ = learned.features.apply(open_table(fresh))
     assert X.shape == (3, learned.X.shape[1])
+
+
+def test_confidences_travel_with_their_votes(items, tmp_path):
+    answers = [("t0", "big", ["sky", "sea"], [0.3, 0.9]), ("t0", "small", ["sea"], None),
+               ("t1", "big", ["city"], [0.7]), ("t1", "big", ["city"], [0.2]), ("t2", "small", [], [])]  # fmt: skip
+    path = written(tmp_path / "answers.jsonl", [
+        {"item": item, "model": who, "labels": labels, "confidence": sure} for item, who, labels, sure in answers
+    ])  # fmt: skip
+
+    def told(table):
+        votes = table.candidates.annotations
+        names = (*table.candidates.labels, None)
+        entries = zip(votes.row, votes.annotator, votes.label, votes.confidence, strict=True)
+        return {(table.item_ids[i], votes.names[a], names[j]): sure for i, a, j, sure in entries}
+
+    table = read_table(items, id_column="id", votes=path)
+    assert told(table) == {
+        ("t0", "big", "sea"): 0.9, ("t0", "big", "sky"): 0.3, ("t0", "small", "sea"): 1.0, ("t1", "big", "city"): 0.7,
+    }  # fmt: skip
+    write_cleaned(table, changed(table, [("t0", "sky")]), tmp_path / "c.jsonl")
+    again = read_table(items, id_column="id", votes=tmp_path / "c.jsonl")
+    assert told(again) == {pair: sure for pair, sure in told(table).items() if pair[2] != "sky"}
+    assert read_back(tmp_path / "c.jsonl")[1:] == read_back(path)[1:]
+
+
+def test_a_label_in_two_spellings_is_as_sure_as_the_surer(items, tmp_path):
+    path = written(tmp_path / "answers.jsonl", [
+        {"item": "t0", "model": "big", "labels": ["sea", "Sea"], "confidence": {"sea": 0.2, "Sea": 0.6}},
+        {"item": "t1", "model": "small", "labels": ["sea"], "confidence": 0.5},
+    ])  # fmt: skip
+    votes = read_table(items, id_column="id", votes=path, merge_labels=True).candidates.annotations
+    assert votes.confidence.tolist() == [0.6, 0.5]
+
+
+def test_answers_in_parquet_gain_and_lose_labels_with_their_confidences(items, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    answers = {"item": ["t0", "t0", "t1"], "model": ["big", "small", "big"],
+               "labels": [["sky", "sea"], ["sea"], ["city"]], "confidence": [[0.3, 0.9], [0.6], [0.7]]}  # fmt: skip
+    parquet.write_table(pyarrow.table(answers), tmp_path / "answers.parquet")
+    table = read_table(items, id_column="id", votes=tmp_path / "answers.parquet")
+    write_cleaned(table, changed(table, [("t0", "sky")], [("t1", "sea")]), tmp_path / "c.parquet")
+    made = parquet.read_table(tmp_path / "c.parquet").to_pydict()
+    assert made["labels"] == [["sea"], ["sea"], ["city"], ["sea"]]
+    assert made["confidence"] == [[0.9], [0.6], [0.7], None]

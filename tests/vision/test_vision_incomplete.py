@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from propml.datasets.coco import read_coco
-from propml.datasets.voc import read_voc
+from propml.datasets.images import read_coco, read_voc
 from propml.vision.image_cache import build_cache
 from propml.vision.sources import open_source
 

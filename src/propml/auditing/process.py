@@ -58,7 +58,7 @@ def audit(
         By default, every true label of a row is assumed to be among its candidates.
     votes : table, optional
         Who proposed what, where ``candidates`` does not hold it: a DataFrame or mapping with the columns ``item``,
-        ``annotator`` and ``label`` (none where somebody looked and saw nothing), or
+        ``annotator`` and ``label`` (none where somebody looked and saw nothing), maybe with ``confidence``, or
         :class:`~propml.targets.Annotations`.
     reviewed : iterable of Decision
         Decisions that a person has made (:func:`propml.auditing.decisions.read_decisions`). Rejected labels are

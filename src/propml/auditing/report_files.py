@@ -44,6 +44,7 @@ STORED: Schema = {
             "row": Array("iu", "votes", least=0),
             "annotator": Array("iu", "votes", least=0),
             "label": Array("iu", "votes", least=-1),
+            "confidence?": Array("f", "votes"),
         },
     ),
     "rates": (None, {n: Array("iuf", "labels" if "label" in n else "annotators", finite=False) for n in RATES}),
@@ -82,7 +83,7 @@ def write_audit_report(report: AuditReport, folder: Path) -> None:
         "states": states,
         # Excluded labels of complete candidates have probability 0: what is stored is enough.
         "probabilities": report.probabilities if report.incomplete else _stored(report.probabilities, states),
-        "votes": None if votes is None else {name: np.asarray(getattr(votes, name)) for name in VOTES},
+        "votes": None if votes is None else _votes(votes),
         "rates": None if rates is None else {name: np.asarray(getattr(rates, name)) for name in RATES},
     }
     write_state(folder / REPORT_FILE, KIND, state)
@@ -116,7 +117,8 @@ def _arguments(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
     annotations = None
     if record["annotators"] is not None:
-        annotations = Annotations(votes["row"], votes["annotator"], votes["label"], tuple(record["annotators"]))
+        row, annotator, label = (votes[name] for name in VOTES)
+        annotations = Annotations(row, annotator, label, tuple(record["annotators"]), votes.get("confidence"))
         sizes = (states.shape[0], len(record["annotators"]), states.shape[1])
         for name, most in zip(VOTES, sizes, strict=True):
             if votes[name].max(initial=-1) >= most:
@@ -132,6 +134,11 @@ def _arguments(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         "reliability": None if rates is None else Reliability(annotators=tuple(record["reliability"]), **rates),
         "settings": record["settings"],
     }
+
+
+def _votes(votes: Annotations) -> dict[str, np.ndarray]:
+    names = VOTES if votes.confidence is None else (*VOTES, "confidence")
+    return {name: np.asarray(getattr(votes, name)) for name in names}
 
 
 def _stored(probabilities: np.ndarray, states: sp.csr_array) -> np.ndarray:

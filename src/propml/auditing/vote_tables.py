@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from propml.jsonable import unboxed
+from propml.target_checks import is_missing
 from propml.targets import Annotations, Candidates
 
 __all__ = ["annotations_of"]
 
 COLUMNS = ("item", "annotator", "label")
+CONFIDENCE = "confidence"
 
 
 def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
@@ -20,8 +22,8 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
 
     Parameters
     ----------
-    votes : DataFrame or mapping with the columns item, annotator and label; Annotations; or None
-        An item is named as in ``candidates.index``: by default the row's number.
+    votes : DataFrame or mapping with the columns item, annotator, label and maybe confidence; Annotations; or None
+        An item is named as in ``candidates.index``: by default the row's number. A missing confidence is 1.
 
     Examples
     --------
@@ -43,17 +45,21 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     if lacking := [name for name in COLUMNS if name not in present]:
         raise ValueError(f"votes has no column {lacking[0]!r}; it needs {', '.join(COLUMNS)}, and has {present}")
     items, people, labels = ([unboxed(cell) for cell in votes[name]] for name in COLUMNS)
-    if not len(items) == len(people) == len(labels):
+    sure = votes[CONFIDENCE] if CONFIDENCE in present else [1.0] * len(items)
+    confidence = [1.0 if is_missing(cell) else float(cell) for cell in sure]
+    if not len(items) == len(people) == len(labels) == len(confidence):
         raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
     row_of = _positions(candidates.index, "item")
     label_of = _positions(candidates.labels, "label")
     names = {who: number for number, who in enumerate(dict.fromkeys(people))}
-    triples = set()
+    triples: dict[tuple[int, int, int], float] = {}
     for line, (item, who, label) in enumerate(zip(items, people, labels, strict=True)):
-        seen = -1 if label is None or label != label else _place(label, label_of, line, "label")  # NaN != NaN
-        triples.add((_place(item, row_of, line, "item"), names[who], seen))
+        seen = -1 if is_missing(label) else _place(label, label_of, line, "label")
+        vote = (_place(item, row_of, line, "item"), names[who], seen)
+        triples[vote] = max(confidence[line], triples.get(vote, confidence[line]))
     table = np.array(sorted(triples), dtype=np.int64).reshape(-1, 3)
-    return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names))
+    told = None if CONFIDENCE not in present else np.array([triples[vote] for vote in sorted(triples)])
+    return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names), told)
 
 
 def _check_range(votes: Annotations, candidates: Candidates) -> None:

@@ -27,10 +27,8 @@ from propml.devices import cache_dir
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.tables import UserTable, learn_features, open_table, read_table
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile
-from propml.tables.labels import FlagLabels, labels_in
-from propml.tables.spellings import Merged, same_spelling
+from propml.tables.arrays import ArffTable, ArrayFile
+from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
 from propml.tables.truth import certain, over_labels
 from propml.targets import Candidates
 
@@ -233,7 +231,7 @@ def _read(
                 f"name one for each label, in the same order"
             )
         true = Candidates.from_matrix(true.states, table.candidates.labels, empty="ignore")
-    true = certain(source, Merged.of(true).candidates if merge else true)[table.rows]
+    true = certain(source, merged(true) if merge else true)[table.rows]
     matched_by = same_spelling if merge else str
     known = {matched_by(label): label for label in (*true.labels, *table.candidates.labels)}
     # A true label that nobody proposed is a label all the same: methods are judged by it, too.

@@ -10,7 +10,7 @@ from rich.console import Console
 from propml.cli.file_options import plain_table
 from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
 from propml.datasets.catalogue import Verification, at_hand
-from propml.datasets.entry import Facts
+from propml.datasets.dataset import Facts
 
 __all__ = ["app"]
 

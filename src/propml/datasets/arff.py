@@ -181,7 +181,7 @@ def _read_attribute(text: str, where: str) -> Attribute:
     return Attribute(name)
 
 
-# -- rows: each is taken at once, and cell by cell where something about it is unusual, or wrong ----------------------
+# -- rows --------------------------------------------------------------------------------------------------------------
 
 
 def _dense_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> np.ndarray:
@@ -197,10 +197,7 @@ def _dense_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]
                 f"{where} has {len(cells)} values, the header declares {len(attributes)} attributes; "
                 f"the file may be truncated"
             )
-        try:
-            data[i] = [_quick(cell, code) for cell, code in zip(cells, codes, strict=True)]
-        except (KeyError, ValueError):
-            data[i] = [_number(cell, attribute, where) for cell, attribute in zip(cells, attributes, strict=True)]
+        data[i] = [_number(*each, where) for each in zip(cells, attributes, codes, strict=True)]
     return data
 
 
@@ -223,10 +220,7 @@ def _sparse_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute
             column = int(position)
             if column in row:
                 raise ValueError(f"{where} gives attribute {attributes[column].name!r} twice; remove one of the values")
-            try:
-                row[column] = _quick(value, codes[column])
-            except (KeyError, ValueError):
-                row[column] = _number(value, attributes[column], where)
+            row[column] = _number(value, attributes[column], codes[column], where)
         columns += sorted(row)
         values += [row[column] for column in sorted(row)]
         ends.append(len(columns))
@@ -241,16 +235,6 @@ def _codes(attributes: Sequence[Attribute]) -> list[dict[str, int] | None]:
     return [None if a.values is None else {value: j for j, value in enumerate(a.values)} for a in attributes]
 
 
-def _quick(cell: str, code: dict[str, int] | None) -> float:
-    """The number of an ordinary cell; an error for any other."""
-    if code is not None:
-        return code[cell]
-    number = float(cell)
-    if not math.isfinite(number) or "_" in cell:
-        raise ValueError
-    return number
-
-
 def _numbers(values: Sequence[str]) -> list[float]:
     """The declared values as distinct numbers, or nothing where they are not that."""
     try:
@@ -260,27 +244,30 @@ def _numbers(values: Sequence[str]) -> list[float]:
     return numbers if len(set(numbers)) == len(numbers) and np.isfinite(numbers).all() else []
 
 
-def _number(cell: str, attribute: Attribute, where: str) -> float:
+def _number(cell: str, attribute: Attribute, code: dict[str, int] | None, where: str) -> float:
     """One cell: its number, or the position of its value in the declaration."""
+    number = _finite(cell) if code is None else code.get(cell)
+    if number is not None:
+        return number
     if cell == "?":
         raise ValueError(
             f"{where}: attribute {attribute.name!r} is missing (?); fill it in or remove the row before reading"
         )
     text = unquote(cell)
-    if attribute.values is not None:
-        if text in attribute.values:
-            return attribute.values.index(text)
-        declared = _numbers(attribute.values)
-        if declared and (number := _finite(text)) in declared and number is not None:  # 1.0 where 1 is declared
-            return declared.index(number)
-        raise ValueError(
-            f"{where}: attribute {attribute.name!r} has value {text!r}, "
-            f"declared are {', '.join(attribute.values[:10])}{', …' if len(attribute.values) > 10 else ''}"
-        )
     number = _finite(text)
-    if number is None:
-        raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected a finite number")
-    return number
+    if code is None:
+        if number is None:
+            raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected a finite number")
+        return number
+    if text in code:
+        return code[text]
+    values = attribute.values or ()
+    if number is not None and number in (declared := _numbers(values)):  # 1.0 where 1 is declared
+        return declared.index(number)
+    raise ValueError(
+        f"{where}: attribute {attribute.name!r} has value {text!r}, "
+        f"declared are {', '.join(values[:10])}{', …' if len(values) > 10 else ''}"
+    )
 
 
 def _finite(text: str) -> float | None:

@@ -44,8 +44,11 @@ def check_n_features(count: int, path: Path) -> None:
         raise ValueError(f"{path} has a feature index of {count - 1}, which is beyond {MAX_FEATURES}")
 
 
-def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
-    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers."""
+def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
+    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers.
+
+    A file without labels has no candidates, where they are not ``needed``.
+    """
     X, numbers = load_svmlight(path)
     rows = [[f"{number:.15g}" for number in row] for row in numbers]
     if labels is None:
@@ -54,32 +57,36 @@ def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Datase
         name=name,
         X=X,
         truth=None,
-        candidates=Candidates.from_lists(rows, labels, empty="ignore"),
+        candidates=Candidates.from_lists(rows, labels, empty="ignore") if needed or labels else None,
         label_names=tuple(labels),
         feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
     )
 
 
-def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
-    """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``."""
+def read_npz(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
+    """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``.
+
+    The candidates may be missing where they are not ``needed``.
+    """
     content = load_arrays(path)
     X = feature_matrix(content, path)
-    if "candidates" not in content:
+    if needed and "candidates" not in content:
         raise ValueError(f"{path} holds {', '.join(content)}; the array candidates is missing")
-    for key in ("candidates", "truth"):
-        if key in content and (content[key].ndim != 2 or 0 in content[key].shape):
-            raise ValueError(f"{path}: {key} has shape {content[key].shape}, expected (n_samples, n_labels)")
-    given, truth = content["candidates"], content.get("truth")
+    given, truth = (content.get(key) for key in ("candidates", "truth"))
+    for key, matrix in (("candidates", given), ("truth", truth)):
+        if matrix is not None and (matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != X.shape[0]):
+            raise ValueError(f"{path}: {key} has shape {matrix.shape}, expected ({X.shape[0]}, n_labels)")
     if truth is not None and not np.isin(truth, (0, 1)).all():
         raise ValueError(f"{path}: truth has entries other than 0 and 1")
+    n_labels = next((matrix.shape[1] for matrix in (given, truth) if matrix is not None), 0)
     if labels is None:
-        labels = names_in(content, "label_names", given.shape[1], path) or list(map(str, range(given.shape[1])))
+        labels = (n_labels and names_in(content, "label_names", n_labels, path)) or list(map(str, range(n_labels)))
     feature_names = names_in(content, "feature_names", X.shape[1], path)
     return Dataset(
         name=name,
         X=X,
         truth=None if truth is None else truth.astype(np.uint8),
-        candidates=Candidates.from_matrix(given, labels, empty="ignore"),
+        candidates=None if given is None else Candidates.from_matrix(given, labels, empty="ignore"),
         label_names=tuple(labels),
         feature_names=feature_names or tuple(f"feature_{j}" for j in range(X.shape[1])),
     )

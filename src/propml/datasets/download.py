@@ -21,10 +21,10 @@ from typing import Any
 
 from propml.datasets.archives import DamagedArchive, extract
 from propml.datasets.catalogue import lookup
-from propml.datasets.entry import Entry, RemoteFile
+from propml.datasets.dataset import Entry, RemoteFile
 from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
 from propml.deprecation import renamed_argument
-from propml.progress import Bar, progress_bar
+from propml.progress import progress_bar
 
 __all__ = ["download", "fetch"]
 
@@ -197,20 +197,19 @@ def _download(
     url: str, path: Path, checksum: str | None, retries: int, wait: float, timeout: float, verbose: bool
 ) -> None:
     part = path.with_name(f"{path.name}.part")
-    resumed = part.exists()
-    _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
-    found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
-    if found != checksum and resumed:  # the beginning may be of another file: once more, from the start
-        part.unlink()
+    while True:
+        resumed = part.exists()
         _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
         found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
-    if found != checksum:
+        if found == checksum:
+            os.replace(part, path)
+            return
         part.unlink()
-        raise ValueError(
-            f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
-            f"Something on the way changed it: try again, or from another network"
-        )
-    os.replace(part, path)
+        if not resumed:  # otherwise the beginning may be of another file: once more, from the start
+            raise ValueError(
+                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
+                f"Something on the way changed it: try again, or from another network"
+            )
 
 
 def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, verbose: bool) -> None:
@@ -238,9 +237,12 @@ def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
                 start = 0
             announced = response.headers.get("Content-Length")
             total = start + int(announced) if announced and announced.isdecimal() else None
-            with progress_bar(f"fetching {part.stem}", total or 0, show=verbose) as bar:
+            bar_shown = progress_bar(f"fetching {part.stem}", total or 0, show=verbose)
+            with bar_shown as bar, part.open("ab" if start else "wb") as file:
                 bar.advance(start)
-                _copy(response, part, "ab" if start else "wb", bar)
+                while block := response.read(_BLOCK):
+                    file.write(block)
+                    bar.advance(len(block))
     except urllib.error.HTTPError as error:
         error.close()
         _explain(error, url, part)
@@ -251,13 +253,6 @@ def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
         raise _Dropped(str(error) or type(error).__name__) from error
     if total is not None and _size(part) != total:
         raise _Dropped(f"the connection ended after {_size(part)} of {total} bytes")
-
-
-def _copy(response: http.client.HTTPResponse, part: Path, mode: str, bar: Bar) -> None:
-    with part.open(mode) as file:
-        while block := response.read(_BLOCK):
-            file.write(block)
-            bar.advance(len(block))
 
 
 def _continues_at(start: int, response: http.client.HTTPResponse, part: Path) -> bool:

@@ -36,7 +36,7 @@ _SPARSE_CLASS, _NUMERIC_CLASSES = 5, range(6, 16)
 _COMPLEX_FLAG = 0x800
 
 
-def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
+def read_mat(path: str | Path, *, name: str | None = None, needed: bool = True) -> Dataset:
     """Read a PML ``.mat`` file.
 
     Parameters
@@ -46,6 +46,8 @@ def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
         (n_labels, n_samples), and, where the truth is known, ``target`` (n_labels, n_samples).
     name : str, optional
         By default the name of the file.
+    needed : bool
+        Whether a file without candidate labels is an error.
 
     Returns
     -------
@@ -53,32 +55,32 @@ def read_mat(path: str | Path, *, name: str | None = None) -> Dataset:
         Label matrices are turned to (n_samples, n_labels); rows may have no candidates, as in the Yeast files.
         ``X`` is sparse where the file was, and where it holds whole numbers that are mostly zero.
     """
-    path = Path(path)
     with reading(path, ".mat file"):
-        return _read(path, name or path.stem)
+        return _read(Path(path), name or Path(path).stem, needed)
 
 
-def _read(path: Path, name: str) -> Dataset:
+def _read(path: Path, name: str, needed: bool) -> Dataset:
     content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
     key = next((key for key in CANDIDATE_KEYS if key in content), None)
-    if "data" not in content or key is None:
+    if "data" not in content or (key is None and needed):
         found = ", ".join(sorted(content)) or "nothing"
         raise ValueError(
             f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
         )
     X = _features(content["data"], path)
-    candidates = _label_matrix(content[key], key, X.shape[0], path)
+    candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
     truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
-    if truth is not None and truth.shape != candidates.shape:
+    if truth is not None and candidates is not None and truth.shape != candidates.shape:
         raise ValueError(
             f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
         )
-    labels = tuple(f"label_{j}" for j in range(candidates.shape[1]))
+    n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
+    labels = tuple(f"label_{j}" for j in range(n_labels))
     return Dataset(
         name=name,
         X=X,
         truth=truth,
-        candidates=Candidates.from_matrix(candidates, labels, empty="ignore"),
+        candidates=None if candidates is None else Candidates.from_matrix(candidates, labels, empty="ignore"),
         label_names=labels,
         feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
     )

@@ -57,23 +57,6 @@ def digits_mosaic_images(
     confusion: float = 0.5,
 ) -> tuple[np.ndarray, Dataset]:
     """The same mosaics as grey images, ``(n_samples, 16, 16)`` of uint8, and what :func:`digits_mosaic` returns."""
-    pixels, truth, candidates = _mosaics(n_samples, random_state, split, confusion)
-    labels = tuple(str(digit) for digit in range(10))
-    dataset = Dataset(
-        name="digits-mosaic",
-        X=pixels.reshape(len(pixels), -1) / 16.0,
-        truth=truth,
-        candidates=Candidates.from_matrix(candidates, labels),
-        label_names=labels,
-        feature_names=tuple(f"pixel_{row}_{column}" for row in range(16) for column in range(16)),
-    )
-    return np.rint(pixels * (255 / 16)).astype(np.uint8), dataset
-
-
-def _mosaics(
-    n_samples: int, random_state: int, split: str | None, confusion: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pixels 0..16 of shape (n_samples, 16, 16), truth and candidates of shape (n_samples, 10)."""
     from sklearn.datasets import load_digits
 
     if n_samples < 1:
@@ -98,7 +81,17 @@ def _mosaics(
     candidates = truth.copy()
     candidates[rows, np.where(confused, np.minimum(taken_for, 9), digits[chosen])] = 1
     tiles = images[chosen].reshape(n_samples, 2, 2, 8, 8)
-    return tiles.transpose(0, 1, 3, 2, 4).reshape(n_samples, 16, 16), truth, candidates
+    pixels = tiles.transpose(0, 1, 3, 2, 4).reshape(n_samples, 16, 16)  # 0 to 16
+    labels = tuple(str(digit) for digit in range(10))
+    dataset = Dataset(
+        name="digits-mosaic",
+        X=pixels.reshape(len(pixels), -1) / 16.0,
+        truth=truth,
+        candidates=Candidates.from_matrix(candidates, labels),
+        label_names=labels,
+        feature_names=tuple(f"pixel_{row}_{column}" for row in range(16) for column in range(16)),
+    )
+    return np.rint(pixels * (255 / 16)).astype(np.uint8), dataset
 
 
 def _resemblance(images: np.ndarray, digits: np.ndarray) -> np.ndarray:

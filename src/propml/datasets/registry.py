@@ -11,15 +11,13 @@ from urllib.parse import quote
 import numpy as np
 
 from propml.datasets.arff import read_arff
-from propml.datasets.coco import read_coco
-from propml.datasets.dataset import Dataset
-from propml.datasets.entry import Entry, Facts, RemoteFile
+from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
+from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import existing_file
 from propml.datasets.mat import read_mat
 from propml.datasets.mosaic import digits_mosaic
 from propml.datasets.mulan import read_mulan
 from propml.datasets.text_sets import TEXT_ENTRIES
-from propml.datasets.voc import read_voc
 
 __all__ = ["REGISTRY"]
 

@@ -1,12 +1,13 @@
 """Short texts with several emotions: GoEmotions (English) and REDv2 (Romanian, with its three annotators as votes).
 
-``load("goemotions")`` and ``load("redv2")`` give the texts as TF-IDF of up to 5000 words, over all rows;
-:func:`read_texts` gives the texts themselves.
+``load("goemotions")`` and ``load("redv2")`` give the texts as TF-IDF of up to 5000 words, over all rows; of
+``"goemotions-20k"``, 20 000 rows of the training part. :func:`read_texts` gives the texts themselves.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from propml.datasets.dataset import Dataset
-from propml.datasets.entry import Entry, Facts, RemoteFile
+from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
 from propml.datasets.locations import data_dirs, existing_file
 from propml.file_errors import reading
 from propml.targets import Candidates
@@ -94,10 +94,15 @@ def _read_folder(folder: Path, *, name: str) -> Texts:
     return Texts(texts, truth, candidates, tuple(names), np.repeat(SPLITS[name], sizes))
 
 
-def _read_words(folder: Path, *, name: str) -> Dataset:
+def _read_words(folder: Path, *, name: str, n_train: int | None = None) -> Dataset:
+    """The texts as words: all, or so many that are drawn from the training part."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     read = _read_folder(folder, name=name)
+    if n_train is not None:
+        rows = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(read.split == "train"))[:n_train])
+        read = read._replace(texts=[read.texts[row] for row in rows], truth=read.truth[rows])
+        name = f"{name}-{n_train // 1000}k"
     words = TfidfVectorizer(sublinear_tf=True, strip_accents="unicode", min_df=2, max_df=0.9, max_features=5000)
     X = sp.csr_array(words.fit_transform(read.texts))
     return Dataset(name, X, read.truth, read.candidates, read.label_names, tuple(words.get_feature_names_out()))
@@ -113,14 +118,23 @@ def _entry(name: str, title: str, facts: Facts, url: str, source: str, note: str
     return Entry(name, title, "text", (facts,), files, read, tuple(paths), source, note=note)
 
 
+_ALL_GOEMOTIONS = _entry(
+    "goemotions",
+    "GoEmotions",
+    Facts(54263, 5000, 28, 1.176, rows_without_truth=0),
+    _GOEMOTIONS,
+    "https://github.com/google-research/google-research, goemotions (Apache-2.0)",
+    "Comments of Reddit with aggregated labels; features are TF-IDF of words. Its parts are joined.",
+)
 TEXT_ENTRIES = (
-    _entry(
-        "goemotions",
-        "GoEmotions",
-        Facts(54263, 5000, 28, 1.176, rows_without_truth=0),
-        _GOEMOTIONS,
-        "https://github.com/google-research/google-research, goemotions (Apache-2.0)",
-        "Comments of Reddit with aggregated labels; features are TF-IDF of words. Its parts are joined.",
+    _ALL_GOEMOTIONS,
+    replace(
+        _ALL_GOEMOTIONS,
+        name="goemotions-20k",
+        title="GoEmotions (20k)",
+        facts=(Facts(20000, 5000, 28, 1.177, rows_without_truth=0),),
+        read=partial(_read_words, name="goemotions", n_train=20_000),
+        note="20000 rows of the training part of GoEmotions, drawn at random with a fixed seed.",
     ),
     _entry(
         "redv2",

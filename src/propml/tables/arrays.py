@@ -1,9 +1,9 @@
-"""npz, svmlight and ``.mat`` files, which hold a feature matrix and carry their labels themselves."""
+"""Files of the literature: npz, svmlight and ``.mat`` hold a matrix of features and their labels; ARFF has columns."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.atomic_files import replacing
-from propml.datasets import array_files as readers
+from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
+from propml.datasets.array_files import load_arrays, read_npz, read_svmlight
 from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
+from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
 
-__all__ = ["ArrayFile", "read_array_file"]
+__all__ = ["ArffTable", "ArrayFile", "read_array_file"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,44 +49,35 @@ class ArrayFile:
         """How to name a row to a person."""
         return f"{self.path}: row {row}"
 
+    def copy(self, path: Path, changes: Mapping[int, Mapping[str, int]]) -> None:
+        """Write the same file with other states of some labels, by row and name."""
+        assert self.candidates is not None
+        states, labels = self.candidates.states.tolil(), self.candidates.labels
+        column = {str(name): j for j, name in enumerate(labels)}
+        for row, new in changes.items():
+            for name, state in new.items():
+                states[row, column[name]] = state
+        self.write(self.path, path, sp.csr_array(states), labels)
+
 
 def read_array_file(path: Path, kind: str) -> ArrayFile:
     """Read one; ``kind`` is ``"npz"``, ``"svmlight"`` or ``"mat"``."""
-    return {"npz": _read_npz, "svmlight": _read_svmlight, "mat": _read_mat}[kind](path)
-
-
-def _read_npz(path: Path) -> ArrayFile:
-    content = readers.load_arrays(path)
-    if "candidates" in content:
-        data = readers.read_npz(path, None, path.stem)
-        truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
-        return ArrayFile(path, data.X, data.candidates, truth, _write_npz)
-    X = readers.feature_matrix(content, path)
-    truth = None
-    if "truth" in content:
-        shape = content["truth"].shape
-        if len(shape) != 2 or shape[0] != X.shape[0]:
-            raise ValueError(f"{path}: truth has shape {shape}, expected ({X.shape[0]}, n_labels)")
-        names = readers.names_in(content, "label_names", shape[1], path)
-        truth = Candidates.from_matrix(content["truth"], names, empty="ignore")
-    return ArrayFile(path, X, None, truth, _write_npz)
+    if kind == "mat":
+        data = read_mat(path, needed=False)
+    else:
+        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem, needed=False)
+    truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
+    if kind == "svmlight":  # its only labels are whatever somebody takes them for
+        truth = data.candidates
+    write = {"npz": _write_npz, "svmlight": _write_svmlight, "mat": _write_mat}[kind]
+    return ArrayFile(path, data.X, data.candidates, truth, write)
 
 
 def _write_npz(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
-    content = readers.load_arrays(source)
+    content = load_arrays(source)
     content["candidates"] = states.toarray().astype(content["candidates"].dtype)
     with replacing(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **content)  # type: ignore[arg-type]
-
-
-def _read_svmlight(path: Path) -> ArrayFile:
-    X, numbers = readers.load_svmlight(path)
-    candidates = None
-    if any(numbers):
-        labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
-        rows = [[f"{number:.15g}" for number in row] for row in numbers]
-        candidates = Candidates.from_lists(rows, labels, empty="ignore")
-    return ArrayFile(path, X, candidates, candidates, _write_svmlight)
 
 
 def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
@@ -105,31 +98,6 @@ def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tupl
             file.write(line)
 
 
-def _read_mat(path: Path) -> ArrayFile:
-    content = read_mat5(path, set())
-    if not any(key in content for key in CANDIDATE_KEYS) and "data" in content:
-        return _read_mat_without_candidates(path)
-    data = read_mat(path)
-    truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
-    return ArrayFile(path, data.X, data.candidates, truth, _write_mat)
-
-
-def _read_mat_without_candidates(path: Path) -> ArrayFile:
-    content = read_mat5(path, {"data", "target"})
-    X, target = content["data"], content.get("target")
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
-    truth = None
-    if target is not None:
-        matrix = sp.csr_array(target).T
-        if matrix.shape[0] != X.shape[0]:
-            raise ValueError(f"{path}: target has shape {target.shape}, expected (n_labels, {X.shape[0]})")
-        truth = Candidates.from_matrix(matrix, [f"label_{j}" for j in range(matrix.shape[1])], empty="ignore")
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    return ArrayFile(path, X, None, truth, _write_mat)
-
-
 def _write_mat(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
     from scipy.io import savemat
 
@@ -148,3 +116,67 @@ def _numbers(path: Path, name: str) -> Any:
     except ValueError:
         return None
     return sp.csc_array(value, dtype=np.float64) if sp.issparse(value) else value.astype(np.float64)
+
+
+# -- ARFF --------------------------------------------------------------------------------------------------------------
+
+
+class ArffTable(Table):
+    """ARFF: numeric attributes as numbers, nominal ones as their declared values; a copy keeps every line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        content = read_arff(path)
+        self._attributes = content.attributes
+        self._data: Any = sp.csc_array(content.data) if sp.issparse(content.data) else content.data
+        self.names = tuple(attribute.name for attribute in content.attributes)
+        self.n_rows = self._data.shape[0]
+
+    def cells(self, name: str) -> Cells:
+        numbers, values = self._column(self.names.index(checked_column(self, name)))
+        if values is None:
+            return numbers
+        if set(values) <= {"0", "1"}:
+            return np.array([float(value) for value in values])[numbers.astype(np.int64)]
+        return [values[int(code)] for code in numbers]
+
+    def _column(self, column: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """Numbers, or positions in the declared values."""
+        stored = self._data[:, [column]]
+        return (stored.toarray() if sp.issparse(stored) else stored).ravel(), self._attributes[column].values
+
+    def _as_written(self, column: int) -> list[str]:
+        numbers, values = self._column(column)
+        return [f"{number:.15g}" if values is None else values[int(number)] for number in numbers]
+
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
+        if keep is not None or extra:
+            raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
+        columns = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}
+        changed = {column: edit(0, self._as_written(column)) for column, edit in columns.items()}
+        zeros = {column: (self._attributes[column].values or ("0",))[0] for column in changed}
+        with open_unpacked(self.path) as file:
+            text, encoding = decoded(file.read())  # a byte-order mark stays where it is
+        lines = text.split("\n")
+        _, _, start = read_header([line.rstrip("\r") for line in lines], self.path)
+        row = 0
+        for number in range(start, len(lines)):
+            bare = without_comment(lines[number]).strip()
+            if bare:
+                new = {column: cells[row] for column, cells in changed.items()}
+                lines[number] = lines[number].replace(bare, _edited(bare, new, zeros), 1)
+                row += 1
+        content = "\n".join(lines).encode(encoding)
+        with replacing(path) as beside:
+            beside.write_bytes(gzip.compress(content) if is_gzipped(self.path) else content)
+
+
+def _edited(line: str, new: Mapping[int, str], zeros: Mapping[int, str]) -> str:
+    """A line of the data section with other values at some positions; ``zeros`` are those that sparse rows omit."""
+    if not line.startswith("{"):
+        cells = split_cells(line) or []
+        return ",".join(new.get(column, cell) for column, cell in enumerate(cells))
+    pairs = [pair.split(None, 1) for pair in split_cells(line[1:-1]) or [] if pair]
+    values = {int(position): value for position, value in pairs if int(position) not in new}
+    values |= {column: value for column, value in new.items() if value != zeros[column]}
+    return "{" + ",".join(f"{column} {values[column]}" for column in sorted(values)) + "}"

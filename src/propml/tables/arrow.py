@@ -17,7 +17,7 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
-from propml.tables.table import Cells, Edits, Extra, Keep, check_names, checked_column
+from propml.tables.table import Cells, Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import check_unpacked
 
 __all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
@@ -27,7 +27,7 @@ ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _FILE, _PARQUET = b"ARROW1", b"PAR1"
 
 
-class ArrowTable:
+class ArrowTable(Table):
     """Files of one schema by columns; nothing is read before it is asked for.
 
     Attributes
@@ -38,7 +38,6 @@ class ArrowTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines: Sequence[int] = ()
         self._parts = _files_in(path) if path.is_dir() else [path]
         self.suffix = self._parts[0].suffix
         self._schema: Any = None
@@ -72,18 +71,20 @@ class ArrowTable:
             return np.concatenate(parts)
         return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
 
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, column {name!r}"
-
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         pyarrow = require("pyarrow", "data")
         schema = self._schema
+        for name, edit in (edits or {}).items():
+            if name not in schema.names:  # a new column, of the type that its cells have
+                kind = pyarrow.array(edit(0, [None] * self.n_rows)).type
+                schema = schema.append(pyarrow.field(name, kind)).remove_metadata()
         with replacing(path) as beside, _written(beside, schema, _kind_of(self._parts[0])) as write:
             start = 0
             for batch in self._batches():
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 for name, edit in (edits or {}).items():
-                    cells, names = columns[checked_column(self, name)].to_pylist(), self._classes.get(name)
+                    cells = columns[name].to_pylist() if name in columns else [None] * len(batch)
+                    names = self._classes.get(name)
                     changed = edit(start, [named(cell, names) for cell in cells] if names else cells)
                     made = [_numbered(cell, names) for cell in changed] if names else list(changed)
                     columns[name] = pyarrow.array(made, type=schema.field(name).type)
@@ -222,12 +223,12 @@ def _check_size(path: Path, metadata: Any) -> None:
     check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
 
 
-def _added(texts: Sequence[str | None], kind: Any) -> Any:
-    """Texts as a column of this type: an identifier may be a number in the file."""
+def _added(cells: Sequence[Any], kind: Any) -> Any:
+    """Texts or lists of them as a column of this type: an identifier may be a number in the file."""
     pyarrow = require("pyarrow", "data")
-    if all(text is None for text in texts):
-        return pyarrow.nulls(len(texts), kind)
-    return pyarrow.array(texts, pyarrow.string()).cast(kind)
+    if all(cell is None or isinstance(cell, list) for cell in cells):
+        return pyarrow.array(cells, kind)
+    return pyarrow.array(cells, pyarrow.string()).cast(kind)
 
 
 def _cells(column: Any) -> Any:
@@ -238,7 +239,10 @@ def _cells(column: Any) -> Any:
         column = column.dictionary_decode()
         kind = column.type
     if kinds.is_integer(kind) and column.null_count:
-        return _numbers_with_gaps(column)
+        try:
+            return column.cast("float64").to_numpy(zero_copy_only=False)
+        except require("pyarrow", "data").ArrowInvalid:  # a float would change one of these whole numbers
+            return column.to_pylist()
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
     if kinds.is_date(kind) or kinds.is_timestamp(kind):
@@ -246,15 +250,6 @@ def _cells(column: Any) -> Any:
     if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
         return _vectors(column)
     return column.to_pylist()
-
-
-def _numbers_with_gaps(column: Any) -> Any:
-    """Whole numbers as floats, or cell by cell where a float would change one of them."""
-    pyarrow = require("pyarrow", "data")
-    try:
-        return column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
-    except pyarrow.ArrowInvalid:
-        return column.to_pylist()
 
 
 def _vectors(column: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["holds_lists", "is_quoted_list", "list_in", "list_like", "numbers_in", "shown"]
+__all__ = ["holds_lists", "identifier", "is_quoted_list", "list_in", "list_like", "numbers_in", "shown"]
 
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -104,6 +104,18 @@ def shown(cell: Any) -> str:
     """A cell in a message: in quotes, and not longer than a line."""
     text = repr(cell)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def identifier(cell: Any) -> str:
+    """An identifier or a name as text, the same whichever file format it stood in; nothing where it is missing.
+
+    >>> identifier(7.0), identifier(" sea "), identifier(None), identifier(float("nan"))
+    ('7', 'sea', '', '')
+    """
+    if cell is None or (isinstance(cell, float | np.floating) and cell != cell):
+        return ""
+    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if is_whole else str(cell).strip()
 
 
 def _entries(cell: Any) -> list[str] | None:

@@ -16,9 +16,8 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import FlagLabels, TextLabels
+from propml.tables.labels import FlagLabels, TextLabels, alike, merged, same_spelling, told_alike
 from propml.tables.sources import format_of, open_table
-from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, checked_column
 from propml.tables.truth import certain, over_labels
 from propml.tables.values import as_numbers, as_texts
@@ -91,15 +90,16 @@ def read_dataset(
     if isinstance(table, ArrayFile):
         raise ValueError(f"{path}: a {kind} file is read with propml.tables.read_table or propml.datasets.read_mat")
     with reading(path, f"{kind} file"):
-        named = {checked_column(table, column) for given in (candidates, truth, ignore) for column in _as_list(given)}
+        given = [[each] if isinstance(each, str) else each or () for each in (candidates, truth, ignore)]
+        named = {checked_column(table, column) for columns in given for column in columns}
         chosen = feature_columns(table, features, named)
-        given, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
+        proposed, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
         dataset = Dataset(
             name=name,
             X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
             truth=None if true is None else true.to_matrix(np.uint8),
-            candidates=given,
-            label_names=tuple(map(str, given.labels)),
+            candidates=proposed,
+            label_names=tuple(map(str, proposed.labels)),
             feature_names=tuple(chosen),
         )
         return _without_empty(dataset, empty, path)
@@ -131,9 +131,11 @@ def _label_sets(
     merge: bool,
 ) -> tuple[Candidates, Candidates | None]:
     """Candidates and true labels, over the same labels."""
-    sets = [(columns, _label_set(table, columns, sep)) for columns in (candidates, truth) if columns is not None]
-    if merge:
-        sets = [(columns, Merged.of(given).candidates) for columns, given in sets]
+    sets = []
+    for columns in (candidates, truth):
+        if columns is not None:
+            where = TextLabels.of(table, columns, sep) if isinstance(columns, str) else FlagLabels(tuple(columns))
+            sets.append((columns, merged(where.read(table)) if merge else where.read(table)))
     matched_by = same_spelling if merge else str
     if labels is None:
         by_name = [name for columns, given in sets if isinstance(columns, str) for name in given.labels]
@@ -144,12 +146,6 @@ def _label_sets(
         warnings.warn(f"{message}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
     given, *true = [_over(given, labels, table, columns, matched_by) for columns, given in sets]
     return given, certain(table, true[0]) if true else None
-
-
-def _label_set(table: Table, columns: str | Sequence[str], sep: str) -> Candidates:
-    if isinstance(columns, str):
-        return TextLabels.of(table, columns, sep).read(table)
-    return FlagLabels(tuple(columns)).read(table)
 
 
 def _over(
@@ -191,9 +187,3 @@ def _finite_numbers(table: Table, column: str) -> np.ndarray:
 
 def _is_finite(values: np.ndarray | None) -> bool:
     return values is not None and bool(np.isfinite(values).all())
-
-
-def _as_list(columns: str | Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return []
-    return [columns] if isinstance(columns, str) else list(columns)

@@ -26,10 +26,11 @@ from propml.tables.treatments import (
     LeftOut,
     Matrix,
     Number,
+    Text,
     Treatment,
     Vector,
     treatment_from_json,
-    treatment_json,
+    writes_without_blanks,
 )
 from propml.tables.values import (
     CellError,
@@ -42,7 +43,6 @@ from propml.tables.values import (
     odd_among_numbers,
     plain_cells,
 )
-from propml.tables.words import Text, writes_without_blanks
 
 if TYPE_CHECKING:
     from propml.tables.files import UserTable
@@ -139,6 +139,7 @@ class Features:
             matrix = Matrix("X", source.X.shape[1])
             return Learned(cls([matrix]), source.X if rows is None else source.X[rows])
         table = as_table(source)
+        rows = np.arange(table.n_rows) if rows is None else rows
         names = list(table.names if columns is None else columns)
         treatments: list[Treatment] = []
         parts = []
@@ -189,6 +190,7 @@ class Features:
             X = self.treatments[0].apply(source.X, notes)
             return (X if rows is None else X[rows]), notes
         table = as_table(source)
+        rows = np.arange(table.n_rows) if rows is None else rows
         used = [treatment for treatment in self.treatments if treatment.features]
         for treatment in used:
             if treatment.name not in table.names:
@@ -217,7 +219,7 @@ class Features:
 
     def to_json(self) -> list[dict[str, Any]]:
         """The treatments as plain values."""
-        return [treatment_json(treatment) for treatment in self.treatments]
+        return [treatment.to_json() for treatment in self.treatments]
 
     @classmethod
     def from_json(cls, stored: list[dict[str, Any]]) -> Features:
@@ -312,25 +314,21 @@ def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Tre
 
 
 @contextmanager
-def _naming_cells(table: Table, name: str, rows: np.ndarray | None) -> Iterator[None]:
+def _naming_cells(table: Table, name: str, rows: np.ndarray) -> Iterator[None]:
     """Name the place of a cell that does not fit, as the file counts it."""
     try:
         yield
     except CellError as error:
-        raise ValueError(f"{table.where(_row_in_file(error.row, rows), name)} {error}") from None
+        raise ValueError(f"{table.where(int(rows[error.row]), name)} {error}") from None
 
 
-def _row_in_file(row: int, rows: np.ndarray | None) -> int:
-    return row if rows is None else int(rows[row])
-
-
-def _notes_on_numbers(table: Table, cells: Cells, treatment: Treatment, rows: np.ndarray | None) -> list[str]:
+def _notes_on_numbers(table: Table, cells: Cells, treatment: Treatment, rows: np.ndarray) -> list[str]:
     """Refuse a column that is nearly all numbers and was not read as such; tell of one that mostly is."""
     odd = odd_among_numbers(cells)
     if odd is None:
         return []
     name, first = treatment.name, cells[odd.rows[0]]
-    told = f"{table.where(_row_in_file(odd.rows[0], rows), name)} is {shown(first)}, "
+    told = f"{table.where(int(rows[odd.rows[0]]), name)} is {shown(first)}, "
     if odd.with_commas:
         told += "a number with a comma"
         ways = (
@@ -367,8 +365,8 @@ def _covered(text: Text, texts: Sequence[str | None]) -> float:
     return float((np.diff(counts.indptr) > 0).mean())
 
 
-def _taken(cells: Cells, rows: np.ndarray | None) -> Cells:
-    if rows is None or len(rows) == len(cells):
+def _taken(cells: Cells, rows: np.ndarray) -> Cells:
+    if len(rows) == len(cells):
         return cells
     return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
 

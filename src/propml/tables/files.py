@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 from propml.datasets.locations import leads_out
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile
+from propml.tables.arrays import ArffTable, ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.labels import Changes, FlagLabels, TextLabels, labels_in
+from propml.tables.labels import (
+    FlagLabels,
+    States,
+    TextLabels,
+    alike,
+    changes_between,
+    labels_in,
+    merged,
+    same_spelling,
+    told_alike,
+)
 from propml.tables.sources import Source, open_table
-from propml.tables.spellings import Merged, alike, same_spelling, told_alike
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
-from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, Voted, VoteFile, identifier
-from propml.targets import Candidates
+from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, VoteFile, identifier
+from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
 
@@ -38,11 +45,9 @@ class UserTable:
     source : Table or ArrayFile
         The file: its columns, or its feature matrix.
     candidates : Candidates
-        Of the rows that have a candidate label; its index are the identifiers.
+        Of the rows that have a candidate label; its index is ``item_ids``.
     rows : ndarray of int, shape (n_samples,)
         Where these rows stand in the file, ascending.
-    item_ids : tuple of str
-        One per row: the column of identifiers, or the row numbers in the file.
     feature_columns : tuple of str
         The columns that become features; empty for files that hold a matrix.
     explicit_features : bool
@@ -55,8 +60,8 @@ class UserTable:
         The encoder of these.
     labels : TextLabels, FlagLabels, VoteFile or None
         Where the candidates stand; None for files that carry them as a matrix.
-    merged : Merged or None
-        The spellings of the labels in the file, where they were merged.
+    spellings : dict of str to list of str
+        Of labels that were merged, all spellings in the file.
     decimal, missing
         How numbers and missing values are written, see :func:`read_table`.
     notes : list of str
@@ -66,14 +71,13 @@ class UserTable:
     source: Source
     candidates: Candidates
     rows: np.ndarray
-    item_ids: tuple[str, ...]
     feature_columns: tuple[str, ...] = ()
     explicit_features: bool = False
     texts: list[str] | None = None
     images: list[str] | None = None
     text_columns: tuple[str, ...] = ()
     labels: TextLabels | FlagLabels | VoteFile | None = None
-    merged: Merged | None = None
+    spellings: Mapping[str, list[str]] = field(default_factory=dict)
     decimal: str | None = None
     missing: tuple[str, ...] = ()
     embed: str | None = None
@@ -82,6 +86,11 @@ class UserTable:
     @property
     def path(self) -> Path:
         return self.source.path
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """One per row: the column of identifiers, or the row numbers in the file."""
+        return tuple(map(str, self.candidates.index))
 
     @property
     def suffix(self) -> str:
@@ -192,7 +201,7 @@ def read_table(
             given, rows = where.read(source), np.arange(source.n_rows)
         if beside is not None:
             voted = beside.read(ids, min_confidence=min_confidence)
-            given = _with_annotations(given, voted, same_spelling if merge_labels else str)
+            given = voted.attached_to(given, same_spelling if merge_labels else str)
     else:
         assert beside is not None
         given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes, min_confidence)
@@ -200,24 +209,23 @@ def read_table(
             given = replace(given, annotations=None)  # one annotator cannot be compared with anybody
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
     columns = feature_columns(source, features, taken, text, needed=image is None)
-    merged = _merged(given, merge_labels, notes, min_votes)
-    given, rows, merged = _labelled(given, rows, merged, source, notes)
+    given, spellings = _merged(given, merge_labels, notes, min_votes)
+    given, rows = _labelled(given, rows, source, notes)
     return UserTable(
         source,
         replace(given, index=tuple(ids[row] for row in rows)),
         rows,
-        tuple(ids[row] for row in rows),
-        tuple(columns),
-        features is not None,
-        _shown(source, text, rows),
-        _images(source, image, rows, allow_outside, notes),
-        (text,) if text is not None else (),
-        where or beside,
-        merged,
-        decimal,
-        (missing,) if isinstance(missing, str) else tuple(missing),
-        embed,
-        notes,
+        feature_columns=tuple(columns),
+        explicit_features=features is not None,
+        texts=_shown(source, text, rows),
+        images=_images(source, image, rows, allow_outside, notes),
+        text_columns=(text,) if text is not None else (),
+        labels=where or beside,
+        spellings=spellings,
+        decimal=decimal,
+        missing=(missing,) if isinstance(missing, str) else tuple(missing),
+        embed=embed,
+        notes=notes,
     )
 
 
@@ -234,24 +242,28 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
         Where to write; an annotator table is written as one, without the votes for labels that were dropped.
     """
     path = Path(path)
-    before = table.candidates
-    if table.merged is not None:
-        before, cleaned = table.merged.spelled, table.merged.split(cleaned)
-    changes = Changes.between(before, cleaned, table.rows)
+    names = table.item_ids if isinstance(table.labels, VoteFile) else table.rows.tolist()
+    changes = {
+        row: _as_spelled(states, table.spellings)
+        for row, states in changes_between(table.candidates, cleaned, names).items()
+    }
     if isinstance(table.source, ArrayFile):
-        assert table.source.candidates is not None
-        ones = np.ones(len(table.rows), dtype=np.int8)
-        at = sp.csr_array((ones, (table.rows, np.arange(len(table.rows)))), (table.source.n_rows, len(table.rows)))
-        states = sp.csr_array(table.source.candidates.states + at @ (cleaned.states - before.states))
-        states.eliminate_zeros()
-        table.source.write(table.path, path, states, cleaned.labels)
+        table.source.copy(path, changes)
     elif isinstance(table.labels, VoteFile):
-        changes = Changes.between(before, cleaned, np.arange(len(cleaned)))
-        table.labels.write(path, changes, table.item_ids, cleaned)
+        table.labels.write(path, changes, dict(zip(names, cleaned.to_lists(), strict=True)))
     else:
         assert table.labels is not None
         table.source.copy(path, table.labels.edits(changes))
     return path
+
+
+def _as_spelled(states: States, spellings: Mapping[str, list[str]]) -> States:
+    """A label that goes goes in every spelling; one that comes has its most frequent spelling."""
+    return {
+        name: state
+        for label, state in states.items()
+        for name in ([label] if state == CANDIDATE else spellings.get(label, [label]))
+    }
 
 
 def _check_votes_options(votes: object, columns: Sequence[str], least: int, has_candidates: bool) -> None:
@@ -280,17 +292,6 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
         raise ValueError(f"{path} is not an annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
     return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
-
-
-def _with_annotations(given: Candidates, voted: Voted, matched_by: Callable[[Hashable], str]) -> Candidates:
-    """The votes on labels of the data, attached to the candidates of the data."""
-    votes = voted.candidates.annotations
-    assert votes is not None
-    column = {matched_by(name): j for j, name in enumerate(given.labels)}
-    label = np.array([column.get(matched_by(name), -2) for name in voted.candidates.labels] + [-1])[votes.label]
-    known = label > -2  # -1 stays: an annotator who looked and saw nothing
-    kept = replace(votes, row=voted.rows[votes.row[known]], annotator=votes.annotator[known], label=label[known])
-    return replace(given, annotations=kept)
 
 
 def _identifiers(table: Table, id_column: str | None) -> list[str]:
@@ -331,40 +332,41 @@ def feature_columns(
     return columns
 
 
-def _merged(given: Candidates, merge: bool, notes: list[str], min_votes: int = 1) -> Merged | None:
-    """Merge labels that differ in case or blanks only, or note them."""
-    if groups := alike(given.labels):
-        told = told_alike(groups)
-        if merge:
-            notes.append(f"labels that differ only in case or blanks were merged: {told}")
-        else:
-            way = argument("merge_labels", True)
-            notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
-    return Merged.of(given, min_votes) if merge else None
+def _merged(
+    given: Candidates, merge: bool, notes: list[str], min_votes: int = 1
+) -> tuple[Candidates, dict[str, list[str]]]:
+    """Labels that differ in case or blanks only are merged, or noted; and the spellings of those that were merged."""
+    groups = alike(given.labels)
+    told = told_alike(groups)
+    if groups and not merge:
+        way = argument("merge_labels", True)
+        notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
+    elif groups:
+        notes.append(f"labels that differ only in case or blanks were merged: {told}")
+    if not merge:
+        return given, {}
+    return merged(given, min_votes), {name: group for group in groups for name in group}
 
 
-def _labelled(
-    given: Candidates, rows: np.ndarray, merged: Merged | None, source: Source, notes: list[str]
-) -> tuple[Candidates, np.ndarray, Merged | None]:
+def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
     """Without the rows that have no candidate."""
-    given = given if merged is None else merged.candidates
     has = given.sizes() > 0
     if not has.any():
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
         notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
-    return (given, rows, merged) if has.all() else (given[has], rows[has], merged and merged[has])
+    return (given, rows) if has.all() else (given[has], rows[has])
 
 
 def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
     if source.candidates is None:
         raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
     notes: list[str] = []
-    merged = _merged(source.candidates, merge_labels, notes)
-    given, rows, merged = _labelled(source.candidates, np.arange(source.n_rows), merged, source, notes)
-    ids = tuple(str(row) for row in rows)
-    return UserTable(source, replace(given, index=ids), rows, ids, merged=merged, notes=notes)
+    given, spellings = _merged(source.candidates, merge_labels, notes)
+    given, rows = _labelled(given, np.arange(source.n_rows), source, notes)
+    given = replace(given, index=tuple(map(str, rows.tolist())))
+    return UserTable(source, given, rows, spellings=spellings, notes=notes)
 
 
 def _images(

@@ -1,10 +1,14 @@
-"""JSON and JSONL files of objects: nested values are columns by path, lists are cells; copies keep what stays."""
+"""JSON and JSONL files of objects: nested values are columns by path, lists are cells; copies keep what stays.
+
+A zip file holds one such file for each person, who is the ``username`` of its objects.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -15,16 +19,18 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.table import Edits, Extra, Keep, check_names, checked_column
-from propml.unpacking import is_gzipped, open_unpacked
+from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
+from propml.unpacking import check_zip, is_gzipped, open_unpacked
 
 __all__ = ["JsonTable", "read_records"]
 
 Record = dict[str, Any]
 MOST_DIGITS = 300  # of a whole number that is still a float
+# Whose file in a zip file it is; files of these names are nobody's (Doccano).
+USER, NOBODY = "username", ("all", "unknown")
 
 
-class JsonTable:
+class JsonTable(Table):
     """Objects by columns: ``{"meta": {"tags": ["a"]}}`` has a column ``meta.tags``.
 
     Parameters
@@ -43,14 +49,10 @@ class JsonTable:
         self.names = tuple(self._keys)
         check_names(self.names, path)
         self.n_rows = len(self._flat)
-        self.lines: Sequence[int] = ()
 
     def cells(self, name: str) -> list[Any]:
         checked_column(self, name)
         return [flat.get(name) for flat in self._flat]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed: dict[int, Record] = {}
@@ -89,10 +91,12 @@ class JsonTable:
 
 
 def read_records(path: Path) -> list[Record]:
-    """The objects of a JSON or JSONL file."""
+    """The objects of a JSON or JSONL file, or of those in a zip file."""
+    rows: list[Record] = []
     with reading(path, "JSON file"):
-        text = _text(path)
-        rows = list(_parsed_lines(text, path)) if _is_lines(text, path) else _list_in(_parsed(text), path)
+        for name, _, own in _parts(path):
+            person = name.stem if name is not path and name.stem not in NOBODY else None
+            rows += own if person is None else [{USER: person, **record} for record in own]
     if not rows:
         raise ValueError(f"{path} has no rows")
     for row, record in enumerate(rows):
@@ -109,8 +113,47 @@ def write_records(
     added: Sequence[Record] = (),
 ) -> None:
     """The file again: some objects changed, those of a mask kept, others added; in JSONL all other lines stay."""
-    text = _text(source)
-    in_lines = _is_lines(text, source)
+    parts = _parts(source)
+    contents: list[bytes] = []
+    start = 0
+    for name, text, rows in parts:
+        own = {}
+        for row, old in enumerate(rows):
+            if (new := changed.get(start + row)) is not None:
+                own[row] = new if USER in old else {key: value for key, value in new.items() if key != USER}
+        mask = None if keep is None else keep[start : start + len(rows)]
+        start += len(rows)
+        contents.append(_rewritten(text, name, own, mask, added if len(contents) == len(parts) - 1 else ()).encode())
+    with replacing(path) as beside:
+        if parts[0][0] is source:
+            beside.write_bytes(gzip.compress(contents[0]) if is_gzipped(source) else contents[0])
+            return
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for (name, _, _), content in zip(parts, contents, strict=True):
+                zipped.writestr(str(name), content)
+
+
+def _parts(path: Path) -> list[tuple[Path, str, list[Any]]]:
+    """Name, text and objects of the file, or of each JSON file in a zip file."""
+    if zipfile.is_zipfile(path):
+        check_zip(path)
+        with zipfile.ZipFile(path) as zipped:
+            names = [name for name in zipped.namelist() if Path(name).suffix.lower() in (".json", ".jsonl")]
+            texts = {Path(name): zipped.read(name).decode("utf-8-sig") for name in names}
+    else:
+        with open_unpacked(path) as file:
+            texts = {path: file.read().decode("utf-8-sig")}
+    return [
+        (name, text, list(_parsed_lines(text, path)) if _is_lines(text, name) else _list_in(_parsed(text), path))
+        for name, text in texts.items()
+        if text.strip() or name is path  # a person who has labelled nothing
+    ]
+
+
+def _rewritten(
+    text: str, path: Path, changed: Mapping[int, Record], keep: np.ndarray | None, added: Sequence[Record]
+) -> str:
+    in_lines = _is_lines(text, path)
     write = _writer(text, in_lines)
     if in_lines:
         lines = [line for line in text.split("\n") if line.strip()]
@@ -118,20 +161,11 @@ def write_records(
         written = [line for row, line in enumerate(written) if keep is None or keep[row]] + [
             write(new) for new in added
         ]
-        content = "\n".join(written) + "\n"
-    else:
-        whole = json.loads(text)
-        rows = _list_in(whole, source)
-        rows[:] = [changed.get(row, old) for row, old in enumerate(rows) if keep is None or keep[row]] + list(added)
-        content = write(whole) + ("\n" if text.endswith("\n") else "")
-    packed = gzip.compress(content.encode()) if is_gzipped(source) else content.encode()
-    with replacing(path) as beside:
-        beside.write_bytes(packed)
-
-
-def _text(path: Path) -> str:
-    with open_unpacked(path) as file:
-        return file.read().decode("utf-8-sig")
+        return "\n".join(written) + "\n"
+    whole = json.loads(text)
+    rows = _list_in(whole, path)
+    rows[:] = [changed.get(row, old) for row, old in enumerate(rows) if keep is None or keep[row]] + list(added)
+    return write(whole) + ("\n" if text.endswith("\n") else "")
 
 
 def _is_lines(text: str, path: Path) -> bool:

@@ -1,13 +1,16 @@
-"""Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back."""
+"""Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back.
+
+Labels that differ in case or blanks only are told, or merged on request.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,69 +18,41 @@ import scipy.sparse as sp
 from propml.datasets.mulan import read_label_header
 from propml.messages import argument
 from propml.schema import checked_csr
-from propml.tables.arff import ArffTable
-from propml.tables.cell_lists import holds_lists, is_quoted_list, list_in, list_like, shown
+from propml.tables.arrays import ArffTable
+from propml.tables.cell_lists import holds_lists, identifier, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
-from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates
+from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, Candidates
 
-__all__ = ["Changes", "FlagLabels", "TextLabels", "labels_in"]
+__all__ = [
+    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "labels_in", "merged", "same_spelling",
+    "told_alike",
+]  # fmt: skip
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
 # From this share of the cells on, another separator is what was meant.
 OFTEN = 0.2
+_MOST_TOLD = 5
 STATES = (EXCLUDED, CANDIDATE, UNKNOWN)
+#: By label what is to be written: 1 candidate, 0 excluded, -1 unknown.
+States: TypeAlias = dict[str, int]
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The entries in which cleaned labels differ from those of the file, by rows of the file, sorted.
-
-    Attributes
-    ----------
-    row, label, state : ndarray, shape (n_changes,)
-        ``state`` is what is to be written: 1 candidate, 0 excluded, -1 unknown.
-    names : tuple
-        The label names.
-    """
-
-    row: np.ndarray
-    label: np.ndarray
-    state: np.ndarray
-    names: tuple[Hashable, ...]
-
-    @classmethod
-    def between(cls, before: Candidates, after: Candidates, rows: np.ndarray) -> Changes:
-        """From two sets of labels of the same rows; ``rows`` are their ascending positions in the file."""
-        if before.shape != after.shape or before.labels != after.labels:
-            raise ValueError(
-                f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
-                f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
-            )
-        was, now = before.states.astype(np.int16), after.states.astype(np.int16)
-        # Difference and new state in one number, because an excluded state is not stored.
-        packed = sp.csr_array((now - was) * 4 + now)
-        packed.sort_indices()
-        state = (packed.data + 1) % 4 - 1
-        changed = packed.data != state
-        at = np.repeat(np.arange(len(before)), np.diff(packed.indptr))
-        return cls(rows[at[changed]], packed.indices[changed], state[changed], after.labels)
-
-    def within(self, start: int, n_rows: int) -> Changes:
-        """Those of some rows of the file, counted from the first of them."""
-        part = slice(*np.searchsorted(self.row, [start, start + n_rows]))
-        return Changes(self.row[part] - start, self.label[part], self.state[part], self.names)
-
-    def of_label(self, label: int) -> Changes:
-        """Those of one label."""
-        own = self.label == label
-        return Changes(self.row[own], self.label[own], self.state[own], self.names)
-
-    def by_row(self) -> Iterable[tuple[int, dict[str, int]]]:
-        """Row by row the new states by name."""
-        rows, first = np.unique(self.row, return_index=True)
-        ends = [*first[1:].tolist(), len(self.row)]
-        for row, own in zip(rows.tolist(), map(range, first.tolist(), ends), strict=False):
-            yield row, {str(self.names[self.label[i]]): int(self.state[i]) for i in own}
+def changes_between(before: Candidates, after: Candidates, rows: Sequence[Any] | np.ndarray) -> dict[Any, States]:
+    """The new states where two sets of labels of the same rows differ; ``rows`` is what each row is called."""
+    if before.shape != after.shape or before.labels != after.labels:
+        raise ValueError(
+            f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
+            f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
+        )
+    differ = sp.csr_array(after.states.astype(np.int16) - before.states.astype(np.int16))
+    differ.eliminate_zeros()
+    differ.sort_indices()
+    row, label = differ.tocoo().coords
+    state = np.ravel(after.states[row, label]) if differ.nnz else row
+    changes: dict[Any, States] = {}
+    for i, j, new in zip(row.tolist(), label.tolist(), state.tolist(), strict=True):
+        changes.setdefault(rows[i], {})[str(after.labels[j])] = new
+    return changes
 
 
 @dataclass(frozen=True)
@@ -136,28 +111,29 @@ class TextLabels:
         if isinstance(cell, Iterable):
             if any(isinstance(value, dict | list) for value in cell):
                 raise ValueError(f"{table.where(row, self.column)} is {shown(cell)}, expected the names of labels")
-            return [name for value in cell if (name := _name_of(value))]
+            return [name for value in cell if (name := identifier(value))]
         if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
-            return [_name_of(cell)]
+            return [identifier(cell)]
         raise ValueError(
             f"{table.where(row, self.column)} is {cell!r}, expected label names; for columns of 0 and 1 name "
             f"all of them ({argument('label_columns')}), for whole numbers give {argument('sep', '')}"
         )
 
-    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+    def edits(self, changes: Mapping[int, States]) -> Mapping[str, Edit]:
         """What to write instead; a cell whose labels stay is left as it is, to the character."""
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
             edited = list(cells)
-            for row, states in changes.within(start, len(cells)).by_row():
-                cell = edited[row]
+            for row, cell in enumerate(cells):
+                if (states := changes.get(start + row)) is None:
+                    continue
                 if self.spelled:
                     values = list_in(cell) or []
                     edited[row] = list_like(cell, _edited_list(values, states, [values]))
                 elif isinstance(cell, str) or (cell is None and not any(isinstance(c, list) for c in cells)):
                     edited[row] = self._edited_text(cell or "", states)
                 elif isinstance(cell, int | float):
-                    name = self._edited_text(_name_of(cell), states)
+                    name = self._edited_text(identifier(cell), states)
                     edited[row] = type(cell)(name) if name else None
                 else:
                     edited[row] = _edited_list(cell, states, cells)
@@ -185,7 +161,7 @@ class TextLabels:
                 f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of the "
                 f"column are; correct it"
             )
-        return [name for value in values if (name := _name_of(value))]
+        return [name for value in values if (name := identifier(value))]
 
     def _split(self, cell: str) -> list[str]:
         return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
@@ -202,19 +178,20 @@ class FlagLabels:
         flags = [sp.csc_array(_states(table, column).reshape(-1, 1)) for column in self.columns]
         return Candidates.from_matrix(sp.csr_array(sp.hstack(flags, format="csr")), self.columns, empty="ignore")
 
-    def edits(self, changes: Changes) -> Mapping[str, Edit]:
+    def edits(self, changes: Mapping[int, States]) -> Mapping[str, Edit]:
         """What to write instead, in the words of the column: 0 and 1, 0.0 and 1.0, or true and false."""
+        by_column: dict[str, dict[int, int]] = {}
+        for row, states in changes.items():
+            for name, state in states.items():
+                by_column.setdefault(name, {})[row] = state
 
-        def edit_of(mine: Changes) -> Edit:
+        def edit_of(mine: Mapping[int, int]) -> Edit:
             def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-                part, edited = mine.within(start, len(cells)), list(cells)
-                for row, state in zip(part.row.tolist(), part.state.tolist(), strict=True):
-                    edited[row] = _flag_like(edited[row], state)
-                return edited
+                return [_flag_like(cell, mine[row]) if row in mine else cell for row, cell in enumerate(cells, start)]
 
             return edit
 
-        return {str(changes.names[j]): edit_of(changes.of_label(j)) for j in np.unique(changes.label)}
+        return {name: edit_of(mine) for name, mine in by_column.items()}
 
 
 def labels_in(
@@ -290,16 +267,10 @@ def _label_header(path: Path, xml: str | Path | None) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def _name_of(value: Any) -> str:
-    """An entry of a list as a name; nothing where it is missing."""
-    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return "" if value is None else str(int(value)) if is_whole else str(value).strip()
-
-
 def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: Sequence[Any]) -> list[Any]:
     # Numbers stay numbers: an added label takes the type that the column's labels have.
     kind = next((type(value) for other in cells for value in other or ()), str)
-    kept = [value for value in cell or () if states.get(_name_of(value), CANDIDATE) == CANDIDATE]
+    kept = [value for value in cell or () if states.get(identifier(value), CANDIDATE) == CANDIDATE]
     return kept + [kind(name) for name, state in states.items() if state == CANDIDATE]
 
 
@@ -331,3 +302,67 @@ def _flag_like(cell: Any, state: int) -> Any:
         if text in words:
             return words[state == CANDIDATE]
     return f"{state}.0" if text.endswith(".0") else str(state)
+
+
+# -- labels that differ in case or blanks only -------------------------------------------------------------------------
+
+
+def same_spelling(name: Hashable) -> str:
+    """What two spellings of one label have in common.
+
+    >>> same_spelling("New  York ") == same_spelling("new york")
+    True
+    """
+    return " ".join(str(name).split()).casefold()
+
+
+def alike(names: Iterable[Hashable]) -> list[list[str]]:
+    """The names that differ in case or blanks only, in groups.
+
+    >>> alike(["cat", "Cat", "dog"])
+    [['Cat', 'cat']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(map(str, names)):
+        groups.setdefault(same_spelling(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def told_alike(groups: list[list[str]]) -> str:
+    """Such groups in a sentence; of many, the first."""
+    sentences = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
+    return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+
+
+def merged(given: Candidates, min_votes: int = 1) -> Candidates:
+    """Every label in its most frequent spelling; where votes tell the candidates, ``given`` has all with one vote."""
+    counts = np.asarray((given.states > 0).sum(axis=0)).ravel()
+    best: dict[str, int] = {}
+    for j in sorted(range(len(counts)), key=lambda j: (-counts[j], str(given.labels[j]))):
+        best.setdefault(same_spelling(given.labels[j]), j)
+    kept = sorted(best.values())
+    place = {same_spelling(given.labels[j]): m for m, j in enumerate(kept)}
+    column = np.array([place[same_spelling(name)] for name in given.labels])
+    together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
+    candidate = (given.states > 0).astype(np.int32) @ together > 0
+    unknown = (given.states < 0).astype(np.int32) @ together > 0
+    made = replace(
+        given,
+        states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
+        labels=tuple(given.labels[j] for j in kept),
+        annotations=_merged_votes(given.annotations, column),
+    )
+    if min_votes > 1 and made.votes is not None:
+        made = replace(made, states=sp.csr_array(made.votes >= min_votes).astype(np.int8))
+    return made
+
+
+def _merged_votes(votes: Annotations | None, column: np.ndarray) -> Annotations | None:
+    if votes is None:
+        return None
+    if votes.confidence is not None:
+        votes = votes.entries(np.argsort(-votes.confidence, kind="stable"))
+    label = np.where(votes.label < 0, -1, column[votes.label])
+    # Somebody who gave a label in two spellings gave it once, as sure as the surer of the two.
+    (_, _, label), first = np.unique(np.stack([votes.row, votes.annotator, label]), axis=1, return_index=True)
+    return replace(votes.entries(first), label=label)

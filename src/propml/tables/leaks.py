@@ -24,11 +24,10 @@ from scipy.stats import rankdata
 from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import list_in
-from propml.tables.spellings import same_spelling
+from propml.tables.labels import same_spelling
 from propml.tables.table import quoted_names
-from propml.tables.treatments import MISSING, Category, Number, Treatment
+from propml.tables.treatments import MISSING, Category, Number, Text, Treatment
 from propml.tables.values import as_numbers, as_texts
-from propml.tables.words import Text
 from propml.targets import Candidates
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from typing import Any, TypeAlias
 
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.arff import ArffTable
-from propml.tables.arrays import ArrayFile, read_array_file
+from propml.tables.arrays import ArffTable, ArrayFile, read_array_file
 from propml.tables.arrow import ArrowTable
 from propml.tables.json_tables import JsonTable, read_records
 from propml.tables.table import Table, as_table
 from propml.tables.text import TextTable
-from propml.tables.tools import TOOLS, ToolTable, tool_of
+from propml.tables.tools import TOOLS, ToolTable, export_in, tool_of
 from propml.tables.xlsx import XlsxTable
 from propml.unpacking import open_unpacked
 
@@ -64,8 +63,8 @@ def open_table(
     ----------
     path : path, or a table in memory
         CSV, TSV, JSON, JSONL (all also ``.gz``), Excel, Parquet, Feather, a folder of Parquet or Arrow files, ARFF,
-        npz, svmlight, ``.mat`` or the export of a labelling tool. Or a DataFrame, a dictionary of columns, or a
-        ``datasets.Dataset``.
+        npz, svmlight, ``.mat`` or the export of a labelling tool (Doccano's also as a zip file). Or a DataFrame, a
+        dictionary of columns, or a ``datasets.Dataset``.
     delimiter, encoding : str, optional
         For text tables; by default ``,`` (``.tsv``: a tab) and UTF-8.
     file_format : str, optional
@@ -75,7 +74,8 @@ def open_table(
         Take objects for plain ones where no format is given, because somebody says in which column labels are.
     """
     if not isinstance(path, str | Path):
-        return as_table(path)
+        table = as_table(path)
+        return table if plain else export_in(table) or table
     path = Path(path)
     if file_format is not None and file_format not in {*FORMATS.values(), *TOOLS}:
         known = ", ".join(dict.fromkeys([*FORMATS.values(), *TOOLS]))
@@ -93,18 +93,17 @@ def open_table(
         if kind in ("csv", "tsv"):
             return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
         if kind in ("parquet", "feather"):
-            return ArrowTable(path)
+            arrow = ArrowTable(path)
+            return arrow if plain else export_in(arrow) or arrow
         if kind in ("json", "jsonl", *TOOLS):
-            return _records(path, "json" if plain and file_format is None else file_format)
+            records = read_records(path)
+            tool = file_format if file_format in TOOLS else None
+            if file_format is None and not plain:
+                tool = tool_of(records)
+            return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
         if kind == "xlsx":
             return XlsxTable(path)
         return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
-
-
-def _records(path: Path, asked: str | None) -> JsonTable | ToolTable:
-    records = read_records(path)
-    tool = None if asked in ("json", "jsonl") else asked or tool_of(records)
-    return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
 
 
 def _by_content(path: Path) -> str | None:
@@ -118,7 +117,10 @@ def _by_content(path: Path) -> str | None:
     if start.startswith(b"PK"):
         with reading(path, "zip file"), zipfile.ZipFile(path) as zipped:
             names = zipped.namelist()
-        return "xlsx" if "[Content_Types].xml" in names else "npz" if any(n.endswith(".npy") for n in names) else None
+        if "[Content_Types].xml" in names:
+            return "xlsx"
+        endings = {".npy": "npz", ".jsonl": "jsonl", ".json": "json"}
+        return next((kind for ending, kind in endings.items() if any(n.endswith(ending) for n in names)), None)
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] in (b"{", b"["):
         return "json"

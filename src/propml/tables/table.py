@@ -1,12 +1,13 @@
-"""What a table is to the audit: columns by name, read one at a time, and a copy of the file with cells changed."""
+"""A table: columns by name, which are read one at a time, and a copy of the file with some cells changed."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,29 +39,30 @@ Keep: TypeAlias = "np.ndarray | None"
 Extra: TypeAlias = "Sequence[Mapping[str, Any]]"
 
 
-class Table(Protocol):
+class Table(ABC):
     """A table whose columns are read one at a time, so that no more than one of them is in memory as Python cells."""
 
     path: Path
     names: tuple[str, ...]
     n_rows: int
-    #: The line of each row in a text file; empty where there are no lines.
-    lines: Sequence[int]
+    #: The line of each row in a file that has lines.
+    lines: Sequence[int] = ()
 
+    @abstractmethod
     def cells(self, name: str) -> Cells:
         """All cells of a column."""
-        ...
+
+    @abstractmethod
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
+        """Write the same table in the same format: some columns changed, the rows of a mask only, rows added."""
 
     def where(self, row: int, name: str) -> str:
         """How to name a cell to a person."""
-        ...
-
-    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
-        """Write the same table in the same format: some columns changed, the rows of a mask only, rows added."""
-        ...
+        line = f" (line {self.lines[row]})" if len(self.lines) else ""
+        return f"{self.path}: row {row}{line}, column {name!r}"
 
 
-class MemoryTable:
+class MemoryTable(Table):
     """Columns that are in memory already: of a DataFrame or a dictionary.
 
     >>> as_table({"price": [1.0, 2.0]}).cells("price")
@@ -73,13 +75,9 @@ class MemoryTable:
         check_names(self.names, path)
         self._columns = dict(columns)
         self.n_rows = len(next(iter(self._columns.values())))
-        self.lines: Sequence[int] = ()
 
     def cells(self, name: str) -> Cells:
         return self._columns[checked_column(self, name)]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row}, column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         raise ValueError("a table in memory has no file format; write it with the library that made it")
@@ -87,7 +85,7 @@ class MemoryTable:
 
 def as_table(source: Any) -> Table:
     """A table from itself, a DataFrame, a ``datasets.Dataset`` of Hugging Face, or a mapping of names to columns."""
-    if hasattr(source, "cells"):
+    if isinstance(source, Table):
         return source
     if hasattr(source, "column_names") and hasattr(source, "features"):
         from propml.tables.arrow import class_names, named

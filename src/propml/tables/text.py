@@ -16,7 +16,7 @@ from propml.atomic_files import replacing
 from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.table import Edits, Extra, Keep, check_names, checked_column
+from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
 __all__ = ["TextTable", "cell_text", "write_csv"]
@@ -41,7 +41,7 @@ class _Format(NamedTuple):
     line_end: str
 
 
-class TextTable:
+class TextTable(Table):
     """A text table with a header line, by columns.
 
     A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
@@ -67,7 +67,7 @@ class TextTable:
         while block := list(islice(rows, BLOCK_ROWS)):
             lines.extend(line for line, _ in block)
             self._blocks.append([_packed(column) for column in zip(*(row for _, row in block), strict=True)])
-        self.lines: Sequence[int] = lines
+        self.lines = lines
         self.n_rows = len(lines)
         if not self.n_rows:
             raise ValueError(f"{path} has a header and no rows")
@@ -75,9 +75,6 @@ class TextTable:
     def cells(self, name: str) -> list[str]:
         column = self.names.index(checked_column(self, name))
         return [cell for block in self._blocks for cell in _unpacked(block[column])]
-
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row} (line {self.lines[row]}), column {name!r}"
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}

@@ -6,20 +6,24 @@ the labels of an audit. Votes of people are never changed where a tool has a pla
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from propml.tables.cell_lists import shown
 from propml.tables.json_tables import JsonTable, Record, write_records
-from propml.tables.labels import Changes
-from propml.tables.table import MemoryTable
+from propml.tables.labels import States
+from propml.tables.table import Edit, MemoryTable, Table
 from propml.tables.votes import AUDITOR, VoteFile, identifier
-from propml.targets import CANDIDATE, Candidates
+from propml.targets import CANDIDATE
 
-__all__ = ["TOOLS", "ToolTable", "ToolVotes", "tool_of"]
+__all__ = ["TOOLS", "ToolTable", "ToolVotes", "export_in", "tool_of"]
 
 
 class Vote(NamedTuple):
@@ -52,15 +56,23 @@ class Tool(NamedTuple):
 class ToolTable(JsonTable):
     """The items of an export by columns, with the votes on them.
 
+    Parameters
+    ----------
+    path : path
+    records : list of dict
+        What stands in it.
+    tool : str
+    origin : Table, optional
+        Where the records come from, if not from JSON.
+
     Attributes
     ----------
-    tool : str
     ids : list of str
         One per item.
     """
 
-    def __init__(self, path: Path, records: list[Record], tool: str) -> None:
-        self.tool, self._objects = TOOLS[tool], records
+    def __init__(self, path: Path, records: list[Record], tool: str, origin: Table | None = None) -> None:
+        self.tool, self._objects, self._origin = TOOLS[tool], records, origin
         bad = next((row for row, record in enumerate(records) if not self.tool.recognised(record)), None)
         if bad is not None:
             raise ValueError(f"{path}: row {bad} is {shown(records[bad])}, which is no export of {tool}")
@@ -91,7 +103,20 @@ class ToolTable(JsonTable):
             for row, (key, record) in enumerate(zip(self._keys_of_objects, self._objects, strict=True))
             if key in outcomes
         }
-        write_records(self.path, path, changed)
+        if self._origin is None:
+            write_records(self.path, path, changed)
+            return
+        names = {
+            name: None for row, new in changed.items() for name in new if new[name] != self._objects[row].get(name)
+        }
+
+        def edit_of(name: str) -> Edit:
+            def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
+                return [changed[row].get(name) if row in changed else cell for row, cell in enumerate(cells, start)]
+
+            return edit
+
+        self._origin.copy(path, {name: edit_of(name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -100,16 +125,13 @@ class ToolVotes(VoteFile):
 
     export: ToolTable | None = None
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         assert self.export is not None
-        outcomes = {
-            item: Outcome([str(name) for name in labels], frozenset(), [])
-            for item, labels in zip(ids, cleaned.to_lists(), strict=True)
-        }
-        for row, states in changes.by_row():
+        outcomes = {}
+        for item, labels in left.items():
+            states = changes.get(item, {})
             came = [name for name, state in states.items() if state == CANDIDATE]
-            went = frozenset(states) - set(came)
-            outcomes[ids[row]] = outcomes[ids[row]]._replace(went=went, came=came)
+            outcomes[item] = Outcome(list(map(str, labels)), frozenset(states) - set(came), came)
         self.export.write_outcomes(path, outcomes)
 
 
@@ -117,6 +139,16 @@ def tool_of(records: Sequence[Record]) -> str | None:
     """The tool that wrote these objects, or None where none did."""
     looked_at = records[:20]
     return next((name for name, tool in TOOLS.items() if all(map(tool.recognised, looked_at))), None)
+
+
+def export_in(table: Table) -> ToolTable | None:
+    """A table with the columns of a tool (Argilla's flat records) as its export; None where it has none."""
+    if not is_flat_argilla(table.names):
+        return None
+    columns = {name: table.cells(name) for name in table.names}
+    lists = [cells.tolist() if isinstance(cells, np.ndarray) else cells for cells in columns.values()]
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+    return ToolTable(table.path, records, "argilla", origin=table)
 
 
 def _without(names: Sequence[str], outcome: Outcome, is_first: bool) -> list[str]:
@@ -153,7 +185,37 @@ def _studio_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
     return task
 
 
-# -- Argilla 2: records.to_json ------------------------------------------------------------------------------------
+# -- Argilla 2: records.to_json, and the flat records of records.to_datasets and to_list(flatten=True) ---------------
+
+_FLAT = re.compile(r"(.+)\.(responses|suggestion)(?:\.(users|status|score|agent))?")
+_ARGILLA_OWN = ("id", "status", "_server_id", "inserted_at", "updated_at")
+
+
+def is_flat_argilla(names: Iterable[str]) -> bool:
+    """Whether these are the names of a flat record: ``QUESTION.responses.users``, ``QUESTION.suggestion.agent``."""
+    parts = {match.group(2, 3) for name in names if (match := _FLAT.fullmatch(name))}
+    return bool(parts & {("responses", "users"), ("suggestion", "agent")})
+
+
+def _argilla_nested(record: Record) -> Record:
+    """A record as ``records.to_json`` has it."""
+    if isinstance(record.get("fields"), dict):
+        return record
+    nested: Record = {"id": record.get("id"), "fields": {}, "responses": {}, "suggestions": {}}
+    for name, value in record.items():
+        match = _FLAT.fullmatch(name)
+        if match is None and name not in _ARGILLA_OWN:
+            nested["fields"][name] = value
+        elif match is not None and match[3] is None and value is not None:
+            question, what, _ = match.groups()
+            own = {part: record.get(f"{name}.{part}") for part in ("users", "status", "score", "agent")}
+            if what == "suggestion":
+                nested["suggestions"][question] = {"value": value, "score": own["score"], "agent": own["agent"]}
+            else:
+                people = own["users"] or repeat("user")
+                answers = zip(value, people, own["status"] or repeat("submitted"), strict=False)
+                nested["responses"][question] = [{"value": v, "user_id": u, "status": s} for v, u, s in answers]
+    return nested
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -161,14 +223,15 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _argilla_question(record: Record) -> str | None:
-    """The question that labels answer: the only one, or the first whose answers are lists."""
+    """The question that labels answer: the first."""
     return next(iter({**record["responses"], **record["suggestions"]}), None)
 
 
 def _argilla_votes(record: Record) -> Iterable[Vote]:
+    record = _argilla_nested(record)
     question = _argilla_question(record)
     for answer in record["responses"].get(question) or ():
-        if answer.get("status", "submitted") == "submitted":
+        if (answer.get("status") or "submitted") == "submitted" and answer["value"] is not None:
             yield Vote(str(answer.get("user_id", "user")), list(map(str, _as_list(answer["value"]))))
     suggested = record["suggestions"].get(question)
     if suggested and suggested.get("agent") != AUDITOR:
@@ -178,8 +241,18 @@ def _argilla_votes(record: Record) -> Iterable[Vote]:
 
 
 def _argilla_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
-    question = _argilla_question(record) or "label"
-    record["suggestions"][question] = {"value": outcome.labels, "score": None, "agent": AUDITOR}
+    nested = _argilla_nested(record)
+    question = _argilla_question(nested) or "label"
+    answers = [*(nested["responses"].get(question) or ()), nested["suggestions"].get(question) or {}]
+    takes_one = any(isinstance(answer.get("value"), str) for answer in answers)
+    # Where a question takes one label and two stay, nothing is suggested.
+    only = outcome.labels[0] if len(outcome.labels) == 1 else None
+    suggestion = {"value": only if takes_one else outcome.labels, "score": None, "agent": AUDITOR}
+    if nested is record:
+        record["suggestions"][question] = suggestion
+    else:
+        start = f"{question}.suggestion"
+        record |= {start: suggestion["value"], f"{start}.score": None, f"{start}.agent": AUDITOR}
     return record
 
 
@@ -205,15 +278,15 @@ def _prodigy_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
     return task
 
 
-# -- Doccano: classification, as JSONL -----------------------------------------------------------------------------
-
+# -- Doccano: classification, as JSONL, or a zip file with one such file for each annotator ---------------------------
 
 _DOCCANO_OWN = ("id", "label", "username", "annotator", "Comments")
 
 
 def _doccano_votes(record: Record) -> Iterable[Vote]:
     who = record.get("username") or record.get("annotator") or "annotator"
-    yield Vote(str(who), list(map(str, record["label"])))
+    if record["label"]:  # every text is there for everybody, also for those who have not looked at it
+        yield Vote(str(who), list(map(str, record["label"])))
 
 
 def _doccano_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
@@ -230,9 +303,10 @@ TOOLS = {
         _studio_cleaned,
     ),
     "argilla": Tool(
-        lambda record: all(isinstance(record.get(name), dict) for name in ("fields", "responses", "suggestions")),
+        lambda record: all(isinstance(record.get(name), dict) for name in ("fields", "responses", "suggestions"))
+        or is_flat_argilla(record),
         lambda record: record.get("id"),
-        lambda record: {**record["fields"], **(record.get("metadata") or {})},
+        lambda record: {**_argilla_nested(record)["fields"], **(record.get("metadata") or {})},
         _argilla_votes,
         _argilla_cleaned,
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Protocol, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +18,10 @@ from propml.tables.cell_lists import shown
 from propml.tables.table import Cells
 from propml.tables.values import CellError, as_days, as_flags, as_numbers, as_texts, as_vectors
 
-__all__ = ["Category", "LeftOut", "Matrix", "Number", "Treatment", "Vector", "treatment_from_json", "treatment_json"]
+__all__ = [
+    "Category", "LeftOut", "Matrix", "Number", "Text", "Treatment", "Vector", "treatment_from_json",
+    "writes_without_blanks",
+]  # fmt: skip
 
 # So that one wild value does not drown the rest.
 CLIP = 5.0
@@ -25,30 +29,40 @@ CLIP = 5.0
 MOSTLY_ZERO = 0.6
 MISSING = "(missing)"
 OTHER = "(other)"
+MOST_TERMS = 5000
+# A term in one row teaches nothing about another, one in nearly all rows tells none from another.
+FEWEST_ROWS = 2
+LARGEST_SHARE = 0.9
+_SAMPLE = 1000
 
 
-class Treatment(Protocol):
+@dataclass
+class Treatment(ABC):
     """What is done with a column."""
 
     kind: ClassVar[str]
     name: str
 
     @property
+    @abstractmethod
     def features(self) -> list[str]:
         """The names of the features that it becomes."""
-        ...
 
-    def apply(self, cells: Cells, notes: list[str]) -> np.ndarray | sp.csr_array:
+    @abstractmethod
+    def apply(self, cells: Cells, notes: list[str]) -> Any:
         """float32 features ``(n_rows, len(features))``; what is worth telling goes into the notes."""
-        ...
 
+    @abstractmethod
     def sentence(self) -> str:
         """What was done, for the report."""
-        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The treatment as plain values."""
+        return {"kind": self.kind, **asdict(self)}
 
 
 @dataclass
-class Number:
+class Number(Treatment):
     """A number: missing ones become the median (and a feature says so), then it is standardised.
 
     A column that is mostly zero keeps its zeros: counts go through log(1 + x), and it is divided by the root mean
@@ -56,7 +70,6 @@ class Number:
     """
 
     kind: ClassVar[str] = "number"
-    name: str
     unit: str
     fill: float
     center: float
@@ -91,9 +104,10 @@ class Number:
         values = as_unit(cells, self.unit)
         if values is None:
             bad = next(row for row in range(len(cells)) if as_unit(cells[row : row + 1], self.unit) is None)
+            held = {"date": "dates", "boolean": "yes and no"}.get(self.unit, "numbers")
             raise CellError(
                 bad,
-                f"is {shown(cells[bad])}, and the column held {_plural(self.unit)} in training; correct it, leave the "
+                f"is {shown(cells[bad])}, and the column held {held} in training; correct it, leave the "
                 f"cell empty, or give {argument('missing', [str(cells[bad]).strip()])}",
             )
         missing = np.isnan(values)
@@ -114,11 +128,10 @@ class Number:
 
 
 @dataclass
-class Category:
+class Category(Treatment):
     """One 0/1 feature per value, for so many of the most frequent values; the others share one."""
 
     kind: ClassVar[str] = "category"
-    name: str
     values: list[str]
     rest: list[str]
     n_missing: int = 0
@@ -162,11 +175,49 @@ class Category:
 
 
 @dataclass
-class Vector:
+class Text(Treatment):
+    """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai).
+
+    Attributes
+    ----------
+    terms, weights : list
+        The vocabulary and its inverse document frequencies by scikit-learn, saved without pickle.
+    """
+
+    kind: ClassVar[str] = "text"
+    terms: list[str]
+    weights: list[float]
+    by_character: bool = False
+
+    @classmethod
+    def learn(cls, name: str, texts: Sequence[str | None], most: int = MOST_TERMS) -> Text | None:
+        """From text, None where missing; no treatment where no term repeats."""
+        by_character = writes_without_blanks(texts)
+        vectoriser = _vectoriser(by_character, min_df=FEWEST_ROWS, max_df=LARGEST_SHARE, max_features=most)
+        try:
+            vectoriser.fit(text or "" for text in texts)
+        except ValueError:  # scikit-learn's way to say that no term is left
+            return None
+        return cls(name, vectoriser.get_feature_names_out().tolist(), vectoriser.idf_.tolist(), by_character)
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}: {term}" for term in self.terms]
+
+    def apply(self, cells: Cells, notes: list[str]) -> sp.csr_array:
+        vectoriser = _vectoriser(self.by_character, vocabulary=self.terms)
+        vectoriser.idf_ = np.asarray(self.weights, dtype=np.float32)
+        return sp.csr_array(vectoriser.transform(text or "" for text in as_texts(cells)), dtype=np.float32)
+
+    def sentence(self) -> str:
+        return f"text, TF-IDF of {len(self.terms)} {'characters and pairs' if self.by_character else 'words'}"
+
+
+@dataclass
+class Vector(Treatment):
     """A list of numbers of one length in every row, such as an embedding; standardised number by number."""
 
     kind: ClassVar[str] = "vector"
-    name: str
     center: list[float]
     scale: list[float]
     n_missing: int = 0
@@ -199,11 +250,10 @@ class Vector:
 
 
 @dataclass
-class Matrix:
+class Matrix(Treatment):
     """The feature matrix of a file that holds one, as it came."""
 
     kind: ClassVar[str] = "matrix"
-    name: str
     n_features: int
 
     @property
@@ -223,11 +273,10 @@ class Matrix:
 
 
 @dataclass
-class LeftOut:
+class LeftOut(Treatment):
     """A column that a model cannot learn from."""
 
     kind: ClassVar[str] = "left out"
-    name: str
     reason: str
 
     @property
@@ -241,6 +290,26 @@ class LeftOut:
         return f"left out: {self.reason}"
 
 
+def writes_without_blanks(texts: Sequence[str | None]) -> bool:
+    """Whether most letters are of scripts that put no blanks between words.
+
+    >>> writes_without_blanks(["海と夕日", None]), writes_without_blanks(["sea and sunset"])
+    (True, False)
+    """
+    present = [text for text in texts if text]
+    letters = [sign for text in present[:: max(1, len(present) // _SAMPLE)] for sign in text if sign.isalpha()]
+    # Thai to Khmer, and everything from the radicals of Chinese up to, but without, Hangul.
+    dense = sum("\u0e00" <= sign <= "\u17ff" or "\u2e80" <= sign < "\uac00" for sign in letters)
+    return dense > len(letters) / 2
+
+
+def _vectoriser(by_character: bool, **settings: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    ways = {"analyzer": "char", "ngram_range": (1, 2)} if by_character else {"strip_accents": "unicode"}
+    return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **ways, **settings)
+
+
 def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
     """The cells as numbers, dates or yes and no."""
     convert: Callable[[Cells], np.ndarray | None] = {"date": as_days, "boolean": as_flags}.get(unit, as_numbers)
@@ -249,15 +318,9 @@ def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
     return as_numbers(cells) if values is None and unit == "boolean" else values
 
 
-def treatment_json(treatment: Treatment) -> dict[str, Any]:
-    """The treatment as plain values."""
-    return {"kind": treatment.kind, **asdict(treatment)}  # type: ignore[call-overload]
-
-
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
-    """What :func:`treatment_json` was given."""
+    """What :meth:`Treatment.to_json` was asked of."""
     from propml.tables.embeddings import Embedded
-    from propml.tables.words import Text
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
     values = dict(stored)
@@ -280,7 +343,3 @@ def _check(kind: Any, values: dict[str, Any]) -> None:
     named = [*values.get("values", ()), *values.get("terms", ())]
     if len(set(named)) < len(named) or 0 in np.ravel(scale):
         raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
-
-
-def _plural(unit: str) -> str:
-    return {"date": "dates", "boolean": "yes and no"}.get(unit, "numbers")

@@ -10,9 +10,8 @@ import scipy.sparse as sp
 
 from propml.messages import argument
 from propml.tables.arrays import ArrayFile
-from propml.tables.labels import FlagLabels, labels_in
+from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
 from propml.tables.sources import Source
-from propml.tables.spellings import Merged, same_spelling
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["certain", "over_labels", "true_labels"]
@@ -65,7 +64,7 @@ def true_labels(
         )
 
     if merge_labels:
-        given = Merged.of(given).candidates
+        given = merged(given)
     return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +14,9 @@ from propml.atomic_files import replacing
 from propml.datasets.array_files import load_arrays
 from propml.file_errors import reading
 from propml.messages import argument
-from propml.tables.cell_lists import holds_lists, shown
-from propml.tables.labels import Changes
-from propml.tables.table import Edit, MemoryTable, Table, checked_column
+from propml.tables.cell_lists import holds_lists, identifier, shown
+from propml.tables.labels import States
+from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "RuleMatrix", "VoteFile", "Voted", "identifier"]
@@ -38,6 +38,16 @@ class Voted(NamedTuple):
     rows: np.ndarray
     notes: list[str]
 
+    def attached_to(self, given: Candidates, matched_by: Callable[[Hashable], str]) -> Candidates:
+        """Other candidates of the data, with the votes on their labels; names of which this is the same are one."""
+        votes = self.candidates.annotations
+        assert votes is not None
+        column = {matched_by(name): j for j, name in enumerate(given.labels)}
+        label = np.array([column.get(matched_by(name), -2) for name in self.candidates.labels] + [-1])[votes.label]
+        known = label > -2  # -1 stays: an annotator who looked and saw nothing
+        kept = votes.entries(known)
+        return replace(given, annotations=replace(kept, row=self.rows[kept.row], label=label[known]))
+
 
 @dataclass(frozen=True)
 class VoteFile:
@@ -53,7 +63,7 @@ class VoteFile:
             checked_column(self.table, name)
 
     def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
-        """The candidates of those items that have an identifier among ``ids``, and the votes with them.
+        """The candidates of those items that have an identifier among ``ids``, and the votes with their confidences.
 
         A vote that is less sure than ``min_confidence`` is none, and its annotator has looked at the item.
         """
@@ -64,13 +74,15 @@ class VoteFile:
                 f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
                 f"each label that somebody proposed, so give every label of the list a row of its own"
             )
-        votes = list(self._votes(min_confidence))
+        votes: dict[tuple[str, str, str | None], float] = {}
+        for vote, sure in self._votes(min_confidence):
+            votes[vote] = max(sure, votes.get(vote, sure))  # a proposal made twice counts once
         row_of = {item: row for row, item in enumerate(ids)}
         kept = [vote for vote in votes if vote[0] in row_of]
         if not kept:
             raise ValueError(
-                f"no item of {self.table.path} is an identifier of the data: it names {votes[0][0]!r}, the data "
-                f"{ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
+                f"no item of {self.table.path} is an identifier of the data: it names {next(iter(votes))[0]!r}, the "
+                f"data {ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
             )
         if not any(label for _, _, label in kept):
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
@@ -80,6 +92,7 @@ class VoteFile:
                 f"no label has {min_votes} votes on any item, so no candidate is left; "
                 f"ask for a smaller {argument('min_votes')}"
             )
+        candidates = _with_confidence(candidates, votes)
         rows = np.array([row_of[str(item)] for item in candidates.index])
         order = np.argsort(rows)
         notes = []
@@ -87,9 +100,12 @@ class VoteFile:
             notes.append(f"{strangers} items of {self.table.path.name} are not in the data and were left out")
         return Voted(candidates[order], rows[order], notes)
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
-        """The same table without the votes for labels that went, and with those of the audit for labels that came."""
-        went, came = _went_and_came(changes, ids)
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+        """The same table without the votes for labels that went, and with those of the audit for labels that came.
+
+        Both by item: what changes, and all labels that are left.
+        """
+        went, came = _went_and_came(changes)
         items, proposed = self._texts(self.item), self.table.cells(self.label)
         in_lists = any(isinstance(cell, list) for cell in proposed)
         extra = [
@@ -102,25 +118,28 @@ class VoteFile:
             return
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-            own = items[start : start + len(cells)]
             return [
-                [name for name in cell or () if (item, identifier(name)) not in went]
-                for item, cell in zip(own, cells, strict=True)
+                [value for value, name in zip(cell, names, strict=True) if (item, identifier(name)) not in went]
+                if isinstance(cell, list) and len(cell) == len(names or ())
+                else cell
+                for item, names, cell in zip(items[start:], proposed[start:], cells, strict=False)
             ]
 
-        edits: Mapping[str, Edit] = {self.label: edit}
-        self.table.copy(path, edits, extra=extra)
+        # A list of confidences stays as long as that of the labels.
+        in_step = [name for name in (self.label, CONFIDENCE) if name in self.table.names]
+        self.table.copy(path, dict.fromkeys(in_step, edit), extra=extra)
 
-    def _votes(self, min_confidence: float) -> Iterator[tuple[str, str, str | None]]:
+    def _votes(self, min_confidence: float) -> Iterator[tuple[tuple[str, str, str | None], float]]:
         sure = self._confidences()
         columns = zip(self._texts(self.item), self._texts(self.annotator), self.table.cells(self.label), strict=True)
         for row, (item, who, cell) in enumerate(columns):
             names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
-            counted = [name for j, name in enumerate(names) if name and sure(row, j, name) >= min_confidence]
+            told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
+            counted = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
             if not counted:
-                yield item, who, None  # looked, and saw nothing
-            for name in counted:
-                yield item, who, name
+                yield (item, who, None), 1.0  # looked, and saw nothing
+            for name, confidence in counted:
+                yield (item, who, name), confidence
 
     def _confidences(self) -> Any:
         """From a row, the place of a label in its cell and its name to how sure the vote is."""
@@ -130,11 +149,14 @@ class VoteFile:
         by_name = {name[len(start) :]: table.cells(name) for name in table.names if name.startswith(start)}
 
         def sure(row: int, place: int, name: str) -> float:
-            value = by_name[name][row] if name in by_name else None if whole is None else whole[row]
+            value = by_name[name][row] if name in by_name else None
+            if value is None and whole is not None:
+                value = whole[row]
             if isinstance(value, list | np.ndarray):
                 value = value[place] if place < len(value) else None
             try:
-                return 1.0 if value in (None, "") else float(value)
+                number = 1.0 if value in (None, "") else float(value)
+                return 1.0 if number != number else number
             except (TypeError, ValueError):
                 raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(value)}, expected a number") from None
 
@@ -179,8 +201,8 @@ class RuleMatrix(VoteFile):
         }
         return cls(MemoryTable(columns, path), ids=ids, labels=labels, content=content)
 
-    def write(self, path: Path, changes: Changes, ids: Sequence[str], cleaned: Candidates) -> None:
-        went, came = _went_and_came(changes, ids)
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+        went, came = _went_and_came(changes)
         row_of = {item: row for row, item in enumerate(self.ids)}
         name = _matrix_in(self.content)
         matrix = np.array(self.content[name])
@@ -202,26 +224,25 @@ class RuleMatrix(VoteFile):
                 np.save(file, arrays[name])
 
 
+def _with_confidence(candidates: Candidates, sure: Mapping[tuple[str, str, str | None], float]) -> Candidates:
+    """The candidates with the confidence of each vote, where one of them is not 1."""
+    votes = candidates.annotations
+    if votes is None or set(sure.values()) == {1.0}:
+        return candidates
+    names: Any = (*candidates.labels, None)  # -1: nothing
+    items: Any = candidates.index
+    entries = zip(votes.row.tolist(), votes.annotator.tolist(), votes.label.tolist(), strict=True)
+    confidence = [sure[items[row], str(votes.names[who]), names[label]] for row, who, label in entries]
+    return replace(candidates, annotations=replace(votes, confidence=np.array(confidence)))
+
+
 def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
     """The name of the array that is a matrix."""
     return next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
 
 
-def _went_and_came(changes: Changes, ids: Sequence[str]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
+def _went_and_came(changes: Mapping[str, States]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
     """Pairs of item and label."""
-    went, came = set(), []
-    for row, states in changes.by_row():
-        for label, state in states.items():
-            if state == CANDIDATE:
-                came.append((ids[row], label))
-            else:
-                went.add((ids[row], label))
-    return went, came
-
-
-def identifier(cell: Any) -> str:
-    """An identifier or a name as text, the same whichever file format it stood in."""
-    if cell is None or (isinstance(cell, float | np.floating) and cell != cell):
-        return ""
-    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
-    return str(int(cell)) if is_whole else str(cell).strip()
+    pairs = {(item, label): state for item, states in changes.items() for label, state in states.items()}
+    came = [pair for pair, state in pairs.items() if state == CANDIDATE]
+    return pairs.keys() - set(came), came

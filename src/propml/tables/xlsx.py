@@ -35,9 +35,6 @@ class XlsxTable(MemoryTable):
         super().__init__({name: [row[j] for row in filled] for j, name in enumerate(header)}, path)
         self.lines = [at + 1 for at in numbers]
 
-    def where(self, row: int, name: str) -> str:
-        return f"{self.path}: row {row} (line {self.lines[row]} of the sheet), column {name!r}"
-
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         book = require("openpyxl", "formats").load_workbook(self.path)  # with its formulas
         sheet = book.worksheets[0]
