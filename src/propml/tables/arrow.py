@@ -20,7 +20,7 @@ from propml.file_errors import reading
 from propml.tables.table import Cells, Edits, Extra, Keep, check_names, checked_column
 from propml.unpacking import check_unpacked
 
-__all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
+__all__ = ["ARROW_ENDINGS", "ArrowTable", "cells_of", "class_names", "named"]
 
 BATCH_ROWS = 65_536
 ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -62,7 +62,7 @@ class ArrowTable:
     def cells(self, name: str) -> Cells:
         checked_column(self, name)
         with _reading(self.path):
-            parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
+            parts = [cells_of(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
             if (count := sum(map(len, parts))) != self.n_rows:
                 raise ValueError(f"column {name!r} has {count} of its {self.n_rows} rows")
             if names := self._classes.get(name):
@@ -230,7 +230,7 @@ def _added(texts: Sequence[str | None], kind: Any) -> Any:
     return pyarrow.array(texts, pyarrow.string()).cast(kind)
 
 
-def _cells(column: Any) -> Any:
+def cells_of(column: Any) -> Any:
     """Numbers, dates and vectors of one length as arrays, which is much faster than cell by cell; the rest as lists."""
     kinds = require("pyarrow", "data").types
     kind = column.type
