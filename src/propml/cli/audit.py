@@ -37,10 +37,10 @@ class UndecidedLabels(StrEnum):
 
 def audit(
     data: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
     apply: Annotated[
         list[Path] | None,
         typer.Option(
@@ -139,6 +139,8 @@ def audit(
         ),
     ] = None,
     device: opt.Device = "auto",
+    stream: opt.Stream = False,
+    ray_address: opt.RayAddress = None,
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
 
@@ -157,23 +159,28 @@ def audit(
 
     [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
 
+    [bold]propml audit logs/ --candidates tags --id item --stream[/bold]  (more rows than fit into memory)
+
     [bold]propml audit --again decisions.csv --out audit[/bold]  (learn from the decisions, and rank the rest again)
 
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
+    folder, file = Path(out), None if data is None else Path(data)
     if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts, conflicts = apply_review(out, apply, data=data, votes=votes, xml=xml, undecided=undecided.value)
+        path, counts, conflicts = apply_review(
+            folder, apply, data=file, votes=votes, xml=xml, undecided=undecided.value
+        )
         if conflicts is not None:
             _print_conflicts(conflicts)
         typer.echo(f"{counts} (--undecided {undecided.value})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
     if again:
-        _audit_again(out, again, data, votes, xml)
+        _audit_again(folder, again, file, votes, xml)
         return
-    if data is None:
+    if data is None or file is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
     if undecided is not UndecidedLabels.verdict:
         raise ValueError(f"--undecided {undecided.value} works only with --apply; leave it out")
@@ -183,12 +190,15 @@ def audit(
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
     _noise(noise)  # a slip in it is told before anything is read
     opt.checked_device(device)
+    reading = opt.reading_options(locals()) | {"image": image, "allow_outside": allow_outside}
+    if opt.streams(data, stream, ray_address, device):
+        _stream(data, out, reading, _noise(noise), incomplete, categorical, quick, train_rows, seed, ray_address)
+        return
     pictures: dict[str, Any] = {}
-    if data.is_dir():
+    if file.is_dir():
         from propml.vision.sources import table_in_folder
 
-        data, pictures = table_in_folder(data, out)
-    reading = opt.reading_options(locals()) | {"image": image, "allow_outside": allow_outside}
+        file, pictures = table_in_folder(file, folder)
     reading |= {name: value for name, value in pictures.items() if not reading.get(name) or name == "sep"}
     if (backbone or weights) and not reading["image"]:
         raise ValueError(
@@ -205,7 +215,43 @@ def audit(
         "weights": weights,
         "categorical": categorical,
     }
-    _run(data, out, reading, settings)
+    _run(file, folder, reading, settings)
+
+
+def _stream(
+    data: str,
+    out: str,
+    reading: dict[str, Any],
+    noise: AssumedNoise,
+    incomplete: bool,
+    categorical: list[str] | None,
+    quick: bool,
+    train_rows: int | None,
+    seed: int,
+    ray_address: str | None,
+) -> None:
+    from propml.streaming import stream_audit
+
+    with told_when_stopped("what is finished is kept; run the same command again to go on"):
+        found = stream_audit(
+            data,
+            out,
+            reading=reading,
+            noise=noise,
+            incomplete=incomplete,
+            categorical=categorical,
+            params=opt.QUICK if quick else {},
+            train_rows=train_rows,
+            seed=seed,
+            ray_address=ray_address,
+        )
+    console = Console(soft_wrap=True)
+    print_columns(console, found.columns)
+    _print_counts(console, found.rows, found.counts)
+    opt.echo_notes(found.notes)
+    _print_worst(console, found.worst)
+    for path in found.files:
+        typer.echo(f"wrote {path}")
 
 
 def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
@@ -293,12 +339,20 @@ def _print_conflicts(path: Path) -> None:
 
 
 def _print_verdicts(console: Console, report: AuditReport) -> None:
+    _print_counts(console, len(report.item_ids), report.verdicts().counts())
+    opt.echo_notes(report.notes())
+    _print_worst(console, report)
+
+
+def _print_counts(console: Console, items: int, counts: dict[str, int]) -> None:
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    console.print(f"\n{items} items, {sum(counts.values())} labels judged: {told}", highlight=False)
+
+
+def _print_worst(console: Console, report: AuditReport) -> None:
     import numpy as np
 
     verdicts = report.verdicts()
-    counts = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
-    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {counts}", highlight=False)
-    opt.echo_notes(report.notes())
     suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
     if not len(worst):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-LABELS, COLUMNS, FORMAT, MODEL = "Labels", "Columns", "File format", "Model"
+LABELS, COLUMNS, FORMAT, MODEL, ROWS = "Labels", "Columns", "File format", "Model", "Many rows"
 SEP = ";"
 
 Candidates = Annotated[
@@ -135,6 +135,22 @@ Device = Annotated[
     str,
     typer.Option(rich_help_panel=MODEL, help="Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one."),
 ]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        rich_help_panel=ROWS,
+        help="DATA is a folder of Parquet files, or the URL of one, that need not fit into memory (docs/streaming.md).",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=ROWS,
+        metavar="HOST:PORT",
+        help="Stream on the machines of this Ray cluster; local: on all cores of this one.",
+    ),
+]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # Options that are not called as the argument of ``read_table`` is, for messages.
@@ -182,6 +198,15 @@ def words_of(given: list[str] | None) -> list[str]:
 def names_of(columns: str) -> list[str]:
     """Names separated by commas."""
     return [name.strip() for name in columns.split(",")]
+
+
+def streams(data: str, stream: bool, ray_address: str | None, device: str = "auto") -> bool:
+    """Whether rows are to be streamed: on request, on Ray, and from a URL."""
+    if not (stream or ray_address or "://" in data):
+        return False
+    if device not in ("auto", "cpu"):
+        raise ValueError(f"a stream is worked on by CPUs, and --device is {device}; leave it out")
+    return True
 
 
 def checked_device(device: str) -> str:

@@ -18,10 +18,10 @@ from propml.progress import progress_bar
 from propml.streaming.folders import Folder
 from propml.streaming.judging import in_blocks
 from propml.streaming.models import saved_model, with_model
-from propml.streaming.rows import read_labels, tables_of
+from propml.streaming.rows import over, read_labels, tables_of
 from propml.streaming.work import Job, workers
 from propml.tables.spellings import same_spelling
-from propml.tables.truth import certain, over_labels
+from propml.tables.truth import certain
 
 __all__ = ["stream_evaluate"]
 
@@ -88,26 +88,14 @@ def evaluate_part(job: Job, number: int) -> Counted:
     saved, features = saved_model(job)
     labels = [str(name) for name in saved.model.labels_]
     merges = saved.card["settings"].get("reading", {}).get("merge_labels", False)
+    how = {"matched_by": same_spelling if merges else str, "ignore_unseen": job.settings["ignore_unseen"]}
     assert job.labels is not None
     total = None
     for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.labels.columns]):
-
-        def told(row: int, name: str, table: Any = table) -> str:
-            return (
-                f"{table.where(row, name)} has the label {name!r}, which the model never saw in training; remove it "
-                f"from the file, or give {argument('ignore_unseen', True)}"
-            )
-
         truth = np.zeros((table.n_rows, len(labels)), dtype=bool)
         if (given := read_labels(job.labels, table)) is not None:
-            over = over_labels(
-                given,
-                labels,
-                told,
-                matched_by=same_spelling if merges else str,
-                ignore_unseen=job.settings["ignore_unseen"],
-            )
-            truth = certain(table, over).to_matrix() > 0
+            sentence = f"which the model never saw; remove it, or give {argument('ignore_unseen', True)}"
+            truth = certain(table, over(given, labels, job.labels, table, sentence, **how)).to_matrix() > 0
         X, _ = features.apply(table, None, job.reading)
         scores = in_blocks(saved.model.predict_proba, X)
         own = _counted(truth, scores, scores > saved.model.thresholds_)
@@ -119,7 +107,7 @@ def evaluate_part(job: Job, number: int) -> Counted:
 def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> Counted:
     n_true = np.count_nonzero(truth, axis=1)
     labelled = n_true > 0
-    sums = {"rows": [len(truth)], "labelled": [int(labelled.sum())]}
+    sums: dict[str, list[float]] = {"rows": [len(truth)], "labelled": [int(labelled.sum())]}
     sums["valid"] = [int((labelled & (n_true < truth.shape[1])).sum())]
     if sums["valid"][0]:
         found = all_metrics(truth[labelled], scores[labelled], predicted[labelled])

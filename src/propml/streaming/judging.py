@@ -145,7 +145,9 @@ def judge_of(job: Job) -> Judge:
     noise = Folder(job.out).read(part_name("noise", 0, ".json"))
     if (key := (job.out, noise)) not in _KEPT:
         _KEPT.clear()
-        told = {name: np.array(own) if isinstance(own, list) else own for name, own in json.loads(noise).items()}
+        told: dict[str, Any] = {
+            name: np.array(own) if isinstance(own, list) else own for name, own in json.loads(noise).items()
+        }
         models = []
         for fold in range(job.settings["folds"]):
             kind, state = _read_model(job, fold)

@@ -22,7 +22,7 @@ from propml.tables.truth import over_labels
 from propml.tables.votes import identifier
 from propml.targets import Candidates
 
-__all__ = ["BatchTable", "LabelSet", "digests", "read_labels", "row_contents", "tables_of"]
+__all__ = ["BatchTable", "LabelSet", "digests", "over", "read_labels", "row_contents", "tables_of"]
 
 # Rows that are in memory at once.
 BATCH_ROWS = 2**15
@@ -123,6 +123,18 @@ def read_labels(where: Labels, table: BatchTable) -> Candidates | None:
     return where.read(table)
 
 
+def over(
+    given: Candidates, labels: Sequence[str], where: Labels, table: BatchTable, sentence: str, **how: Any
+) -> Candidates:
+    """The same as columns of these labels; the sentence is on a candidate that is none of them."""
+
+    def told(row: int, name: str) -> str:
+        place = where.column if isinstance(where, TextLabels) else name
+        return f"{table.where(row, place)} has the label {name!r}, {sentence}"
+
+    return over_labels(given, labels, told, **how)
+
+
 @dataclass(frozen=True)
 class LabelSet:
     """The labels of all rows: every spelling that occurs, and the label that it stands for.
@@ -163,11 +175,7 @@ class LabelSet:
         given = read_labels(where, table)
         if given is None:
             return None
-
-        def told(row: int, name: str) -> str:
-            return f"{table.where(row, name)} has the label {name!r}, which was not there before; start again"
-
-        spelled = over_labels(given, self.spellings, told)
+        spelled = over(given, self.spellings, where, table, "which was not there before; start again")
         if self.spellings == self.labels:
             return Merged(spelled, spelled, self.column)
         together = sp.csr_array((np.ones(len(self.column), np.int32), (np.arange(len(self.column)), self.column)))

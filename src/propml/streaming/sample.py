@@ -19,11 +19,10 @@ import scipy.sparse as sp
 from propml.auditing.crossfit import rows_to_learn_from
 from propml.extras import require
 from propml.streaming.folders import Folder
-from propml.streaming.rows import BatchTable, LabelSet, digests, read_labels, tables_of
+from propml.streaming.rows import BatchTable, LabelSet, digests, over, read_labels, tables_of
 from propml.streaming.work import Job, Run, do_parts, part_name
 from propml.tables.files import UserTable, read_table
 from propml.tables.spellings import same_spelling
-from propml.tables.truth import over_labels
 
 __all__ = ["SAMPLE", "Population", "draw_sample", "read_population", "read_sample", "sampled"]
 
@@ -140,15 +139,12 @@ def read_sample(job: Job) -> UserTable:
     with out.open(SAMPLE) as handle:
         table = require("pyarrow.parquet", "data").read_table(handle).drop_columns([POSITION])
     source: Any = BatchTable(table.combine_chunks().to_batches()[0], Path(out.where(SAMPLE)))
-    population = read_population(job)
+    labels = read_population(job).labels.labels
     kept = {name: value for name, value in job.reading.items() if name not in ("ignore", "features", "file_format")}
     read = read_table(source, **kept, features=list(job.columns) if job.reading.get("features") else None)
-
-    def told(row: int, name: str) -> str:
-        return f"{source.where(row, name)} has the label {name!r}, which was not counted"
-
+    assert job.labels is not None
     matched_by = same_spelling if job.reading.get("merge_labels") else str
-    given = over_labels(read.candidates, population.labels.labels, told, matched_by=matched_by)
+    given = over(read.candidates, labels, job.labels, source, "which was not counted", matched_by=matched_by)
     return replace(read, candidates=replace(given, index=read.item_ids), merged=None)
 
 
