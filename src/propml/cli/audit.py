@@ -166,6 +166,11 @@ def audit(
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
     folder, file = Path(out), None if data is None else Path(data)
+    if (apply or again) and (folder / "plan.json").is_file():
+        raise ValueError(
+            f"{out} holds the audit of a stream, to which decisions are not applied; {out}/cleaned holds the labels "
+            f"without those that were dropped"
+        )
     if apply:
         from propml.auditing.folder import apply_review
 

@@ -20,6 +20,7 @@ from propml.streaming.judging import in_blocks
 from propml.streaming.models import saved_model, with_model
 from propml.streaming.rows import over, read_labels, tables_of
 from propml.streaming.work import Job, workers
+from propml.tables.labels import FlagLabels
 from propml.tables.spellings import same_spelling
 from propml.tables.truth import certain
 
@@ -75,6 +76,10 @@ def stream_evaluate(
         A Ray cluster, or ``"local"``.
     """
     job = with_model("evaluate", model, data, None, reading, {"ignore_unseen": ignore_unseen})
+    if isinstance(job.labels, FlagLabels):
+        labels = map(str, saved_model(job)[0].model.labels_)
+        if absent := [name for name in labels if name not in job.labels.columns]:
+            raise ValueError(f"{data} has no column {absent[0]!r}, a label of the model; name one for each label")
     parts = {}
     with workers(ray_address) as run, progress_bar("evaluating", len(job.parts), long_steps=True) as bar:
         for number, told in run(evaluate_part, job, range(len(job.parts))):

@@ -23,7 +23,16 @@ from propml.streaming.sample import Population, read_population, read_sample
 from propml.streaming.work import Job, part_name
 from propml.tables.features import Features, learn_features
 
-__all__ = ["Judge", "StreamFeatures", "fit_fold", "fit_rates", "in_blocks", "judge_of", "learn_columns"]
+__all__ = [
+    "Judge",
+    "StreamFeatures",
+    "fit_fold",
+    "fit_rates",
+    "in_blocks",
+    "judge_of",
+    "learn_columns",
+    "learned_columns",
+]
 
 # Models score so many rows at once, the last block filled up with zeros: the last bits of a product of matrices depend
 # on their shapes, and so would verdicts on where a file ends.
@@ -157,9 +166,14 @@ def judge_of(job: Job) -> Judge:
 
 
 def read_features(job: Job) -> StreamFeatures:
-    """What :func:`learn_columns` wrote."""
-    told = json.loads(Folder(job.out).read(part_name("features", 0, ".json")))
+    """The features of this run."""
+    told = learned_columns(job)
     return StreamFeatures(Features.from_json(told["features"]), told["sparse"])
+
+
+def learned_columns(job: Job) -> dict[str, Any]:
+    """What :func:`learn_columns` wrote, with its notes."""
+    return json.loads(Folder(job.out).read(part_name("features", 0, ".json")))
 
 
 def _read_model(job: Job, fold: int) -> tuple[str, dict[str, Any]]:

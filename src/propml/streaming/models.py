@@ -68,7 +68,7 @@ def stream_fit(
     table = read_sample(job)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
     model.fit(learned.X, table.candidates)
-    drawn = sampled(job, table)
+    drawn = sampled(job)
     card = make_card(model, table, learned.features, seed=seed, reading=dict(reading), sample=drawn, **settings)
     folder = write_model(out, model, learned.features, card)
     return Fitted(folder, learned.features.describe(), table.notes, drawn)
@@ -144,7 +144,7 @@ def with_model(
     used |= {name: value for name, value in reading.items() if name != "decimal" and value is not None}
     columns = [each.name for each in saved.features.treatments if each.features]
     settings = settings | {"model": hashlib.sha256(content).hexdigest()}
-    job = begin(kind, data, out, reading=used, settings=settings, columns=columns, truth=kind == "evaluate")
+    job = begin(kind, data, out, reading=used, settings=settings, columns=columns, former_id=known.get("id_column"))
     return replace(job, model=content)
 
 

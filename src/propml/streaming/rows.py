@@ -36,8 +36,8 @@ class BatchTable:
     row would depend on the batch in which it stands.
     """
 
-    def __init__(self, batch: Any, path: Path, start: int = 0) -> None:
-        self.path, self.start = path, start
+    def __init__(self, batch: Any, path: Path, file: str = "", start: int = 0) -> None:
+        self.path, self.file, self.start = path, file, start
         self.names = tuple(batch.schema.names)
         self.n_rows = len(batch)
         self.lines: Sequence[int] = ()
@@ -60,7 +60,7 @@ class BatchTable:
     def items(self, id_column: str | None) -> list[str]:
         """What to call each row: its identifier, or else its file and its number in it."""
         if id_column is None:
-            return [f"{self.path.name}:{self.start + row}" for row in range(self.n_rows)]
+            return [f"{self.file}:{self.start + row}" for row in range(self.n_rows)]
         items = [identifier(cell) for cell in self.cells(id_column)]
         if "" in items:
             raise ValueError(f"{self.where(items.index(''), id_column)} is empty; an identifier is needed in every row")
@@ -87,7 +87,7 @@ def tables_of(folder: Folder, part: Part, columns: Iterable[str]) -> Iterator[Ba
     """A part of a folder, batch by batch."""
     path = Path(folder.where(part.file))
     for start, batch in batches(folder, part, list(dict.fromkeys(columns)), BATCH_ROWS):
-        yield BatchTable(batch, path, start)
+        yield BatchTable(batch, path, part.file, start)
 
 
 def digests(contents: Iterable[bytes], n: int, seed: int, purpose: str) -> np.ndarray:

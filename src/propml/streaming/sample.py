@@ -148,15 +148,17 @@ def read_sample(job: Job) -> UserTable:
     return replace(read, candidates=replace(given, index=read.item_ids), merged=None)
 
 
-def sampled(job: Job, table: UserTable) -> dict[str, Any]:
+def sampled(job: Job) -> dict[str, Any]:
     """What was drawn, in numbers for a report."""
-    population = read_population(job)
+    population, out = read_population(job), Folder(job.out)
+    with out.open(SAMPLE) as handle:
+        drawn = require("pyarrow.parquet", "data").read_metadata(handle).num_rows
     more = population.thresholds > population.share
     names = np.array(population.labels.labels)[more].tolist()
     return {
         "rows": job.n_rows,
         "rows_with_candidates": population.rows,
-        "rows_drawn": len(table.candidates),
+        "rows_drawn": drawn,
         "share": round(population.share, 8),
         "labels_drawn_more_often": dict(zip(names, np.round(population.thresholds[more], 8).tolist(), strict=True)),
     }

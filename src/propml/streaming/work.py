@@ -93,27 +93,32 @@ def begin(
     reading: Mapping[str, Any],
     settings: Mapping[str, Any],
     columns: Iterable[str] | None = None,
-    truth: bool = False,
+    former_id: str | None = None,
 ) -> Job:
     """Look at the folder that is to be read, and keep a plan of the run in the one that is to be written.
 
     Parameters
     ----------
     kind : str
-        What is to be done, such as "audit".
+        What is to be done: "audit", "fit", "predict" or "evaluate".
     columns : iterable of str, optional
         The columns that a saved model reads; by default those that ``reading`` names or leaves.
-    truth : bool
-        Whether the labels are true ones, for messages.
+    former_id : str, optional
+        The column of identifiers if none is named and this one is there.
     """
-    folder = _checked_source(data, reading)
+    folder = _checked_source(data, out, reading)
     found = look_into(folder)
     head = next(iter(tables_of(folder, found.parts[0], found.schema.names)))
+    plain = {name: value for name, value in reading.items() if name not in NOT_STREAMED}
+    if former_id in head.names:
+        plain["id_column"] = reading.get("id_column") or former_id
     labels = None
-    if truth or kind in ("audit", "fit"):
+    if kind != "predict":
         where = (reading.get("candidates"), reading["sep"], reading.get("label_columns"))
-        labels = labels_in(head, *where, what="true" if truth else "candidate")
-    taken = {*(labels.columns if labels else ()), reading.get("id_column")}
+        labels = labels_in(head, *where, what="true" if kind == "evaluate" else "candidate")
+    if isinstance(labels, FlagLabels):
+        plain["label_columns"] = list(labels.columns)
+    taken = {*(labels.columns if labels else ()), plain.get("id_column")}
     if columns is None:
         ignored = choose_columns(head, reading["ignore"]) if reading.get("ignore") else ()
         columns = feature_columns(head, reading.get("features"), {*taken, *ignored}, reading.get("text"))
@@ -126,9 +131,6 @@ def begin(
             f"{data}: column {numbered[0]!r} holds numbers of classes whose names stand elsewhere in the file, which a "
             f"stream does not read; write the names into the column"
         )
-    plain = {name: value for name, value in reading.items() if name not in NOT_STREAMED}
-    if isinstance(labels, FlagLabels):
-        plain["label_columns"] = list(labels.columns)
     width = sum(
         np.shape(cells)[1] if isinstance(cells, np.ndarray) and cells.ndim == 2 else 1
         for cells in map(head.cells, chosen)
@@ -140,8 +142,8 @@ def begin(
     return job
 
 
-def _checked_source(data: str, reading: Mapping[str, Any]) -> Folder:
-    """The folder that is read, if nothing was asked for that needs all rows at once."""
+def _checked_source(data: str, out: str | None, reading: Mapping[str, Any]) -> Folder:
+    """The folder that is read, if nothing is written into it, or asked for that needs all rows at once."""
     if asked := next((name for name in NOT_STREAMED if reading.get(name) is not None), None):
         raise ValueError(
             f"{argument(asked)} does not go with {argument('stream')}, which reads Parquet files with labels in their "
@@ -153,6 +155,8 @@ def _checked_source(data: str, reading: Mapping[str, Any]) -> Folder:
     if not has_scheme(folder.place) and not Path(folder.place).is_dir():
         there = "is a file" if Path(folder.place).exists() else "does not exist"
         raise NotADirectoryError(f"{data} {there}; {argument('stream')} reads a folder of Parquet files")
+    if out is not None and f"{Folder(out).place}/".startswith(f"{folder.place.rstrip('/')}/"):
+        raise ValueError(f"{out} lies in {data}, where what is written would be read as data; write to another folder")
     return folder
 
 

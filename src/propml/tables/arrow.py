@@ -17,8 +17,9 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.table import Cells, Edits, Extra, Keep, check_names, checked_column
-from propml.unpacking import check_unpacked
+from propml.unpacking import TooLarge, check_unpacked
 
 __all__ = ["ARROW_ENDINGS", "ArrowTable", "cells_of", "class_names", "named"]
 
@@ -219,7 +220,10 @@ def _check_size(path: Path, metadata: Any) -> None:
     """Refuse a file that would become too large, by what it declares: a run of one value is a few bytes."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     encoded = sum(group.total_byte_size for group in groups)
-    check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
+    try:
+        check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
+    except TooLarge as error:
+        raise TooLarge(f"{error}; or read the folder of it in parts, with {argument('stream', True)}") from None
 
 
 def _added(texts: Sequence[str | None], kind: Any) -> Any:
