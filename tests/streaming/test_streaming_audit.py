@@ -20,7 +20,7 @@ import propml
 from propml.auditing.crossfit import default_auditor
 from propml.auditing.verdicts import VERDICTS
 from propml.streaming import audit as streaming
-from propml.streaming import stream_audit
+from propml.streaming import stream_audit, summary
 from propml.streaming.work import begin, do_parts, workers
 from propml.tables.features import Features
 
@@ -223,7 +223,7 @@ def test_ray_gives_the_same_bits_and_a_killed_worker_costs_its_part_only(audited
     job = begin("audit", log, str(out), reading=READ, settings=settings | {"params": logs.SMALL})
     job = dataclasses.replace(job, settings=job.settings | {"flag": str(tmp_path / "died")})
     with workers("local") as on_ray:
-        do_parts(on_ray, logs.judge_and_die_once, job, "verdicts", 4, told="judging")
+        do_parts(on_ray, logs.judge_and_die_once, job, "verdicts", 4)
     assert (tmp_path / "died").exists()
     assert logs.rows_in(out / "verdicts") == expected
 
@@ -233,3 +233,9 @@ def test_candidates_may_be_incomplete(tmp_path):
     found = run(log, tmp_path / "out", incomplete=True, noise=0.2)
     verdicts = pq.read_table(tmp_path / "out" / "verdicts").to_pylist()
     assert sum(row["verdict"] == "missing" for row in verdicts) == found.counts["missing"]
+
+
+def test_an_item_stands_on_the_page_once():
+    page = pa.table({"propml_item": ["b", "a", "b"], "x": [1, 2, 3]})
+    assert summary._once(page).to_pydict() == {"propml_item": ["b", "a"], "x": [1, 2]}
+    assert summary._once(page.slice(0, 2)).num_rows == 2

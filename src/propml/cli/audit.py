@@ -254,7 +254,8 @@ def _stream(
     print_columns(console, found.columns)
     _print_counts(console, found.rows, found.counts)
     opt.echo_notes(found.notes)
-    _print_worst(console, found.worst)
+    if len(found.worst.item_ids):
+        _print_worst(console, found.worst)
     for path in found.files:
         typer.echo(f"wrote {path}")
 

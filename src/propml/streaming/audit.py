@@ -75,10 +75,10 @@ def stream_audit(
     with workers(ray_address) as run:
         draw_sample(run, job, train_rows, spare=FOLDS / (FOLDS - 1))
         given_shares(noise, read_population(job).labels.labels)  # a slip in it is better told before the training
-        do_parts(run, learn_columns, job, "features", 1, ending=".json", told="learning columns")
-        do_parts(run, fit_fold, job, "models", FOLDS, ending=".safetensors", told="training")
-        do_parts(run, fit_rates, job, "noise", 1, ending=".json", told="noise")
-        do_parts(run, judge_part, job, "verdicts", len(job.parts), told="judging")
+        do_parts(run, learn_columns, job, "features", 1)
+        do_parts(run, fit_fold, job, "models", FOLDS)
+        do_parts(run, fit_rates, job, "noise", 1)
+        do_parts(run, judge_part, job, "verdicts", len(job.parts))
     return report(job, judge_of(job))
 
 

@@ -36,14 +36,9 @@ MEANS = {"average_precision": "valid", "ranking_loss": "valid", "one_error": "va
 class Counted(NamedTuple):
     """What rows add to the metrics.
 
-    Attributes
-    ----------
-    sums : dict
-        Of the metrics of single rows, and of rows by kind.
-    above, top : ndarray of int, shape (3, n_labels)
-        How often each label is true, predicted and both, by thresholds and by the three best labels.
-    bins : ndarray of int, shape (2, n_labels, 1024)
-        Of each label the true examples in each bin of its score, and the others.
+    ``sums`` are of single rows. ``above`` and ``top``, ``(3, n_labels)``, tell how often each label is true, predicted
+    and both, by thresholds and by the three best labels. ``bins``, ``(2, n_labels, 1024)``, count the true examples of
+    each label by their score, and the others.
     """
 
     sums: dict[str, list[float]]

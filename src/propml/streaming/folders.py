@@ -7,10 +7,9 @@ import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml.atomic_files import replacing
 from propml.extras import require
@@ -112,8 +111,7 @@ def _file_system(place: str) -> tuple[Any, str]:
     return files, root.rstrip("/")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Some row groups of a file: the first of them, the one after the last, and their rows within the file."""
 
     file: str
@@ -123,26 +121,12 @@ class Part:
     rows: int
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What lies in a folder of Parquet files.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        The same for all files.
-    parts : tuple of Part
-    fingerprint : str
-        Of the names and footers of the files: it differs where any of them was written anew.
-    """
+class Parts(NamedTuple):
+    """A folder of Parquet files: the schema of all, their parts, and a fingerprint of their names and footers."""
 
     schema: Any
     parts: tuple[Part, ...]
     fingerprint: str
-
-    @property
-    def n_rows(self) -> int:
-        return sum(part.rows for part in self.parts)
 
 
 def look_into(folder: Folder) -> Parts:

@@ -75,7 +75,7 @@ def learn_columns(job: Job, number: int) -> None:
     table = read_sample(job)
     learned = learn_features(table, categorical=job.settings.get("categorical") or ())
     told = {"features": learned.features.to_json(), "sparse": sp.issparse(learned.X), "notes": table.notes}
-    Folder(job.out).write(part_name("features", number, ".json"), json.dumps(told, ensure_ascii=False).encode())
+    Folder(job.out).write(part_name("features", number), json.dumps(told, ensure_ascii=False).encode())
 
 
 def fit_fold(job: Job, number: int) -> None:
@@ -92,7 +92,7 @@ def fit_fold(job: Job, number: int) -> None:
     model = fitted_on(auditor, X[train], table.candidates[train], draw)
     scores = in_blocks(partial(label_scores, model, n_labels=table.candidates.shape[1]), X[held])
     state = {**model._state(), "held": {"rows": held, "scores": scores.astype(np.float32)}}
-    Folder(job.out).write(part_name("models", number, ".safetensors"), state_bytes(type(model).__name__, state))
+    Folder(job.out).write(part_name("models", number), state_bytes(type(model).__name__, state))
 
 
 def fit_rates(job: Job, number: int) -> None:
@@ -108,7 +108,7 @@ def fit_rates(job: Job, number: int) -> None:
     ]
     rates = _of_all_rows(rates, counts[0], len(table.candidates) - counts[1], read_population(job))
     told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(rates).items()}
-    Folder(job.out).write(part_name("noise", number, ".json"), json.dumps(told).encode())
+    Folder(job.out).write(part_name("noise", number), json.dumps(told).encode())
 
 
 def _of_all_rows(rates: NoiseModel, candidates: np.ndarray, known: np.ndarray, population: Population) -> NoiseModel:
@@ -151,7 +151,7 @@ def fold_of(X: Any, folds: int, seed: int) -> np.ndarray:
 
 def judge_of(job: Job) -> Judge:
     """What this run has learned; kept from one part to the next."""
-    noise = Folder(job.out).read(part_name("noise", 0, ".json"))
+    noise = Folder(job.out).read(part_name("noise", 0))
     if (key := (job.out, noise)) not in _KEPT:
         _KEPT.clear()
         told: dict[str, Any] = {
@@ -173,11 +173,11 @@ def read_features(job: Job) -> StreamFeatures:
 
 def learned_columns(job: Job) -> dict[str, Any]:
     """What :func:`learn_columns` wrote, with its notes."""
-    return json.loads(Folder(job.out).read(part_name("features", 0, ".json")))
+    return json.loads(Folder(job.out).read(part_name("features", 0)))
 
 
 def _read_model(job: Job, fold: int) -> tuple[str, dict[str, Any]]:
-    name = part_name("models", fold, ".safetensors")
+    name = part_name("models", fold)
     with (
         Folder(job.out).local(name) as path,
         reading(path, "saved model", "remove it; the same command makes it again"),

@@ -99,7 +99,7 @@ def stream_predict(
     """
     job = with_model("predict", model, data, out, reading, {"top": top, "probabilities": probabilities})
     with workers(ray_address) as run:
-        do_parts(run, predict_part, job, "predictions", len(job.parts), told="predicting")
+        do_parts(run, predict_part, job, "predictions", len(job.parts))
     return job.n_rows
 
 

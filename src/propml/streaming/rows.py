@@ -137,14 +137,7 @@ def over(
 
 @dataclass(frozen=True)
 class LabelSet:
-    """The labels of all rows: every spelling that occurs, and the label that it stands for.
-
-    Attributes
-    ----------
-    spellings : tuple of str
-    labels : tuple of str
-        The same, unless spellings were merged.
-    """
+    """The spellings that occur in all rows, and the labels, which are fewer where spellings were merged."""
 
     spellings: tuple[str, ...]
     labels: tuple[str, ...]

@@ -34,19 +34,10 @@ POSITION = "propml_position"
 
 @dataclass(frozen=True)
 class Population:
-    """What was counted in all rows.
+    """What was counted in all rows that have a candidate, and the shares of them that are drawn.
 
-    Attributes
-    ----------
-    labels : LabelSet
-    rows : int
-        Rows with a candidate.
-    candidates, known : ndarray of int, shape (n_labels,)
-        Rows in which each label is a candidate, and in which it is not unknown.
-    share : float
-        Of the rows, drawn whatever their labels.
-    thresholds : ndarray, shape (n_labels,)
-        Of the rows that have a label, the share that is drawn.
+    ``candidates`` and ``known`` are the rows in which each label is a candidate, and in which it is not unknown.
+    ``share`` is drawn whatever the labels, ``thresholds`` of the rows that have a label.
     """
 
     labels: LabelSet
@@ -70,13 +61,13 @@ def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> 
     """
     out = Folder(job.out)
     there = set(out.names())
-    do_parts(run, count_part, job, "counts", len(job.parts), ending=".json", told="counting labels")
+    do_parts(run, count_part, job, "counts", len(job.parts))
     if LABELS not in there:
         counted = _counted(job, out)
         if most is None:
             most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), len(counted["labels"]))
         out.write(LABELS, json.dumps(counted | {"drawn": round(most * spare)}, ensure_ascii=False).encode())
-    do_parts(run, sample_part, job, "sample", len(job.parts), told="drawing rows")
+    do_parts(run, sample_part, job, "sample", len(job.parts))
     if SAMPLE not in there:
         _join(job, out)
 
@@ -96,7 +87,7 @@ def count_part(job: Job, number: int) -> None:
         for counter, marked in ((candidates, given.states > 0), (unknown, given.states < 0)):
             counter.update(dict(zip(names, np.asarray(marked.sum(axis=0)).ravel().tolist(), strict=True)))
     told = {"rows": rows, "candidates": candidates, "unknown": +unknown}
-    Folder(job.out).write(part_name("counts", number, ".json"), json.dumps(told, ensure_ascii=False).encode())
+    Folder(job.out).write(part_name("counts", number), json.dumps(told, ensure_ascii=False).encode())
 
 
 def sample_part(job: Job, number: int) -> None:
@@ -168,7 +159,7 @@ def _counted(job: Job, out: Folder) -> dict[str, Any]:
     """The counts of all parts together, over labels in their order: of columns, or by name."""
     rows, candidates, unknown = 0, Counter[str](), Counter[str]()
     for number in range(len(job.parts)):
-        told = json.loads(out.read(part_name("counts", number, ".json")))
+        told = json.loads(out.read(part_name("counts", number)))
         rows += told["rows"]
         candidates.update(told["candidates"])
         unknown.update(told["unknown"])

@@ -36,20 +36,7 @@ MISSING = VERDICTS.index("missing")
 
 
 class Streamed(NamedTuple):
-    """What an audit of a stream found.
-
-    Attributes
-    ----------
-    counts : dict
-        Verdicts of each kind.
-    notes : list of str
-    files : list of str
-        What was written, in the order in which one looks at it.
-    worst : AuditReport
-        The rows on the page, the most suspicious ones.
-    columns : dict
-        What became of every column.
-    """
+    """What an audit of a stream found; ``worst`` are the rows on the page, and ``columns`` what became of each."""
 
     rows: int
     counts: dict[str, int]
@@ -61,19 +48,7 @@ class Streamed(NamedTuple):
 
 @dataclass
 class Tally:
-    """What was found so far.
-
-    Attributes
-    ----------
-    counts : ndarray of int, shape (n_labels, 4)
-        Verdicts of each kind on each label.
-    true : ndarray of int, shape (n_labels,)
-        The sum of P(true) of each label's candidates, in units of :data:`UNIT`.
-    page : pyarrow.Table
-        The most suspicious rows, with their verdicts.
-    notes : list of str
-        The first thing that was strange.
-    """
+    """What was found so far: verdicts ``(n_labels, 4)`` by kind, P(true) added up, and the most suspicious rows."""
 
     counts: np.ndarray
     true: np.ndarray
@@ -82,9 +57,8 @@ class Tally:
 
     @classmethod
     def empty(cls, job: Job, n_labels: int) -> Tally:
-        return cls(
-            np.zeros((n_labels, len(VERDICTS)), np.int64), np.zeros(n_labels, np.int64), _page_schema(job).empty_table()
-        )
+        counts = np.zeros((n_labels, len(VERDICTS)), dtype=np.int64)
+        return cls(counts, counts[:, 0].copy(), _page_schema(job).empty_table())
 
     def add(
         self, job: Job, table: BatchTable, verdicts: Verdicts, kind: np.ndarray, items: list[str], rows: np.ndarray
@@ -97,11 +71,8 @@ class Tally:
 
     def include(self, other: Tally) -> None:
         """Add what another part found."""
-        self.counts, self.true, self.notes = (
-            self.counts + other.counts,
-            self.true + other.true,
-            self.notes or other.notes,
-        )
+        self.counts, self.true = self.counts + other.counts, self.true + other.true
+        self.notes = self.notes or other.notes
         self.page = _most_suspicious(self.page, other.page)
 
     def write(self, file: Any) -> None:
@@ -178,6 +149,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     for number in range(len(job.parts)):
         with out.open(part_name("suspicious", number)) as file:
             tally.include(Tally.read(file))
+    page = _once(tally.page)
     candidates = tally.counts[:, :MISSING].sum(axis=1)
     share = np.divide(tally.true * UNIT, candidates, out=np.full(len(names), np.nan), where=candidates > 0)
     told: dict[str, Any] = {"label": list(names), "candidates": candidates, "share_true": share}
@@ -185,7 +157,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     told["false_least"], told["false_most"] = judge.rates.false_shares()
     noise = {"assumed": job.settings["noise"]} | {name: told[name] for name in ("false_least", "false_most")}
     settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models), "noise": noise}
-    worst = _Page(told, *_matrices(tally.page, names), incomplete=incomplete, settings=settings)
+    worst = _Page(told, *_matrices(page, names), incomplete=incomplete, settings=settings)
     drawn, columns = sampled(job), judge.features.features.describe()
     without = job.n_rows - judge.population.rows
     notes = [
@@ -196,28 +168,24 @@ def report(job: Job, judge: Judge) -> Streamed:
         *tally.notes,
     ]
     counts = dict(zip(VERDICTS, tally.counts.sum(axis=0).tolist(), strict=True))
-    found = {
-        "rows": job.n_rows,
-        "sample": drawn,
-        "verdicts": counts,
-        "labels": told,
-        "columns": columns,
-        "notes": notes,
-    }
-    asked = {"settings": job.settings, "reading": job.reading, "versions": versions()}
-    if len(tally.page):
+    found = {"rows": job.n_rows, "sample": drawn, "verdicts": counts, "labels": told, "columns": columns}
+    asked = {"notes": notes, "settings": job.settings, "reading": job.reading, "versions": versions()}
+    if len(page):
         text = job.reading.get("text")
-        shown = (
-            {"texts": tally.page[text].to_pylist()}
-            if text
-            else {"features": tally.page.select(_shown(job)).to_pandas()}
-        )
-        title = f"The {len(tally.page)} most suspicious of {job.n_rows} rows"
+        shown = {"texts": page[text].to_pylist()} if text else {"features": page.select(_shown(job)).to_pandas()}
+        title = f"The {len(page)} most suspicious of {job.n_rows} rows"
         out.write(PAGE, render_review(worst, **shown, title=title).encode())
     content = json.dumps(jsonable(found | asked, lossy=True), ensure_ascii=False, indent=2)
     out.write(REPORT, f"{content}\n".encode())
-    files = [*([PAGE] if len(tally.page) else []), REPORT, "verdicts", "cleaned"]
+    files = [*([PAGE] if len(page) else []), REPORT, "verdicts", "cleaned"]
     return Streamed(job.n_rows, counts, notes, [out.where(name) for name in files], worst, columns)
+
+
+def _once(page: Any) -> Any:
+    """The first row of each item: decisions go by name, and nobody has looked whether all identifiers differ."""
+    items = page[ITEM].to_pylist()
+    first = {item: row for row, item in reversed(list(enumerate(items)))}
+    return page.take(sorted(first.values())) if len(first) < len(items) else page
 
 
 def _matrices(page: Any, names: Sequence[str]) -> tuple[Candidates, np.ndarray]:

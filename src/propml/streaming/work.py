@@ -30,6 +30,8 @@ from propml.tables.table import checked_column, choose_columns
 __all__ = ["Job", "begin", "do_parts", "part_name", "workers"]
 
 PLAN = "plan.json"
+# What the steps of a run write, where that is no table.
+ENDINGS = {"counts": ".json", "features": ".json", "models": ".safetensors", "noise": ".json"}
 # How often Ray tries a part again whose worker or machine died.
 RETRIES = 3
 # Arguments of :func:`propml.tables.read_table` that need all rows at once, or are for other files.
@@ -43,22 +45,9 @@ Run = Callable[[Work, "Job", Iterable[int]], Iterator[tuple[int, Any]]]
 class Job:
     """All that a worker must know.
 
-    Attributes
-    ----------
-    data, out : str
-        The folders that are read and written, by path or URL; a run that writes nothing has no ``out``.
-    parts : tuple of Part
-    schema : pyarrow.Schema
-    columns : tuple of str
-        Those that become features.
-    width : int
-        Numbers in a row of them, before text and categories become numbers.
-    labels : TextLabels, FlagLabels or None
-        Where labels stand, in runs that read some.
-    reading, settings : dict
-        The arguments of :func:`propml.tables.read_table` that apply here, and what else was asked for.
-    model : bytes
-        A saved model, in runs that have one.
+    ``columns`` become features, of so many numbers (``width``) before text and categories do. ``labels`` says where
+    labels stand, and ``reading`` and ``settings`` what else was asked for. A run that writes nothing has no ``out``; a
+    run of a saved model has its bytes.
     """
 
     data: str
@@ -193,20 +182,20 @@ def _keep_plan(kind: str, job: Job, fingerprint: str) -> None:
     folder.write(PLAN, (json.dumps(plan, ensure_ascii=False, indent=2) + "\n").encode())
 
 
-def part_name(step: str, number: int, ending: str = ".parquet") -> str:
+def part_name(step: str, number: int) -> str:
     """What the result of a part is called.
 
-    >>> part_name("verdicts", 3)
-    'verdicts/part-00003.parquet'
+    >>> part_name("verdicts", 3), part_name("noise", 0)
+    ('verdicts/part-00003.parquet', 'noise/part-00000.json')
     """
-    return f"{step}/part-{number:05d}{ending}"
+    return f"{step}/part-{number:05d}{ENDINGS.get(step, '.parquet')}"
 
 
-def do_parts(run: Run, work: Work, job: Job, step: str, count: int, *, ending: str = ".parquet", told: str) -> None:
+def do_parts(run: Run, work: Work, job: Job, step: str, count: int) -> None:
     """Do a step for those of its parts whose result is not there yet."""
-    there = set(Folder(job.out).names(step))
-    left = [number for number in range(count) if Path(part_name(step, number, ending)).name not in there]
-    with progress_bar(told, count, long_steps=True) as bar:
+    there = {f"{step}/{name}" for name in Folder(job.out).names(step)}
+    left = [number for number in range(count) if part_name(step, number) not in there]
+    with progress_bar(step, count, long_steps=True) as bar:
         bar.advance(count - len(left))
         for _ in run(work, job, left):
             bar.advance()
