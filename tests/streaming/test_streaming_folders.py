@@ -12,8 +12,10 @@ import pytest
 from propml.file_errors import FileError
 from propml.streaming import stream_audit
 from propml.streaming.folders import Folder, look_into
-from propml.streaming.rows import BatchTable, tables_of
-from propml.streaming.work import Job, do_parts, part_name, workers
+from propml.streaming.judging import learn_columns, read_features
+from propml.streaming.rows import BatchTable, row_contents, tables_of
+from propml.streaming.sample import draw_sample
+from propml.streaming.work import Job, begin, do_parts, part_name, workers
 
 
 def audit(data, out, **reading):
@@ -211,3 +213,32 @@ def test_an_error_of_a_worker_is_the_one_sentence_that_it_would_be_here(tmp_path
                 do_parts(run, fails, job, "squares", 1)
             do_parts(run, square, job, "squares", 5)
     assert (tmp_path / "squares" / "part-00004.parquet").read_text() == "16"
+
+
+def test_features_of_a_row_do_not_depend_on_the_batch_whatever_the_column(tmp_path):
+    table = logs.tag_log(120).select(["item", "colour", "tags"])
+    others = {
+        "colour": table["colour"].combine_chunks().dictionary_encode(),
+        "when": pa.array(np.datetime64("2024-01-01") + np.arange(120)),
+        "code": pa.array([None if i % 7 == 0 else i % 4 for i in range(120)]),
+        "flag": pa.array([None if i % 5 == 0 else i % 2 == 0 for i in range(120)]),
+        "vector": pa.array([None if i == 3 else [i / 3, 2.0 * (i % 5)] for i in range(120)]),
+        "text": pa.array([f"some words on photo number {i % 13}, and more: {i}" for i in range(120)]),
+    }
+    for name, column in others.items():
+        table = table.drop_columns([name] if name in table.column_names else []).append_column(name, column)
+    log = logs.write_log(tmp_path / "log", table, files=3, seed=1)
+    settings = {"seed": 0, "categorical": ["code"]}
+    job = begin("audit", log, str(tmp_path / "out"), reading=logs.READING | {"text": "text"}, settings=settings)
+    with workers(None) as run:
+        draw_sample(run, job, None)
+        do_parts(run, learn_columns, job, "features", 1)
+    features = read_features(job)
+    kinds = {treatment.name: treatment.kind for treatment in features.features.treatments}
+    assert kinds == {"colour": "category", "when": "number", "code": "category", "flag": "number",
+                     "vector": "vector", "text": "text"}  # fmt: skip
+    (whole,) = table.to_batches()
+    X, _ = features.apply(BatchTable(whole, Path("t")), None, {})
+    for start, size in ((0, 1), (1, 2), (3, 1), (5, 50), (60, 60)):
+        part, _ = features.apply(BatchTable(whole.slice(start, size), Path("t")), None, {})
+        assert list(row_contents(part)) == list(row_contents(X[start : start + size]))
