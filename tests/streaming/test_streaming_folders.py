@@ -210,7 +210,7 @@ def test_an_error_of_a_worker_is_the_one_sentence_that_it_would_be_here(tmp_path
     for address in (None, "local"):
         with workers(address) as run:
             with pytest.raises(ValueError, match=r"^part 0 cannot be done$"):
-                do_parts(run, fails, job, "squares", 1)
+                do_parts(run, fails, job, "failures", 1)
             do_parts(run, square, job, "squares", 5)
     assert (tmp_path / "squares" / "part-00004.parquet").read_text() == "16"
 
