@@ -16,6 +16,7 @@ from propml.streaming.judging import learn_columns, read_features
 from propml.streaming.rows import BatchTable, row_contents, tables_of
 from propml.streaming.sample import draw_sample
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
+from propml.tables.sources import open_table
 
 
 def audit(data, out, **reading):
@@ -242,3 +243,17 @@ def test_features_of_a_row_do_not_depend_on_the_batch_whatever_the_column(tmp_pa
     for start, size in ((0, 1), (1, 2), (3, 1), (5, 50), (60, 60)):
         part, _ = features.apply(BatchTable(whole.slice(start, size), Path("t")), None, {})
         assert list(row_contents(part)) == list(row_contents(X[start : start + size]))
+
+
+def test_what_is_written_never_lies_in_what_is_read(tmp_path):
+    log = logs.write_log(tmp_path / "log", logs.tag_log(60))
+    with pytest.raises(ValueError, match="where what is written would be read as data; write to another folder"):
+        audit(log, f"{log}/audit")
+    assert sorted(path.name for path in Path(log).iterdir()) == ["log-0.parquet"]
+
+
+def test_a_folder_that_is_too_large_for_memory_is_told_of_the_stream(tmp_path, monkeypatch):
+    log = logs.write_log(tmp_path / "log", logs.tag_log(60))
+    monkeypatch.setenv("PROPML_UNPACK_GIB", "0.00001")
+    with pytest.raises(FileError, match=r"are allowed.*; or read the folder of it in parts, with stream=True"):
+        open_table(log)
