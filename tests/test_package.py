@@ -74,6 +74,7 @@ ORDER = [
     "paper",
     "benchmark",
     "tuning",
+    "streaming",
     "cli",
 ]
 

@@ -12,7 +12,16 @@ from scipy.special import logit
 from propml.progress import track
 from propml.targets import Candidates
 
-__all__ = ["Folds", "default_auditor", "held_out_scores", "row_groups", "rows_to_learn_from", "split_rows"]
+__all__ = [
+    "Folds",
+    "default_auditor",
+    "fitted_on",
+    "held_out_scores",
+    "label_scores",
+    "row_groups",
+    "rows_to_learn_from",
+    "split_rows",
+]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
@@ -142,15 +151,22 @@ def held_out_scores(
         draw = np.random.default_rng([random_state, 9, number])
         if train_rows is not None and len(train) > train_rows:
             train = np.sort(draw.choice(train, train_rows, replace=False))
-        own = clone(model)
-        if hasattr(model, "fit_held_out_logits"):
-            own.set_params(cv=[_one_split(len(train), draw)])
-        fitted = own.fit(X[train], _targets(model, candidates[train]))
+        fitted = fitted_on(model, X[train], candidates[train], draw)
         step = min(BLOCK_ROWS, max(1, BLOCK_SCORES // candidates.shape[1]))
         for start in range(0, len(held), step):
             block = held[start : start + step]
-            scores[block] = _scores(fitted, X[block], candidates.shape[1])
+            scores[block] = label_scores(fitted, X[block], candidates.shape[1])
     return scores
+
+
+def fitted_on(model: Any, X: Any, candidates: Candidates, draw: np.random.Generator) -> Any:
+    """A clone of the model that learned from these rows, a part of which may choose its λ and epochs."""
+    from sklearn.base import clone
+
+    own = clone(model)
+    if hasattr(model, "fit_held_out_logits"):
+        own.set_params(cv=[_one_split(X.shape[0], draw)])
+    return own.fit(X, _targets(model, candidates))
 
 
 def _one_split(n: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +183,8 @@ def _targets(model: Any, candidates: Candidates) -> Any:
     return candidates if isinstance(last, CandidateClassifier) else (candidates.to_matrix() > 0).astype(np.int64)
 
 
-def _scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
+def label_scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
+    """What a fitted model says of each label, ``(n_samples, n_labels)``: the higher, the more probable."""
     name = type(model).__name__
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X))

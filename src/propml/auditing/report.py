@@ -109,6 +109,10 @@ class AuditReport:
         verdicts, labels = self.verdicts(), len(self.label_names)
         dropped = np.bincount(verdicts.label[verdicts.verdict == "drop"], minlength=labels)
         candidates = np.bincount(verdicts.label[verdicts.verdict != "missing"], minlength=labels)
+        return self._notes(dropped, candidates)
+
+    def _notes(self, dropped: np.ndarray, candidates: np.ndarray) -> list[str]:
+        """From how many candidates each label has, and how many of them would be dropped."""
         notes = []
         if looked := self.settings.get("reviewed"):
             n, others = looked["true"] + looked["false"], int(candidates.sum()) - looked["true"]

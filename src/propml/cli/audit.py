@@ -76,10 +76,10 @@ def audit(
     reading: opt.Reading,
     settings: Settings,
     data: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for everything that is written.")] = Path("audit"),
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
     apply: Annotated[
         list[Path] | None,
         typer.Option(
@@ -113,6 +113,8 @@ def audit(
         ),
     ] = None,
     allow_outside: opt.AllowOutside = False,
+    stream: opt.Stream = False,
+    ray_address: opt.RayAddress = None,
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
 
@@ -131,15 +133,23 @@ def audit(
 
     [bold]propml audit survey.parquet --label-columns 'y_*' --incomplete --out audit[/bold]
 
+    [bold]propml audit logs/ --candidates tags --id item --stream[/bold]  (more rows than fit into memory)
+
     [bold]propml audit --again decisions.csv --out audit[/bold]  (learn from the decisions, and rank the rest again)
 
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
+    folder, file = Path(out), None if data is None else Path(data)
+    if (apply or again) and (folder / "plan.json").is_file():
+        raise ValueError(
+            f"{out} holds the audit of a stream, to which decisions are not applied; {out}/cleaned holds the labels "
+            f"without those that were dropped"
+        )
     if apply:
         from propml.auditing.folder import apply_review
 
         path, counts, conflicts = apply_review(
-            out, apply, data=data, votes=reading.votes, xml=reading.xml, undecided=undecided
+            folder, apply, data=file, votes=reading.votes, xml=reading.xml, undecided=undecided
         )
         if conflicts is not None:
             _print_conflicts(conflicts)
@@ -147,9 +157,9 @@ def audit(
         typer.echo(f"labels after your review: {path}")
         return
     if again:
-        _audit_again(out, again, data, reading.votes, reading.xml)
+        _audit_again(folder, again, file, reading.votes, reading.xml)
         return
-    if data is None:
+    if data is None or file is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
     if undecided != "verdict":
         raise ValueError(f"--undecided {undecided} works only with --apply; leave it out")
@@ -159,20 +169,51 @@ def audit(
         )
     if settings.incomplete and reading.candidates is not None and not opt.separator(reading.sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
-    _noise(settings.noise)  # a slip in it is told before anything is read
+    noise = _noise(settings.noise)  # a slip in it is told before anything is read
     opt.checked_device(settings.device)
+    told = opt.reading_options(vars(reading)) | {"image": image, "allow_outside": allow_outside}
+    if opt.streams(data, stream, ray_address, settings.device):
+        _stream(data, out, told, noise, settings, ray_address)
+        return
     pictures: dict[str, Any] = {}
-    if data.is_dir():
+    if file.is_dir():
         from propml.vision.sources import table_in_folder
 
-        data, pictures = table_in_folder(data, out)
-    told = opt.reading_options(vars(reading)) | {"image": image, "allow_outside": allow_outside}
+        file, pictures = table_in_folder(file, folder)
     told |= {name: value for name, value in pictures.items() if not told.get(name) or name == "sep"}
     if (settings.backbone or settings.weights) and not told["image"]:
         raise ValueError(
             "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
         )
-    _run(data, out, told, vars(settings))
+    _run(file, folder, told, vars(settings))
+
+
+def _stream(
+    data: str, out: str, reading: dict[str, Any], noise: AssumedNoise, settings: Settings, ray_address: str | None
+) -> None:
+    from propml.streaming import stream_audit
+
+    with told_when_stopped("what is finished is kept; run the same command again to go on"):
+        found = stream_audit(
+            data,
+            out,
+            reading=reading,
+            noise=noise,
+            incomplete=settings.incomplete,
+            categorical=settings.categorical,
+            params=opt.QUICK if settings.quick else {},
+            train_rows=settings.train_rows,
+            seed=settings.seed,
+            ray_address=ray_address,
+        )
+    console = Console(soft_wrap=True)
+    print_columns(console, found.columns)
+    _print_counts(console, found.rows, found.counts)
+    opt.echo_notes(found.notes)
+    if len(found.worst.item_ids):
+        _print_worst(console, found.worst)
+    for path in found.files:
+        typer.echo(f"wrote {path}")
 
 
 def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
@@ -260,12 +301,20 @@ def _print_conflicts(path: Path) -> None:
 
 
 def _print_verdicts(console: Console, report: AuditReport) -> None:
+    _print_counts(console, len(report.item_ids), report.verdicts().counts())
+    opt.echo_notes(report.notes())
+    _print_worst(console, report)
+
+
+def _print_counts(console: Console, items: int, counts: dict[str, int]) -> None:
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    console.print(f"\n{items} items, {sum(counts.values())} labels judged: {told}", highlight=False)
+
+
+def _print_worst(console: Console, report: AuditReport) -> None:
     import numpy as np
 
     verdicts = report.verdicts()
-    counts = ", ".join(f"{count} {name}" for name, count in verdicts.counts().items() if count)
-    console.print(f"\n{len(report.item_ids)} items, {len(verdicts.row)} labels judged: {counts}", highlight=False)
-    opt.echo_notes(report.notes())
     suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
     worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
     if not len(worst):

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-LABELS, COLUMNS, FORMAT, MODEL = "Labels", "Columns", "File format", "Model"
+LABELS, COLUMNS, FORMAT, MODEL, ROWS = "Labels", "Columns", "File format", "Model", "Many rows"
 SEP = ";"
 
 
@@ -108,6 +108,22 @@ Missing = Annotated[
 Seed = Annotated[int, option(MODEL, "Random seed: the same seed gives the same result.", min=0)]
 Quick = Annotated[bool, option(MODEL, "One small network: a first look in seconds.", "--quick")]
 Device = Annotated[str, option(MODEL, "Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one.")]
+Stream = Annotated[
+    bool,
+    option(
+        ROWS,
+        "DATA is a folder of Parquet files, or the URL of one, that need not fit into memory (docs/streaming.md).",
+        "--stream",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    option(
+        ROWS,
+        "Stream on the machines of this Ray cluster; local: on all cores of this one.",
+        metavar="HOST:PORT",
+    ),
+]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # Options that are not called as the argument of ``read_table`` is, for messages.
@@ -209,6 +225,15 @@ def words_of(given: list[str] | None) -> list[str]:
 def names_of(columns: str) -> list[str]:
     """Names separated by commas."""
     return [name.strip() for name in columns.split(",")]
+
+
+def streams(data: str, stream: bool, ray_address: str | None, device: str = "auto") -> bool:
+    """Whether rows are to be streamed: on request, on Ray, and from a URL."""
+    if not (stream or ray_address or "://" in data):
+        return False
+    if device not in ("auto", "cpu"):
+        raise ValueError(f"a stream is worked on by CPUs, and --device is {device}; leave it out")
+    return True
 
 
 def checked_device(device: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from propml.auditing.model_card import SavedModel
     from propml.methods.base import CandidateClassifier
+    from propml.metrics import Evaluation
 
 __all__ = ["evaluate", "fit", "predict"]
 
@@ -28,7 +29,7 @@ BLOCK_ROWS = 16_384
 
 @opt.grouped
 def fit(
-    data: Annotated[Path, typer.Argument(help=f"{opt.DATA}.")],
+    data: Annotated[str, typer.Argument(help=f"{opt.DATA}.")],
     reading: opt.Reading,
     out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
     categorical: opt.Categorical = None,
@@ -40,6 +41,8 @@ def fit(
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
     device: opt.Device = "auto",
+    stream: opt.Stream = False,
+    ray_address: opt.RayAddress = None,
 ) -> None:
     """Train a model on the candidate labels of your own file.
 
@@ -68,14 +71,33 @@ def fit(
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
             model.set_params(**_tuned(tuned, method, quick))
     told = opt.reading_options(vars(reading))
-    table = read_table(data, **told)
+    console = Console(soft_wrap=True)
+    if opt.streams(data, stream, ray_address, device):
+        from propml.streaming import stream_fit
+
+        with told_when_stopped("no model was written; run the same command again to go on"):
+            fitted = stream_fit(
+                data,
+                out,
+                model,
+                reading=told,
+                categorical=categorical,
+                seed=seed,
+                quick=quick,
+                ray_address=ray_address,
+            )
+        opt.echo_notes(fitted.notes)
+        print_columns(console, fitted.columns)
+        drawn = f"{fitted.sample['rows_drawn']} of {fitted.sample['rows']} rows"
+        console.print(f"learned from {drawn}; model: {opt.printable(fitted.folder)}", highlight=False)
+        return
+    table = read_table(Path(data), **told)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
     with told_when_stopped("nothing was written"):
         model.fit(learned.X, table.candidates)
     card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=told)
     folder = write_model(out, model, learned.features, card)
-    console = Console(soft_wrap=True)
     print_columns(console, learned.features.describe())
     rows, labels = table.candidates.shape
     shape = f"{rows} rows, {len(learned.features.names)} features, {labels} labels"
@@ -84,11 +106,12 @@ def fit(
 
 def predict(
     model: opt.ModelFolder,
-    data: Annotated[Path, typer.Argument(help="File with the same columns; labels are not needed.")],
+    data: Annotated[str, typer.Argument(help="File with the same columns; labels are not needed.")],
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Where to write: .csv, .tsv, .json, .jsonl, .xlsx, .parquet or .feather.",
+            metavar="FILE",
+            help="Where to write: .csv, .tsv, .json, .jsonl, .xlsx, .parquet or .feather; with --stream a folder.",
             show_default="predictions, in the format of DATA",
         ),
     ] = None,
@@ -108,6 +131,8 @@ def predict(
     decimal: opt.Decimal = None,
     missing: opt.Missing = None,
     device: opt.Device = "auto",
+    stream: opt.Stream = False,
+    ray_address: opt.RayAddress = None,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -126,22 +151,39 @@ def predict(
     from propml.tables.sources import open_table
     from propml.tables.writing import LISTS, check_ending, like, write_rows
 
-    out = like(data, Path("predictions")) if out is None else out
-    check_ending(out)
-    if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder, and predictions are written as one file; choose another name")
-    check_folder(out.parent)
-    check_not_read([out], [data])
+    if opt.streams(data, stream, ray_address, device):
+        from propml.streaming import stream_predict
+
+        how: dict[str, Any] = {
+            "id_column": id_column,
+            "file_format": file_format,
+            "delimiter": delimiter,
+            "encoding": encoding,
+        }
+        how |= {"decimal": decimal, "missing": None if missing is None else opt.words_of(missing)}
+        place = out or "predictions"
+        with told_when_stopped("what is finished is kept; run the same command again to go on"):
+            rows_done = stream_predict(
+                model, data, place, top=top, probabilities=probabilities, reading=how, ray_address=ray_address
+            )
+        typer.echo(f"{rows_done} rows; predictions: {place}/predictions")
+        return
+    file = like(Path(data), Path("predictions")) if out is None else Path(out)
+    check_ending(file)
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder, and predictions are written as one file; choose another name")
+    check_folder(file.parent)
+    check_not_read([file], [data])
     saved = _on_device(read_model(model), model, device)
-    source = open_table(data, delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
+    source = open_table(Path(data), delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
     X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
     opt.echo_notes(notes)
     reading = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, reading.get("id_column"))
     sep = reading.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
-    number = str if out.suffix.lower() in (".csv", ".tsv") else float
-    if out.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
+    number = str if file.suffix.lower() in (".csv", ".tsv") else float
+    if file.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
         raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")
     header = [name, "predicted", *(f"p({label})" for label in labels if probabilities)]
     with progress_bar("predicting", X.shape[0]) as bar:
@@ -155,13 +197,13 @@ def predict(
                     yield [ids[start + row], [labels[j] for j in own], *shares]
                 bar.advance(block.shape[0])
 
-        write_rows(out, header, rows(), sep)
-    typer.echo(f"{X.shape[0]} rows; predictions: {out}")
+        write_rows(file, header, rows(), sep)
+    typer.echo(f"{X.shape[0]} rows; predictions: {file}")
 
 
 def evaluate(
     model: opt.ModelFolder,
-    data: Annotated[Path, typer.Argument(help="File with the same columns, and with true labels.")],
+    data: Annotated[str, typer.Argument(help="File with the same columns, and with true labels.")],
     truth: Annotated[
         str | None, opt.option(opt.LABELS, "Column of true labels, separated by --sep.", metavar="COLUMN")
     ] = None,
@@ -178,6 +220,8 @@ def evaluate(
     decimal: opt.Decimal = None,
     missing: opt.Missing = None,
     device: opt.Device = "auto",
+    stream: opt.Stream = False,
+    ray_address: opt.RayAddress = None,
 ) -> None:
     """Judge a model by true labels, with all metrics.
 
@@ -194,9 +238,23 @@ def evaluate(
     from propml.tables.sources import open_table
     from propml.tables.truth import true_labels
 
+    if opt.streams(data, stream, ray_address, device):
+        from propml.streaming import stream_evaluate
+
+        told: dict[str, Any] = {
+            "candidates": truth,
+            "sep": opt.separator(sep),
+            "label_columns": label_columns,
+            "xml": xml,
+        }
+        told |= {"file_format": file_format, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
+        told |= {"missing": None if missing is None else opt.words_of(missing)}
+        metrics = stream_evaluate(model, data, reading=told, ignore_unseen=ignore_unseen, ray_address=ray_address)
+        _print_metrics(metrics, as_json)
+        return
     saved = _on_device(read_model(model), model, device)
     how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
-    source = open_table(data, **how, plain=truth is not None or label_columns is not None)
+    source = open_table(Path(data), **how, plain=truth is not None or label_columns is not None)
     true = true_labels(
         source,
         saved.model.labels_,
@@ -215,6 +273,10 @@ def evaluate(
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])
     metrics = all_metrics(true.states, scores, predicted)
+    _print_metrics(metrics, as_json)
+
+
+def _print_metrics(metrics: Evaluation, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"metrics": dict(metrics), "counts": metrics.counts()}, indent=2))
     else:

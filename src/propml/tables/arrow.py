@@ -17,10 +17,11 @@ import numpy as np
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
+from propml.messages import argument
 from propml.tables.table import Cells, Edits, Extra, Keep, Table, check_names, checked_column
-from propml.unpacking import check_unpacked
+from propml.unpacking import TooLarge, check_unpacked
 
-__all__ = ["ARROW_ENDINGS", "ArrowTable", "class_names", "named"]
+__all__ = ["ARROW_ENDINGS", "ArrowTable", "cells_of", "class_names", "named"]
 
 BATCH_ROWS = 65_536
 ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -61,7 +62,7 @@ class ArrowTable(Table):
     def cells(self, name: str) -> Cells:
         checked_column(self, name)
         with _reading(self.path):
-            parts = [_cells(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
+            parts = [cells_of(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
             if (count := sum(map(len, parts))) != self.n_rows:
                 raise ValueError(f"column {name!r} has {count} of its {self.n_rows} rows")
             if names := self._classes.get(name):
@@ -220,7 +221,10 @@ def _check_size(path: Path, metadata: Any) -> None:
     """Refuse a file that would become too large, by what it declares: a run of one value is a few bytes."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     encoded = sum(group.total_byte_size for group in groups)
-    check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
+    try:
+        check_unpacked(path, max(encoded, 8 * metadata.num_rows * metadata.num_columns))
+    except TooLarge as error:
+        raise TooLarge(f"{error}; or read the folder of it in parts, with {argument('stream', True)}") from None
 
 
 def _added(cells: Sequence[Any], kind: Any) -> Any:
@@ -231,7 +235,7 @@ def _added(cells: Sequence[Any], kind: Any) -> Any:
     return pyarrow.array(cells, pyarrow.string()).cast(kind)
 
 
-def _cells(column: Any) -> Any:
+def cells_of(column: Any) -> Any:
     """Numbers, dates and vectors of one length as arrays, which is much faster than cell by cell; the rest as lists."""
     kinds = require("pyarrow", "data").types
     kind = column.type

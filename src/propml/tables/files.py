@@ -30,7 +30,7 @@ from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, VoteFile, identifier
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["VOTES_COLUMNS", "UserTable", "feature_columns", "read_table", "write_cleaned"]
+__all__ = ["VOTES_COLUMNS", "UserTable", "as_spelled", "feature_columns", "read_table", "write_cleaned"]
 
 # What the columns of an annotator table are called, unless somebody says otherwise.
 VOTES_COLUMNS = ("item", "annotator", "label")
@@ -244,7 +244,7 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
     path = Path(path)
     names = table.item_ids if isinstance(table.labels, VoteFile) else table.rows.tolist()
     changes = {
-        row: _as_spelled(states, table.spellings)
+        row: as_spelled(states, table.spellings)
         for row, states in changes_between(table.candidates, cleaned, names).items()
     }
     if isinstance(table.source, ArrayFile):
@@ -257,7 +257,7 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
     return path
 
 
-def _as_spelled(states: States, spellings: Mapping[str, list[str]]) -> States:
+def as_spelled(states: States, spellings: Mapping[str, list[str]]) -> States:
     """A label that goes goes in every spelling; one that comes has its most frequent spelling."""
     return {
         name: state

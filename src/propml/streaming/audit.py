@@ -1,0 +1,153 @@
+"""``propml audit --stream``: rows are judged part by part, by models of a sample that never saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from propml.auditing.noise import AssumedNoise, given_shares
+from propml.auditing.process import from_candidates
+from propml.auditing.verdicts import VERDICTS, Verdicts, cleaned_candidates, give_verdicts
+from propml.extras import require
+from propml.streaming.folders import Folder
+from propml.streaming.judging import fit_fold, fit_rates, judge_of, learn_columns
+from propml.streaming.rows import BatchTable, tables_of
+from propml.streaming.sample import draw_sample, read_population
+from propml.streaming.summary import Streamed, Tally, report
+from propml.streaming.work import Job, begin, do_parts, part_name, workers
+from propml.tables.files import as_spelled
+from propml.tables.labels import changes_between
+from propml.targets import Candidates
+
+__all__ = ["stream_audit"]
+
+FOLDS = 5
+
+
+def stream_audit(
+    data: str,
+    out: str,
+    *,
+    reading: Mapping[str, Any],
+    noise: AssumedNoise = "auto",
+    incomplete: bool = False,
+    categorical: Sequence[str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    train_rows: int | None = None,
+    seed: int = 0,
+    ray_address: str | None = None,
+) -> Streamed:
+    """Audit a folder of Parquet files that need not fit into memory; what is finished is not done again.
+
+    Parameters
+    ----------
+    data, out : str
+        Paths or URLs of the folder to read, and of the one to write, which is empty or holds this very run.
+    reading : mapping
+        The arguments of :func:`propml.tables.read_table` that say where labels, features and identifiers stand.
+    noise, incomplete
+        As in :func:`propml.audit`.
+    categorical : sequence of str, optional
+        Columns whose numbers are codes.
+    params : mapping, optional
+        Arguments of the classifier that differ from those of the default audit.
+    train_rows : int, optional
+        Rows that each model learns from; those drawn for rare labels are added.
+    seed : int
+        For the sample, the folds and the models.
+    ray_address : str, optional
+        A Ray cluster, or ``"local"``; by default parts are worked on in this process, one after the other.
+    """
+    if train_rows is not None and train_rows < 1:
+        raise ValueError(f"train_rows is {train_rows}, and all rows would not fit into memory; give a number of rows")
+    settings = {
+        "noise": noise,
+        "incomplete": incomplete,
+        "categorical": categorical,
+        "params": dict(params or {}),
+        "train_rows": train_rows,
+        "seed": seed,
+        "folds": FOLDS,
+    }
+    job = begin("audit", data, out, reading=reading, settings=settings)
+    with workers(ray_address) as run:
+        draw_sample(run, job, train_rows, spare=FOLDS / (FOLDS - 1))
+        given_shares(noise, read_population(job).labels.labels)  # a slip in it is better told before the training
+        do_parts(run, learn_columns, job, "features", 1)
+        do_parts(run, fit_fold, job, "models", FOLDS)
+        do_parts(run, fit_rates, job, "noise", 1)
+        do_parts(run, judge_part, job, "verdicts", len(job.parts))
+    return report(job, judge_of(job))
+
+
+def judge_part(job: Job, number: int) -> None:
+    """Verdicts on the rows of a part, its labels without those that are dropped, and its most suspicious rows."""
+    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    judge, out = judge_of(job), Folder(job.out)
+    assert job.labels is not None
+    names = judge.population.labels.labels
+    tally = Tally.empty(job, len(names))
+    kept = [*([job.id_column] if job.id_column else []), *job.labels.columns]
+    item = [] if job.id_column else [pyarrow.field("item", pyarrow.string())]
+    schema = pyarrow.schema([*item, *job.schema_of(kept)])
+    # The outermost file is the last to get its name, which says that the part is finished.
+    with (
+        out.writing(part_name("verdicts", number)) as verdict_file,
+        out.writing(part_name("cleaned", number)) as cleaned_file,
+        out.writing(part_name("suspicious", number)) as tally_file,
+        parquet.ParquetWriter(verdict_file, _verdict_schema()) as tell,
+        parquet.ParquetWriter(cleaned_file, schema) as write,
+    ):
+        for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *kept]):
+            items = table.items(job.id_column)
+            columns = {name: table.batch.column(name) for name in kept} | ({} if job.id_column else {"item": items})
+            if (given := judge.population.labels.candidates(job.labels, table)) is not None:
+                rows = np.flatnonzero(given.sizes() > 0)
+                verdicts = _judged(job, table, given[rows], rows, tally)
+                kind = np.argmax([verdicts.verdict == name for name in VERDICTS], axis=0)
+                tell.write_table(_verdict_table(verdicts, kind, [items[row] for row in rows], names))
+                columns |= _edited(job, table, given[rows], verdicts, rows)
+                tally.add(job, table, verdicts, kind, items, rows)
+            write.write_table(pyarrow.table([columns[name] for name in schema.names], schema=schema))
+        tally.write(tally_file)
+
+
+def _judged(job: Job, table: BatchTable, given: Candidates, rows: np.ndarray, tally: Tally) -> Verdicts:
+    judge, incomplete = judge_of(job), job.settings["incomplete"]
+    X, strange = judge.features.apply(table, rows, job.reading)
+    tally.notes = tally.notes or strange
+    truth = from_candidates(judge.scores(X, job.settings["seed"]), given, judge.rates, incomplete)
+    return give_verdicts(truth, given, incomplete=incomplete)
+
+
+def _verdict_schema() -> Any:
+    pyarrow = require("pyarrow", "data")
+    word, share = pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), pyarrow.float32()
+    kinds = {"item": pyarrow.string(), "label": word, "verdict": word, "confidence": share, "probability": share}
+    return pyarrow.schema(list(kinds.items()))
+
+
+def _verdict_table(verdicts: Verdicts, kind: np.ndarray, items: list[str], names: Sequence[str]) -> Any:
+    pyarrow = require("pyarrow", "data")
+    words = [
+        pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes.astype(np.int32)), pyarrow.array(known))
+        for codes, known in ((verdicts.label, names), (kind, VERDICTS))
+    ]
+    shares = [share.astype(np.float32) for share in (verdicts.confidence, verdicts.probability)]
+    columns = [pyarrow.array(items).take(pyarrow.array(verdicts.row)), *words, *shares]
+    return pyarrow.table(columns, schema=_verdict_schema())
+
+
+def _edited(job: Job, table: BatchTable, given: Candidates, verdicts: Verdicts, rows: np.ndarray) -> dict[str, Any]:
+    """The label columns of a batch without what is dropped; cells that stay are as they were."""
+    pyarrow = require("pyarrow", "data")
+    spelled = judge_of(job).population.labels.spelled
+    changes = changes_between(given, cleaned_candidates(given, verdicts), rows.tolist())
+    changes = {row: as_spelled(states, spelled) for row, states in changes.items()}
+    assert job.labels is not None
+    return {
+        name: pyarrow.array(edit(0, table.batch.column(name).to_pylist()), job.schema.field(name).type)
+        for name, edit in job.labels.edits(changes).items()
+    }

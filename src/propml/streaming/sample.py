@@ -1,0 +1,192 @@
+"""The first pass: labels are counted, and the rows to learn from are drawn by a hash of each row.
+
+A row is drawn where its hash lies below a threshold. The threshold is that of a random sample, and higher for the rows
+of rare labels, so that each label has :data:`ENOUGH` candidates to learn from, or all that there are. Nothing but the
+row and the seed decides, so the sample does not depend on how rows lie in files or who reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from propml.auditing.crossfit import rows_to_learn_from
+from propml.extras import require
+from propml.streaming.folders import Folder
+from propml.streaming.rows import BatchTable, LabelSet, digests, over, read_labels, tables_of
+from propml.streaming.work import Job, Run, do_parts, part_name
+from propml.tables.files import UserTable, read_table
+from propml.tables.labels import same_spelling
+
+__all__ = ["SAMPLE", "Population", "draw_sample", "read_population", "read_sample", "sampled"]
+
+LABELS, SAMPLE = "labels.json", "sample.parquet"
+# Candidates of a rare label that are drawn; fewer where there are so many labels that they would fill the sample.
+ENOUGH = 200
+POSITION = "propml_position"
+
+
+@dataclass(frozen=True)
+class Population:
+    """What was counted in all rows that have a candidate, and the shares of them that are drawn.
+
+    ``candidates`` and ``known`` are the rows in which each label is a candidate, and in which it is not unknown.
+    ``share`` is drawn whatever the labels, ``thresholds`` of the rows that have a label.
+    """
+
+    labels: LabelSet
+    rows: int
+    candidates: np.ndarray
+    known: np.ndarray
+    share: float
+    thresholds: np.ndarray
+
+
+def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> None:
+    """Count labels, draw rows and write them into one file, sorted by their hash.
+
+    Parameters
+    ----------
+    most : int or None
+        Rows to learn from, without those drawn for rare labels; by default as many as
+        :func:`propml.auditing.crossfit.rows_to_learn_from` says.
+    spare : float
+        How many times as many are drawn, where models hold a part of them out.
+    """
+    out = Folder(job.out)
+    there = set(out.names())
+    do_parts(run, count_part, job, "counts", len(job.parts))
+    if LABELS not in there:
+        counted = _counted(job, out)
+        if most is None:
+            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), len(counted["labels"]))
+        out.write(LABELS, json.dumps(counted | {"drawn": round(most * spare)}, ensure_ascii=False).encode())
+    do_parts(run, sample_part, job, "sample", len(job.parts))
+    if SAMPLE not in there:
+        _join(job, out)
+
+
+def count_part(job: Job, number: int) -> None:
+    """How often each spelling is a candidate, or unknown, in a part."""
+    assert job.labels is not None
+    candidates: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    rows = 0
+    for table in tables_of(Folder(job.data), job.parts[number], job.labels.columns):
+        if (given := read_labels(job.labels, table)) is None:
+            continue
+        given = given[given.sizes() > 0]
+        rows += len(given)
+        names = [str(name) for name in given.labels]
+        for counter, marked in ((candidates, given.states > 0), (unknown, given.states < 0)):
+            counter.update(dict(zip(names, np.asarray(marked.sum(axis=0)).ravel().tolist(), strict=True)))
+    told = {"rows": rows, "candidates": candidates, "unknown": +unknown}
+    Folder(job.out).write(part_name("counts", number), json.dumps(told, ensure_ascii=False).encode())
+
+
+def sample_part(job: Job, number: int) -> None:
+    """The rows of a part that are drawn, with their hash."""
+    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    assert job.labels is not None
+    population = read_population(job)
+    columns = [*job.columns, *job.labels.columns, *([job.id_column] if job.id_column else [])]
+    drawn = []
+    for table in tables_of(Folder(job.data), job.parts[number], columns):
+        if (given := population.labels.candidates(job.labels, table)) is None:
+            continue
+        contents = table.contents(columns) if job.id_column is None else map(str.encode, table.items(job.id_column))
+        position = digests(contents, table.n_rows, job.settings["seed"], "sample")
+        marked = sp.csr_array(given.states > 0).astype(np.float64) @ sp.diags_array(population.thresholds)
+        share = np.asarray(marked.max(axis=1).todense()).ravel()
+        keep = (position <= share * 2.0**64) & (share > 0)
+        batch = pyarrow.Table.from_batches([table.batch]).filter(pyarrow.array(keep))
+        drawn.append(batch.append_column(POSITION, pyarrow.array(position[keep])))
+    schema = job.schema_of(columns).append(pyarrow.field(POSITION, pyarrow.uint64()))
+    with Folder(job.out).writing(part_name("sample", number)) as file:
+        parquet.write_table(pyarrow.concat_tables([schema.empty_table(), *drawn]), file)
+
+
+def read_population(job: Job) -> Population:
+    """What the first pass counted."""
+    told = json.loads(Folder(job.out).read(LABELS))
+    labels = LabelSet(tuple(told["spellings"]), tuple(told["labels"]))
+    candidates, known = np.array(told["candidates"]), np.array(told["known"])
+    share = min(1.0, told["drawn"] / told["rows"])
+    enough = min(ENOUGH, max(1, told["drawn"] // len(candidates)))
+    return Population(
+        labels, told["rows"], candidates, known, share, np.clip(enough / np.maximum(candidates, 1), share, 1.0)
+    )
+
+
+def read_sample(job: Job) -> UserTable:
+    """The sample as a table, with its candidates over the labels of all rows."""
+    out = Folder(job.out)
+    with out.open(SAMPLE) as handle:
+        table = require("pyarrow.parquet", "data").read_table(handle).drop_columns([POSITION])
+    source: Any = BatchTable(table.combine_chunks().to_batches()[0], Path(out.where(SAMPLE)))
+    labels = read_population(job).labels.labels
+    kept = {name: value for name, value in job.reading.items() if name not in ("ignore", "features", "file_format")}
+    read = read_table(source, **kept, features=list(job.columns) if job.reading.get("features") else None)
+    assert job.labels is not None
+    matched_by = same_spelling if job.reading.get("merge_labels") else str
+    given = over(read.candidates, labels, job.labels, source, "which was not counted", matched_by=matched_by)
+    return replace(read, candidates=replace(given, index=read.item_ids), spellings={})
+
+
+def sampled(job: Job) -> dict[str, Any]:
+    """What was drawn, in numbers for a report."""
+    population, out = read_population(job), Folder(job.out)
+    with out.open(SAMPLE) as handle:
+        drawn = require("pyarrow.parquet", "data").read_metadata(handle).num_rows
+    more = population.thresholds > population.share
+    names = np.array(population.labels.labels)[more].tolist()
+    return {
+        "rows": job.n_rows,
+        "rows_with_candidates": population.rows,
+        "rows_drawn": drawn,
+        "share": round(population.share, 8),
+        "labels_drawn_more_often": dict(zip(names, np.round(population.thresholds[more], 8).tolist(), strict=True)),
+    }
+
+
+def _counted(job: Job, out: Folder) -> dict[str, Any]:
+    """The counts of all parts together, over labels in their order: of columns, or by name."""
+    rows, candidates, unknown = 0, Counter[str](), Counter[str]()
+    for number in range(len(job.parts)):
+        told = json.loads(out.read(part_name("counts", number)))
+        rows += told["rows"]
+        candidates.update(told["candidates"])
+        unknown.update(told["unknown"])
+    if not rows:
+        raise ValueError(f"{job.data}: no row has a candidate label, so nothing is left to learn from")
+    assert job.labels is not None
+    names = list(job.reading.get("label_columns") or sorted(candidates))
+    labels = LabelSet.of({name: candidates[name] for name in names}, bool(job.reading.get("merge_labels")))
+    together, lost = np.zeros((2, len(labels.labels)), dtype=np.int64)
+    np.add.at(together, labels.column, [candidates[name] for name in labels.spellings])
+    np.add.at(lost, labels.column, [unknown[name] for name in labels.spellings])
+    return {
+        "spellings": labels.spellings,
+        "labels": labels.labels,
+        "rows": rows,
+        # Of a label with two spellings a row may have both: then it counts twice here.
+        "candidates": np.minimum(together, rows).tolist(),
+        "known": np.maximum(rows - lost, 1).tolist(),
+    }
+
+
+def _join(job: Job, out: Folder) -> None:
+    """The drawn rows of all parts in one file, in the order of their hash, which no partitioning changes."""
+    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    tables = []
+    for number in range(len(job.parts)):
+        with out.open(part_name("sample", number)) as handle:
+            tables.append(parquet.read_table(handle))
+    with out.writing(SAMPLE) as file:
+        parquet.write_table(pyarrow.concat_tables(tables).sort_by(POSITION), file)

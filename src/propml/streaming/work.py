@@ -1,0 +1,267 @@
+"""The work of a run: what it was asked, kept in its folder; its steps part by part, in this process or on Ray."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propml import file_errors
+from propml.extras import require, versions
+from propml.jsonable import jsonable
+from propml.messages import argument
+from propml.progress import progress_bar
+from propml.schema import check_schema
+from propml.streaming.folders import Folder, Part, has_scheme, look_into
+from propml.streaming.rows import Labels, tables_of
+from propml.tables.arrow import class_names
+from propml.tables.files import feature_columns
+from propml.tables.labels import FlagLabels, labels_in
+from propml.tables.table import checked_column, choose_columns
+
+__all__ = ["Job", "begin", "do_parts", "part_name", "workers"]
+
+PLAN = "plan.json"
+# What the steps of a run write, where that is no table.
+ENDINGS = {"counts": ".json", "features": ".json", "models": ".safetensors", "noise": ".json"}
+# How often Ray tries a part again whose worker or machine died.
+RETRIES = 3
+# Arguments of :func:`propml.tables.read_table` that need all rows at once, or are for other files.
+NOT_STREAMED = ("votes", "embed", "image", "xml", "delimiter", "encoding")
+
+Work = Callable[["Job", int], Any]
+Run = Callable[[Work, "Job", Iterable[int]], Iterator[tuple[int, Any]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a worker must know.
+
+    ``columns`` become features, of so many numbers (``width``) before text and categories do. ``labels`` says where
+    labels stand, and ``reading`` and ``settings`` what else was asked for. A run that writes nothing has no ``out``; a
+    run of a saved model has its bytes.
+    """
+
+    data: str
+    out: str
+    parts: tuple[Part, ...]
+    schema: Any
+    columns: tuple[str, ...]
+    width: int
+    labels: Labels | None
+    reading: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    model: bytes = b""
+
+    @property
+    def id_column(self) -> str | None:
+        return self.reading.get("id_column")
+
+    @property
+    def n_rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def schema_of(self, columns: Iterable[str]) -> Any:
+        """The fields of these columns."""
+        return require("pyarrow", "data").schema([self.schema.field(name) for name in columns])
+
+
+def begin(
+    kind: str,
+    data: str,
+    out: str | None,
+    *,
+    reading: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    columns: Iterable[str] | None = None,
+    former_id: str | None = None,
+) -> Job:
+    """Look at the folder that is to be read, and keep a plan of the run in the one that is to be written.
+
+    Parameters
+    ----------
+    kind : str
+        What is to be done: "audit", "fit", "predict" or "evaluate".
+    columns : iterable of str, optional
+        The columns that a saved model reads; by default those that ``reading`` names or leaves.
+    former_id : str, optional
+        The column of identifiers if none is named and this one is there.
+    """
+    folder = _checked_source(data, out, reading)
+    found = look_into(folder)
+    head = next(iter(tables_of(folder, found.parts[0], found.schema.names)))
+    plain = {name: value for name, value in reading.items() if name not in NOT_STREAMED}
+    if former_id in head.names:
+        plain["id_column"] = reading.get("id_column") or former_id
+    labels = None
+    if kind != "predict":
+        where = (reading.get("candidates"), reading["sep"], reading.get("label_columns"))
+        labels = labels_in(head, *where, what="true" if kind == "evaluate" else "candidate")
+    if isinstance(labels, FlagLabels):
+        plain["label_columns"] = list(labels.columns)
+    taken = {*(labels.columns if labels else ()), plain.get("id_column")}
+    if columns is None:
+        ignored = choose_columns(head, reading["ignore"]) if reading.get("ignore") else ()
+        columns = feature_columns(head, reading.get("features"), {*taken, *ignored}, reading.get("text"))
+    chosen = tuple(columns)
+    for name in filter(None, {*chosen, *taken}):
+        checked_column(head, name)
+    told = json.loads((found.schema.metadata or {}).get(b"huggingface", b"{}"))
+    if numbered := [name for name in class_names(told) if name in {*chosen, *taken}]:
+        raise ValueError(
+            f"{data}: column {numbered[0]!r} holds numbers of classes whose names stand elsewhere in the file, which a "
+            f"stream does not read; write the names into the column"
+        )
+    width = sum(
+        np.shape(cells)[1] if isinstance(cells, np.ndarray) and cells.ndim == 2 else 1
+        for cells in map(head.cells, chosen)
+    )
+    place = "" if out is None else Folder(out).place
+    job = Job(folder.place, place, found.parts, found.schema, chosen, width, labels, plain, dict(settings))
+    if out is not None:
+        _keep_plan(kind, job, found.fingerprint)
+    return job
+
+
+def _checked_source(data: str, out: str | None, reading: Mapping[str, Any]) -> Folder:
+    """The folder that is read, if nothing is written into it, or asked for that needs all rows at once."""
+    if asked := next((name for name in NOT_STREAMED if reading.get(name) is not None), None):
+        raise ValueError(
+            f"{argument(asked)} does not go with {argument('stream')}, which reads Parquet files with labels in their "
+            f"columns; leave it out, or take a part of the rows that fits into memory"
+        )
+    if reading.get("file_format") not in (None, "parquet"):
+        raise ValueError(f"a stream is of Parquet files, and {reading['file_format']!r} was asked for; convert them")
+    folder = Folder(data)
+    if not has_scheme(folder.place) and not Path(folder.place).is_dir():
+        there = "is a file" if Path(folder.place).exists() else "does not exist"
+        raise NotADirectoryError(f"{data} {there}; {argument('stream')} reads a folder of Parquet files")
+    if out is not None and f"{Folder(out).place}/".startswith(f"{folder.place.rstrip('/')}/"):
+        raise ValueError(f"{out} lies in {data}, where what is written would be read as data; write to another folder")
+    return folder
+
+
+def _keep_plan(kind: str, job: Job, fingerprint: str) -> None:
+    """Write down what is done here, or refuse to go on with what was something else."""
+    asked = {
+        "kind": kind,
+        "data": job.data,
+        "input": fingerprint,
+        "rows": job.n_rows,
+        "parts": len(job.parts),
+        "columns": list(job.columns),
+        "reading": job.reading,
+        "settings": job.settings,
+        "versions": versions(),
+    }
+    plan = jsonable(asked, lossy=True)
+    plan["digest"] = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    folder = Folder(job.out)
+    names = folder.names()
+    if PLAN in names:
+        with file_errors.reading(folder.where(PLAN), "plan of a run", "write to another folder"):
+            before = json.loads(folder.read(PLAN))
+            check_schema(before, {"digest": str, str: object}, "the plan")
+        if before["digest"] != plan["digest"]:
+            differs = next((name for name in plan if plan[name] != before.get(name)), "digest")
+            raise ValueError(
+                f"{folder.place} holds a run of something else: its {differs} differs; write to another folder, or "
+                f"remove this one"
+            )
+        return
+    if names:
+        raise ValueError(f"{folder.place} is not empty, and holds no run to go on with; write to another folder")
+    folder.write(PLAN, (json.dumps(plan, ensure_ascii=False, indent=2) + "\n").encode())
+
+
+def part_name(step: str, number: int) -> str:
+    """What the result of a part is called.
+
+    >>> part_name("verdicts", 3), part_name("noise", 0)
+    ('verdicts/part-00003.parquet', 'noise/part-00000.json')
+    """
+    return f"{step}/part-{number:05d}{ENDINGS.get(step, '.parquet')}"
+
+
+def do_parts(run: Run, work: Work, job: Job, step: str, count: int) -> None:
+    """Do a step for those of its parts whose result is not there yet."""
+    there = {f"{step}/{name}" for name in Folder(job.out).names(step)}
+    left = [number for number in range(count) if part_name(step, number) not in there]
+    with progress_bar(step, count, long_steps=True) as bar:
+        bar.advance(count - len(left))
+        for _ in run(work, job, left):
+            bar.advance()
+
+
+@contextmanager
+def workers(address: str | None) -> Iterator[Run]:
+    """Where parts are worked on: in this process, or as tasks of a Ray cluster; ``"local"`` starts one here.
+
+    Every part is worked on by one thread: how a product of matrices is shared among threads changes its last bits.
+    """
+    if address is None:
+        yield _here
+        return
+    from propml.benchmark.ray_executor import join
+
+    ray, ours = join(None if address == "local" else address, None)
+    try:
+        yield partial(_on_ray, ray)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _here(work: Work, job: Job, numbers: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    for number in numbers:
+        yield number, _with_one_thread(work, job, number)
+
+
+def _on_ray(ray: Any, work: Work, job: Job, numbers: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    task = ray.remote(_with_one_thread).options(max_retries=RETRIES, num_cpus=1)
+    sent, waiting = ray.put(job), iter(numbers)
+    running: dict[Any, int] = {}
+    try:
+        while True:
+            # Twice as many as run at once, so that no worker waits for this process; the cluster may grow.
+            most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            while len(running) < most and (number := next(waiting, None)) is not None:
+                running[task.remote(work, sent, number)] = number
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1)
+            yield running.pop(ready[0]), _result(ray, ready[0])
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:  # what the work itself raised, as it would have here
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise ValueError(
+            f"Ray gave a part up ({error}); what is finished is kept: run the same command again"
+        ) from error
+
+
+def _with_one_thread(work: Work, job: Job, number: int) -> Any:
+    import torch
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            return work(job, number)
+    finally:
+        torch.set_num_threads(before)
