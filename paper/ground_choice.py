@@ -49,11 +49,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "8 bins, rate 0.002": {"bins": 8, "learning_rate": 2e-3},
     "4 bins, one layer": {"bins": 4, "learning_rate": 4e-3, "hidden": (256,)},
 }
-# Of ProPML, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
+# Of ProPML at two λ, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
 WEIGHTS: dict[str, tuple[float, ...] | None] = {
     "chosen": None,
-    "fixed": (0.5, 0.5, 0.25, 0.2),
-    "networks": (1, 1, 0, 0),
+    "fixed": (0.25, 0.25, 0.5, 0.25, 0.2),
+    "networks": (0.5, 0.5, 1, 0, 0),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
@@ -156,7 +156,7 @@ def choice_table(path: Path) -> str:
         for name in kind:
             option = OPTIONS.index(tuple(name if k == number else value for k, value in enumerate(OURS)))
             others.append(f"{name}: {np.mean([mine[option] for mine in values.values()]):.2f}")
-    shown = markdown_table([*columns, "networks alone", "best"], table, left=2)
+    shown = markdown_table([*columns, "networks alone", "best"], table, left=range(2))
     return f"{shown}\n\nOurs with other networks or weights: {'; '.join(others)}. {age_text([age_of(code, MODULES)])}"
 
 

@@ -132,8 +132,11 @@ def _section(name: str, numbers: Numbers) -> Section:
 # -- new runs --------------------------------------------------------------------------------------------------------
 
 
-def of_runs(folder: Path) -> tuple[Numbers, list[Place]]:
-    """What a results folder adds, and what it holds in part only: other folds, seeds or settings than today's."""
+def of_runs(folder: Path, some_seeds: bool = False) -> tuple[Numbers, list[Place]]:
+    """What a results folder adds, and what it holds in part only: other folds, seeds or settings than today's.
+
+    With ``some_seeds`` one of several seeds is enough.
+    """
     cells: dict[Place, list[CellResult]] = {}
     for cell in load_results(folder).done:
         if cell.experiment != GROUND or cell.method in GROUND_METHODS:
@@ -141,7 +144,8 @@ def of_runs(folder: Path) -> tuple[Numbers, list[Place]]:
     added = {}
     for place, some in cells.items():
         planned = _planned(place.experiment).get(place)
-        if planned and planned <= {cell.key for cell in some}:
+        done = {cell.key for cell in some}
+        if planned and (planned & done if some_seeds else planned <= done):
             added[place] = _kept(place, some)
     return added, [place for place in cells if place not in added]
 

@@ -27,7 +27,7 @@ from audit_tables import audit_parts
 from claims import check_claims
 from ground_choice import choice_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
-from propml.benchmark.figures.lambdas import LambdaPoint, lambda_sentences
+from propml.benchmark.figures.curves import LambdaPoint, lambda_sentences
 from scipy.stats import binomtest
 
 from propml.benchmark.comparison import compare_means
@@ -288,11 +288,11 @@ def differences(numbers: Numbers) -> list[str]:
     return [*old, *(name for name in sorted({*made, *there}) if made.get(name) != there.get(name))]
 
 
-def add(numbers: Numbers, folders: Sequence[Path]) -> None:
+def add(numbers: Numbers, folders: Sequence[Path], some_seeds: bool = False) -> None:
     """Take new runs in, and say what was left out."""
     taken = 0
     for folder in folders:
-        new, partial = of_runs(folder)
+        new, partial = of_runs(folder, some_seeds)
         numbers |= new
         taken += len(new)
         print(f"{folder}: {len(new)} taken")
@@ -307,12 +307,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
     parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="RESULTS", help="folders of new runs")
+    parser.add_argument("--some-seeds", action="store_true", help="with --add: also where seeds are missing")
     options = parser.parse_args(arguments)
     numbers = load_numbers(RESULTS)
     if options.check:
         old = differences(numbers)
         sys.exit(f"not what the numbers say: {', '.join(old)}; run this without --check" if old else 0)
-    add(numbers, options.add)
+    add(numbers, options.add, options.some_seeds)
     for page, text in pages(write(numbers, RESULTS)).items():
         page.write_text(text, encoding="utf-8")
 
