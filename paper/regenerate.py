@@ -27,11 +27,11 @@ from audit_tables import audit_parts
 from claims import check_claims
 from ground_choice import choice_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
-from propml.benchmark.figures.curves import LambdaPoint, lambda_sentences
 from scipy.stats import binomtest
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
+from propml.benchmark.figures.curves import LambdaPoint, lambda_sentences
 from propml.benchmark.reporting.markdown import escaped, markdown_table, metric_tables
 from propml.benchmark.reporting.tables import marks, order_settings
 from propml.benchmark.statistics import Comparison
