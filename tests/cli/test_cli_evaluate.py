@@ -121,6 +121,7 @@ def test_an_unknown_true_label_is_told(folder, here):
     assert propml("fit", "d.npz", "--method", "ridge").code == 0
     np.savez(here / "d.npz", X=X, truth=np.where(true, true, [[0, -1]]), label_names=["u", "v"])
     assert "d.npz: row 0: label 'v' is unknown (-1)" in told(propml("evaluate", "model", "d.npz"))
+    np.savez(here / "d.npz", X=X, truth=true, label_names=["u", "v"])
     assert "has no columns to name" in told(propml("evaluate", "model", "d.npz", "--xml", "d.xml"))
 
 

@@ -76,11 +76,16 @@ def read_npz(path: Path, labels: Sequence[str] | None, name: str, *, needed: boo
     for key, matrix in (("candidates", given), ("truth", truth)):
         if matrix is not None and (matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != X.shape[0]):
             raise ValueError(f"{path}: {key} has shape {matrix.shape}, expected ({X.shape[0]}, n_labels)")
-    if truth is not None and not np.isin(truth, (0, 1)).all():
-        raise ValueError(f"{path}: truth has entries other than 0 and 1")
     n_labels = next((matrix.shape[1] for matrix in (given, truth) if matrix is not None), 0)
     if labels is None:
         labels = (n_labels and names_in(content, "label_names", n_labels, path)) or list(map(str, range(n_labels)))
+    if truth is not None and not np.isin(truth, (0, 1)).all():
+        row, label = np.argwhere(~np.isin(truth, (0, 1)))[0].tolist()
+        told = "unknown (-1)" if truth[row, label] == -1 else f"{truth[row, label]:g}"
+        raise ValueError(
+            f"{path}: row {row}: label {labels[label]!r} is {told}; truth has entries other than 0 and 1, "
+            f"by which nothing can be judged: write one of them, or leave the row out"
+        )
     feature_names = names_in(content, "feature_names", X.shape[1], path)
     return Dataset(
         name=name,
