@@ -15,7 +15,7 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler
 from propml.neural.forest import fit_forest
-from propml.neural.linear import PENALTY, fit_linear, linear_models
+from propml.neural.linear import PENALTY, fit_linear, is_solvable, linear_models
 from propml.neural.members import Member, chosen_weights
 from propml.neural.noise_floor import noise_floor, true_logits
 from propml.neural.path import lambda_path
@@ -343,3 +343,20 @@ def test_rows_of_weight_0_and_rows_nobody_held_out_choose_nothing():
     assert chosen_weights(members, states, average_precision_loss) == [1, 0]
     members = members_with(np.full((300, 6), np.nan, np.float32), modest)
     assert chosen_weights(members, states, average_precision_loss) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_large_sparse_system_is_solved_step_by_step(monkeypatch, weighted):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((120, 90), density=0.1, rng=rng, format="csr")
+    states = (rng.random((120, 5)) < 0.3).astype(np.int8)
+    states[0, 0] = -1
+    weight = rng.random(120) if weighted else None
+    exact = fit_linear(X, states, weight)
+    monkeypatch.setattr("propml.neural.linear.LARGEST_SYSTEM", 10)
+    assert is_solvable(X, 5, 5)
+    assert not is_solvable(X.toarray(), 5, 5)
+    for part, other in zip(fit_linear(X, states, weight), exact, strict=True):
+        np.testing.assert_allclose(part, other, atol=1e-3 * abs(other).max())
+    monkeypatch.setattr("propml.neural.linear.MOST_PRODUCTS", 1)
+    assert not is_solvable(X, 5, 5)

@@ -15,7 +15,7 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
 from propml.neural.forest import fit_forest
-from propml.neural.linear import LARGEST_SYSTEM, fit_linear, linear_models
+from propml.neural.linear import fit_linear, is_solvable, linear_models
 from propml.neural.members import Choice, Member, average_opinion, chosen_weights, train_networks
 from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
@@ -39,7 +39,7 @@ class Plan:
     trees : int
         Trees of the forest; 0 for no forest.
     linear : bool
-        Whether ridge regression is averaged in; it is left out of systems that would take too long to solve.
+        Whether ridge regression is averaged in; it is left out where it would take long.
     bins : int
         Quantile bins of each numeric column; 0 for none.
     noise : bool
@@ -92,7 +92,7 @@ def make_seeds(seed: int, n_models: int) -> list[int]:
 def fit_scaler(X: Any, states: np.ndarray, folds: Sequence[Fold], criterion: Criterion) -> FeatureScaler:
     """The scaling; for mostly-zero features how loud rare columns are is chosen by a linear model on held-out rows."""
     plain = FeatureScaler(X.shape[1]).fit(X)
-    if not plain.keeps_zeros or min(X.shape) > LARGEST_SYSTEM or len(folds) < 2:
+    if not plain.keeps_zeros or len(folds) < 2 or not is_solvable(X, states.shape[1], len(RARITIES)):
         return plain
     candidates = torch.from_numpy(states)
     values, scalers = [], [FeatureScaler(X.shape[1]).fit(X, rarity) for rarity in RARITIES]
@@ -148,7 +148,7 @@ def fit_ensemble(
     if plan.trees:
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
         members.append(Member.of("forest", forest, held))
-    if plan.linear and min(X.shape) <= LARGEST_SYSTEM:
+    if plan.linear and is_solvable(X, states.shape[1], len(folds)):
         members.append(Member.of("linear", *linear_models(scaled, states, folds, weight)))
     weights = chosen_weights(members, states, plan.criterion, weight)
     heard = [(member, share) for member, share in zip(members, weights, strict=True) if share]
