@@ -2,8 +2,8 @@
 
     PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--jobs 2] [--out paper/ground_choice.csv]
 
-Tried: bins and learning rate of the networks; ensemble weights chosen on held-out candidates or fixed; how much of the
-noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members'
+Tried: bins, layers and learning rate of the networks, and their multiple of the balanced λ; ensemble weights chosen on
+held-out candidates or fixed; how much of the noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members'
 opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
 ``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others chose, its average precision there
 (percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
@@ -28,6 +28,7 @@ from propml.benchmark.provenance import age_of, fingerprint
 from propml.benchmark.reporting.markdown import markdown_table
 from propml.corruption.registry import corrupt
 from propml.datasets import load
+from propml.methods.propml_arguments import EFFORTS
 from propml.metrics import average_precision
 from propml.neural.criteria import average_precision_loss
 from propml.neural.members import chosen_weights
@@ -46,16 +47,17 @@ NOISES: tuple[tuple[str, dict[str, float]], ...] = (
 NETWORKS: dict[str, dict[str, Any]] = {
     "4 bins, rate 0.004": {"bins": 4, "learning_rate": 4e-3},
     "4 bins, rate 0.002": {"bins": 4, "learning_rate": 2e-3},
-    "8 bins, rate 0.002": {"bins": 8, "learning_rate": 2e-3},
+    "4 bins, rate 0.004, balanced λ": {"bins": 4, "learning_rate": 4e-3, "multiple": 1.0},
     "4 bins, one layer": {"bins": 4, "learning_rate": 4e-3, "hidden": (256,)},
 }
-# Of ProPML at two λ, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
+# Of ProPML, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
 WEIGHTS: dict[str, tuple[float, ...] | None] = {
     "chosen": None,
-    "fixed": (0.25, 0.25, 0.5, 0.25, 0.2),
-    "networks": (0.5, 0.5, 1, 0, 0),
+    "fixed": (0.5, 0.5, 0.25, 0.2),
+    "networks": (1, 1, 0, 0),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
+AUTO = EFFORTS["auto"]
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
 # The first line of the CSV is this with the fingerprint of what made it.
@@ -107,7 +109,9 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
 
 def opinions_of(arguments: dict[str, Any], X: Any, candidates: np.ndarray, train: np.ndarray, test: np.ndarray) -> Any:
     """All members, whatever their weights, and their standardised opinions on the test rows."""
-    model = ProPMLClassifier(forest=True, random_state=0, **arguments)
+    own = dict(arguments)
+    EFFORTS["auto"] = AUTO._replace(lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])})
+    model = ProPMLClassifier(forest=True, random_state=0, **own)
     fitted = model._fitted(X[train], candidates[train], None)
     ensemble = ensemble_from_state(model.ensemble_).double()
     dense = X[test].toarray() if hasattr(X, "toarray") else X[test]

@@ -176,6 +176,27 @@ def test_the_best_epoch_is_kept_and_waiting_ends():
         np.testing.assert_allclose(values, fleet.best[f, 0], atol=1e-5)
 
 
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_folds_that_have_stopped_leave_the_stack_and_the_others_learn_on_unchanged(ema, monkeypatch):
+    X, candidates, folds = problem()
+    rows = make_rows(X, CPU)
+    recipe = Recipe((16, 12), epochs=60, batch_size=16, input_dropout=0.2, ema=ema, learning_rate=5e-3)
+    left = []
+    go_on_with = StackTrainer.go_on_with
+    monkeypatch.setattr(
+        StackTrainer, "go_on_with", lambda self, folds: (left.append(list(folds)), go_on_with(self, folds))
+    )
+    fleet = train_fleet(rows, candidates, folds, recipe, SETTINGS[:2], seeds=(3, 4), patience=6)
+    assert left  # at least one fold stopped before the last one
+    for fold, seed, setting in [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0), (2, 0, 0), (2, 1, 1)]:
+        alone = train_fleet(
+            rows, candidates, [folds[fold]], recipe, [SETTINGS[setting]], seeds=((3, 4)[seed],), patience=6
+        )
+        same(fleet.layers(fold, seed, setting), alone.layers(0, 0, 0))
+        assert alone.best_epoch[0, 0, 0] == fleet.best_epoch[fold, seed, setting]
+    assert len(fleet.held_logits(rows, folds, [0])[0][0, 0]) == len(folds[0].held)
+
+
 def test_looking_less_often_at_held_out_rows():
     X, candidates, folds = problem()
     fleet = train_fleet(make_rows(X, CPU), candidates, folds, RECIPE, SETTINGS, judge_every=3)

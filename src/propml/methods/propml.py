@@ -11,8 +11,8 @@ ensemble weights chosen on held-out candidates: on data left out this beats each
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
 * Numeric columns are encoded by quantile bins (:mod:`propml.neural.encoding`).
-* λ is the one that balances the two terms (it falls with the number of labels), or chosen around it on held-out
-  *candidates*; the paper chose it on test labels. Every fold's networks train at once as one stacked model.
+* λ is three times the one that balances the two terms (it falls with the number of labels), or chosen around it on
+  held-out *candidates*; the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged, and each label's noise rate is estimated and taken away
   (:mod:`propml.neural.noise_floor`).
@@ -76,8 +76,8 @@ class ProPMLClassifier(CandidateClassifier):
         "auto" averages networks trained with the paper's loss, networks trained with the ranking loss, a forest and
         ridge regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
     lam : "auto" or float
-        Weight of the excluded labels. "auto" takes the one that balances the two terms; with a named loss it is
-        chosen around that by cross-validation on candidates.
+        Weight of the excluded labels. "auto" takes three times the one that balances the two terms; with a named loss
+        it is chosen around the balanced one by cross-validation on candidates.
     order : float
         Order of the power mean, for ``loss="power"``.
     hidden : tuple of int
@@ -98,7 +98,7 @@ class ProPMLClassifier(CandidateClassifier):
         How held-out candidates are judged; see :mod:`propml.neural.criteria`.
     effort : {"fast", "auto", "best"}
         How much time to take: "fast" trains for at most 100 steps; "best" for up to 2000, with four networks per fold,
-        λ by cross-validation and four times the trees.
+        three λ and four times the trees.
     n_models : "auto" or int
         Networks of different seeds per fold, averaged.
     epochs, batch_size : "auto" or int
@@ -132,7 +132,8 @@ class ProPMLClassifier(CandidateClassifier):
         The chosen cut, on the logit of P(true).
     history_ : list of dict
         For each kind of network the settings that were tried, and after every epoch the criterion on held-out
-        candidates and the training loss of every single network, ``(epochs, folds, seeds, settings)``.
+        candidates and the training loss of every single network, ``(epochs, folds, seeds, settings)``; NaN where it
+        was not measured.
 
     Examples
     --------

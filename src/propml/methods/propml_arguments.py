@@ -34,9 +34,9 @@ class Effort(NamedTuple):
 
 
 EFFORTS = {
-    "fast": Effort(100, 30, 1, 50, {"ProPML": 1.0}),
-    "auto": Effort(1000, 40, 1, 100, {"ProPML": 1.0, "ProPML 3λ": 3.0}),
-    "best": Effort(2000, 200, 4, 400, {"ProPML λ/3": 1 / 3, "ProPML": 1.0, "ProPML 3λ": 3.0}),
+    "fast": Effort(100, 30, 1, 50, {"ProPML": 3.0}),
+    "auto": Effort(1000, 40, 1, 100, {"ProPML": 3.0}),
+    "best": Effort(2000, 200, 4, 400, {"ProPML": 3.0, "ProPML λ/3": 1.0, "ProPML λ/9": 1 / 3}),
 }
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10

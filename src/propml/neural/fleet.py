@@ -201,42 +201,55 @@ class _Record:
 
 def _train(trainer: StackTrainer, criterion: Criterion, patience: int | None, judge_every: int, bar: Bar) -> _Record:
     """Run the epochs; at the end the trainer's averaged stack holds every network at its best epoch."""
-    members, device = trainer.stack.shape.members, trainer.candidates.device
+    shape, device, whole = trainer.stack.shape, trainer.candidates.device, trainer.averaged
     longest = max(len(fold.held) for fold in trainer.folds)
     held = torch.as_tensor(padded([fold.held for fold in trainer.folds], longest), device=device)
     lengths = torch.tensor([[len(fold.held)] for fold in trainer.folds], device=device)
     counted = (torch.arange(longest, device=device) < lengths) * trainer.weight[held]
-    best = torch.full((members,), torch.inf, device=device)
-    best_epoch = torch.zeros(members, dtype=torch.long, device=device)
-    running = torch.ones(members, dtype=torch.bool, device=device)
+    best = torch.full((shape.members,), torch.inf, device=device)
+    best_epoch = torch.zeros(shape.members, dtype=torch.long, device=device)
+    running = torch.ones(shape.members, dtype=torch.bool, device=device)
     kept = [parameter.detach().clone() for parameter in trainer.stack.parameters()] if longest else []
-    epochs = trainer.recipe.epochs
+    epochs, folds = trainer.recipe.epochs, torch.arange(shape.folds, device=device)
     # One block each: a new small tensor per epoch would keep the heap of a long training from being reused.
-    told, losses = (torch.full((epochs, members), torch.nan, device=device) for _ in range(2))
+    told, losses = (torch.full((epochs, shape.folds, shape.per_fold), torch.nan, device=device) for _ in range(2))
     for epoch in range(1, epochs + 1):
-        losses[epoch - 1] = trainer.epoch()
+        losses[epoch - 1, folds] = trainer.epoch().view(len(folds), -1)
         if not longest or (epoch % judge_every and epoch < epochs):
             bar.advance()
             continue
         stack = trainer.refresh_averaged()
-        value = judge(stack, trainer.rows, trainer.candidates, held, counted, criterion)
-        told[epoch - 1] = torch.where(running, value, torch.nan)
-        better = running & (value < best)
-        best, best_epoch = torch.where(better, value, best), torch.where(better, epoch, best_epoch)
-        _keep(kept, stack, better)
+        value = judge(stack, trainer.rows, trainer.candidates, held[folds], counted[folds], criterion)
+        told[epoch - 1, folds] = value.view(len(folds), -1)
+        told[epoch - 1].masked_fill_(~running.view_as(told[0]), torch.nan)
+        better = told[epoch - 1].flatten() < best
+        best, best_epoch = torch.where(better, told[epoch - 1].flatten(), best), torch.where(better, epoch, best_epoch)
+        _keep(kept, stack, better.view_as(told[0]), folds)
         bar.advance()
         if patience is not None:
             running &= epoch - best_epoch < patience
             if not running.any():
                 bar.advance(epochs - epoch)
                 break
-    stack = trainer.refresh_averaged()
+            if trainer.graph is None:
+                folds = _without_stopped(trainer, running.view_as(told[0]).any(dim=1), folds)
+    last = trainer.refresh_averaged()
     with torch.no_grad():
-        for parameter, value in zip(stack.parameters(), kept, strict=bool(kept)):
+        for parameter, value in zip(whole.parameters(), kept or list(last.parameters()), strict=True):
             parameter.copy_(value)
+    trainer.averaged = whole
     if not longest:
         best, best_epoch = torch.full_like(best, torch.nan), best_epoch + epochs
     return _Record(best.cpu().numpy(), best_epoch.cpu().numpy(), told.cpu().numpy(), losses.cpu().numpy())
+
+
+def _without_stopped(trainer: StackTrainer, running: Tensor, folds: Tensor) -> Tensor:
+    """The folds that go on; the networks of the others leave the stack, which is what large stacks save time by."""
+    going = running[folds]
+    if going.all():
+        return folds
+    trainer.go_on_with(going.nonzero().flatten().tolist())
+    return folds[going]
 
 
 @torch.no_grad()
@@ -274,16 +287,15 @@ def judge(
 
 
 @torch.no_grad()
-def _keep(kept: list[Tensor], stack: StackedMLP, better: Tensor) -> None:
-    """Copy the parameters of the members that improved."""
-    shape = stack.shape
+def _keep(kept: list[Tensor], stack: StackedMLP, better: Tensor, folds: Tensor) -> None:
+    """Copy the parameters of the members that improved; ``better`` is (folds, members per fold), of all folds."""
     for old, parameter in zip(kept, stack.parameters(), strict=True):
+        rows, new = old.unflatten(0, (len(better), -1)), parameter.unflatten(0, (len(folds), -1))
         if parameter is stack.first:
-            by_fold = better.view(shape.folds, shape.per_fold)
-            chosen = by_fold.repeat_interleave(stack.first_width, dim=1).unsqueeze(1)
+            chosen = better.repeat_interleave(stack.first_width, dim=1)[:, None, None]
         else:
-            chosen = better.view(-1, 1, 1)
-        old.copy_(torch.where(chosen, parameter, old))
+            chosen = better[:, :, None, None]
+        rows[folds] = torch.where(chosen[folds], new, rows[folds])
 
 
 def _split(folds: int, settings: int, fits: int) -> list[tuple[list[int], list[int]]]:

@@ -1,6 +1,8 @@
 """One stack in training: parameters, optimiser, streams of random numbers, and the step that a GPU replays."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -151,6 +153,34 @@ class StackTrainer:
                     value.zero_()
 
     @torch.no_grad()
+    def go_on_with(self, folds: Sequence[int]) -> None:
+        """Train the networks of these folds only, numbered among those that are still there; the others are done.
+
+        They learn on as if nothing had happened. A step that was recorded as a CUDA graph cannot change its shape.
+        """
+        before = self.stack.shape.folds
+
+        def part(values: Tensor) -> Tensor:
+            return values.unflatten(0, (before, -1))[folds].flatten(0, 1)
+
+        states = [self.optimiser.state[parameter] for parameter in self.stack.parameters()]
+        self.stack = _with_folds(self.stack, part, len(folds))
+        self.averaged = _with_folds(self.averaged, part, len(folds)) if self.recipe.ema else self.stack
+        self.mean = [part(mean) for mean in self.mean]
+        self.optimiser = self._optimiser()
+        for parameter, state in zip(self.stack.parameters(), states, strict=True):
+            self.optimiser.state[parameter] = {n: part(v) if v.ndim else v for n, v in state.items()}
+        self.settings = {key: part(value) for key, value in self.settings.items()}
+        self.folds = [self.folds[f] for f in folds]
+        self.order_generators = [self.order_generators[f] for f in folds]
+        self.input_generators = [self.input_generators[f] for f in folds]
+        seeds = self.stack.shape.seeds
+        self.mask_generators = [self.mask_generators[f * seeds + i] for f in folds for i in range(seeds)]
+        self.order, self.share, self.total = part(self.order), part(self.share), part(self.total)
+        self.masks = [part(mask) for mask in self.masks]
+        self.input_mask = None if self.input_mask is None else part(self.input_mask)
+
+    @torch.no_grad()
     def refresh_averaged(self) -> StackedMLP:
         """The running mean of the weights, corrected for its start at zero, as a stack that can be evaluated."""
         scale = 1 - self.recipe.ema**self.steps_done
@@ -203,6 +233,15 @@ class StackTrainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.total += loss.detach()
         self.at += 1
+
+
+def _with_folds(stack: StackedMLP, part: Callable[[Tensor], Tensor], folds: int) -> StackedMLP:
+    """A copy of the stack with a part of its parameters."""
+    smaller = copy.deepcopy(stack)
+    smaller.shape = replace(stack.shape, folds=folds)
+    for parameter in smaller.parameters():
+        parameter.data = part(parameter.data)
+    return smaller
 
 
 def log_odds(candidates: Tensor) -> Tensor:
