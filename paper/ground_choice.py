@@ -3,11 +3,11 @@
     PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--jobs 2] [--out paper/ground_choice.csv]
 
 Tried: bins, layers and learning rate of the networks, and their multiple of the balanced λ; ensemble weights chosen on
-held-out candidates or fixed; how much of the noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members'
-opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
-``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others chose, its average precision there
-(percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
-chosen.
+held-out candidates or fixed; how much of the noise floor is taken away, and its quantile. Every setting (dataset ×
+noise × networks) is fitted once; the members' opinions on held-out and on test rows are then put together in every way
+that is tried. Printed, and by ``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others
+chose, its average precision there (percent), what the classifier's own settings reach, the networks alone, and the best
+that its true labels could have chosen.
 """
 
 from __future__ import annotations
