@@ -28,7 +28,7 @@ from propml.benchmark.provenance import age_of, fingerprint
 from propml.benchmark.reporting.markdown import markdown_table
 from propml.corruption.registry import corrupt
 from propml.datasets import load
-from propml.methods.propml_arguments import EFFORTS
+from propml.methods import propml_arguments
 from propml.metrics import average_precision
 from propml.neural.criteria import average_precision_loss
 from propml.neural.members import chosen_weights
@@ -57,7 +57,7 @@ WEIGHTS: dict[str, tuple[float, ...] | None] = {
     "networks": (1, 1, 0, 0),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
-AUTO = EFFORTS["auto"]
+AUTO = propml_arguments.EFFORTS["auto"]
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
 # The first line of the CSV is this with the fingerprint of what made it.
@@ -110,7 +110,7 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
 def opinions_of(arguments: dict[str, Any], X: Any, candidates: np.ndarray, train: np.ndarray, test: np.ndarray) -> Any:
     """All members, whatever their weights, and their standardised opinions on the test rows."""
     own = dict(arguments)
-    EFFORTS["auto"] = AUTO._replace(lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])})
+    propml_arguments.EFFORTS["auto"] = AUTO._replace(lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])})
     model = ProPMLClassifier(forest=True, random_state=0, **own)
     fitted = model._fitted(X[train], candidates[train], None)
     ensemble = ensemble_from_state(model.ensemble_).double()

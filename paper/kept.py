@@ -162,12 +162,11 @@ def of_runs(folder: Path, some_seeds: bool = False) -> tuple[Numbers, list[Place
 
 @cache
 def _planned(experiment: str) -> dict[Place, set[str]]:
-    """The keys of the cells that make up each number; none where only some of the folds are tested."""
+    """The keys of the cells that make up each number."""
     keys: dict[Place, set[str]] = {}
     for cell in known(experiment).cells():
-        if getattr(cell, "test_folds", None) is None:
-            place = Place(experiment, Setting(cell.dataset, cell.noise), cell.method.name)
-            keys.setdefault(place, set()).add(cell.key)
+        place = Place(experiment, Setting(cell.dataset, cell.noise), cell.method.name)
+        keys.setdefault(place, set()).add(cell.key)
     return keys
 
 
