@@ -41,8 +41,6 @@ class Batches:
         (evaluation) every image comes once, in order, and a process may get fewer steps than another.
     rows : ndarray of int, optional
         Use only these rows of ``images`` and ``targets``, for instance all but those held out.
-    resident : bool
-        Keep all images on the device, which needs no gathering on the host; for what fits there.
 
     Examples
     --------
@@ -63,7 +61,6 @@ class Batches:
         shuffle: bool = True,
         device: str | torch.device = "cpu",
         rows: np.ndarray | None = None,
-        resident: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; give at least 1")
@@ -77,7 +74,6 @@ class Batches:
         if not len(self.rows):
             raise ValueError("there are no images to make batches of")
         self.targets = torch.as_tensor(targets).to(self.device)
-        self._resident = _copied(images, self.device) if resident else None
 
     def __len__(self) -> int:
         """The number of steps of an epoch."""
@@ -99,16 +95,11 @@ class Batches:
         order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]
         shares = [share for share in shares if len(share)]
-        if self._resident is None:
-            for share, pixels in zip(shares, self._gathered(shares), strict=True):
-                index = torch.as_tensor(share).to(self.device, non_blocking=True)
-                # torch keeps pinned memory until the copy has ended.
-                images = pixels.to(self.device, non_blocking=True)
-                yield images.permute(0, 3, 1, 2), self.targets[index], index
-        else:
-            for share in shares:
-                index = torch.as_tensor(share).to(self.device, non_blocking=True)
-                yield self._resident[index].permute(0, 3, 1, 2), self.targets[index], index
+        for share, pixels in zip(shares, prefetched(self._gathered, shares), strict=True):
+            index = torch.as_tensor(share).to(self.device, non_blocking=True)
+            # torch keeps pinned memory until the copy has ended.
+            images = pixels.to(self.device, non_blocking=True)
+            yield images.permute(0, 3, 1, 2), self.targets[index], index
 
     def _share(self, order: np.ndarray, step: int) -> np.ndarray:
         together = order[step * self.batch_size * self.world :][: self.batch_size * self.world]
@@ -116,19 +107,15 @@ class Batches:
             together = np.concatenate([together, np.resize(order, lacking)])
         return together[self.rank :: self.world]
 
-    def _gathered(self, shares: list[np.ndarray]) -> Iterator[Tensor]:
-        """The pixels of each share; NumPy gathers them outside Python's lock."""
+    def _gathered(self, share: np.ndarray) -> Tensor:
+        """The pixels of these rows; NumPy gathers them outside Python's lock."""
         on_gpu = self.device.type == "cuda"
-
-        def gather(share: np.ndarray) -> Tensor:
-            if on_gpu and self.device.index is not None:
-                torch.cuda.set_device(self.device)  # of this thread: otherwise pinning wakes up the first GPU too
-            pixels = torch.empty((len(share), *self.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
-            # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
-            np.take(self.images, share, 0, pixels.numpy(), "clip")
-            return pixels
-
-        return prefetched(gather, shares)
+        if on_gpu and self.device.index is not None:
+            torch.cuda.set_device(self.device)  # of this thread: otherwise pinning wakes up the first GPU too
+        pixels = torch.empty((len(share), *self.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
+        # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
+        np.take(self.images, share, 0, pixels.numpy(), "clip")
+        return pixels
 
 
 def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Iterator[R]:
@@ -150,15 +137,6 @@ def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> It
                 yield coming.popleft().result()
         finally:
             thread.shutdown(cancel_futures=True)  # nobody may want the rest any more
-
-
-def _copied(images: np.ndarray, device: torch.device) -> Tensor:
-    """All images on a device; by blocks, since a memory-mapped file need not fit in memory a second time."""
-    stored = torch.empty(images.shape, dtype=torch.uint8, device=device)
-    for start in range(0, len(images), 4096):
-        block = np.array(images[start : start + 4096])
-        stored[start : start + len(block)] = torch.from_numpy(block)
-    return stored
 
 
 def augmented(

@@ -26,7 +26,7 @@ from propml.vision.batches import Batches
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import VisionRecipe
-from propml.vision.training_data import TrainingData
+from propml.vision.training_data import TrainingData, ordered_batches
 
 __all__ = [
     "Judge",
@@ -139,9 +139,12 @@ class Judge:
     ) -> None:
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)
-        self.held_out = data.ordered_batches(data.held_out, recipe, here)
-        self.candidates = data.targets()[data.held_out]
-        self.validation = data.validation_batches(recipe, here)
+        targets = data.targets()
+        self.held_out = (
+            ordered_batches(data.images, targets, recipe, here, data.held_out) if len(data.held_out) else None
+        )
+        self.candidates = targets[data.held_out]
+        self.validation = None if data.validation is None else ordered_batches(*data.validation, recipe, here)
         self.truth = None if data.validation is None else data.validation[1]
         if recipe.select == "oracle" and self.truth is None:
             raise ValueError('select is "oracle" and there are no validation images with true labels; give some')

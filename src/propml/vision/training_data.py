@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from propml.atomic_files import locked, replacing, write_whole
@@ -29,10 +28,8 @@ from propml.vision.image_cache import OnError, build_cache
 from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "prepare_data"]
+__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "ordered_batches", "prepare_data"]
 
-# Images stay on the GPU where they take less than this share of its free memory.
-RESIDENT_SHARE = 0.25
 HOLD_OUT_STREAM = 1
 FROZEN = "frozen.safetensors"  # the backbone as it was, with the best head
 # What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
@@ -100,15 +97,18 @@ class TrainingData:
 
     def batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The images that are learned from, shuffled."""
-        return _batches(self.images, self.targets(), recipe, here, rows=self.learned, shuffle=True)
+        share = here.batch_size(recipe.batch_size)
+        order: dict[str, Any] = {"seed": recipe.seed, "rank": here.rank, "world": here.world}
+        return Batches(self.images, self.targets(), share, rows=self.learned, device=here.device, **order)
 
-    def ordered_batches(self, rows: np.ndarray, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """Some of the images, each once; ``None`` where there are none."""
-        return _batches(self.images, self.targets(), recipe, here, rows=rows) if len(rows) else None
 
-    def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """The validation images, each once; ``None`` where there are none."""
-        return None if self.validation is None else _batches(*self.validation, recipe, here)
+def ordered_batches(
+    images: np.ndarray, targets: Any, recipe: VisionRecipe, here: Process, rows: np.ndarray | None = None
+) -> Batches:
+    """Images, or some of them, each once; without gradients twice as many fit in a batch."""
+    share = 2 * here.batch_size(recipe.batch_size)
+    order: dict[str, Any] = {"shuffle": False, "rank": here.rank, "world": here.world}
+    return Batches(images, targets, share, rows=rows, device=here.device, **order)
 
 
 @contextmanager
@@ -243,36 +243,6 @@ def _check_drawn(record: Path, drawn: dict[str, np.ndarray]) -> None:
 def _digest(names: list[str]) -> np.ndarray:
     """Of the names of files without their folders, since data may be moved."""
     return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
-
-
-def _batches(
-    images: np.ndarray,
-    targets: Any,
-    recipe: VisionRecipe,
-    here: Process,
-    *,
-    rows: np.ndarray | None = None,
-    shuffle: bool = False,
-) -> Batches:
-    share = here.batch_size(recipe.batch_size)
-    return Batches(
-        images,
-        targets,
-        share if shuffle else 2 * share,  # without gradients twice as many fit
-        rows=rows,
-        shuffle=shuffle,
-        seed=recipe.seed,
-        rank=here.rank,
-        world=here.world,
-        device=here.device,
-        # Of parts the batches for training hold a copy already.
-        resident=(shuffle or rows is None) and _fits(images, here),
-    )
-
-
-def _fits(images: np.ndarray, here: Process) -> bool:
-    on_gpu = here.device.type == "cuda"
-    return on_gpu and images.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(here.device)[0]
 
 
 def _some(names: tuple[str, ...]) -> str:
