@@ -3,9 +3,8 @@
 The rewritten layers have the same weights under the same names and give the same results in less time. TResNet-L is 76
 channels wide where images are largest. A GPU multiplies matrices in units of 8 channels: with 80 a convolution there
 takes half the time. So four channels of zeros are carried along, from the first convolution to where the width is a
-multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. In other
-networks the zeros are cut off behind each convolution, since nobody knows what comes next. TResNet's blurs are
-convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
+multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. TResNet's blurs
+are convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
 Without compilation all of this would cost more than it saves.
 
 Autocast turns each weight where it is used, and each of its gradients back: in TResNet-L 400 kernels a step, most of
@@ -32,19 +31,15 @@ UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
 class AlignedConv2d(nn.Module):
     """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
 
-    Images may come with such zeros already; with ``keeps`` they are kept, otherwise cut off.
+    Images may come with such zeros already; what comes out has them.
 
-    >>> convolution = nn.Conv2d(5, 6, 3, padding=1)
-    >>> images = torch.randn(2, 5, 4, 4)
-    >>> torch.allclose(AlignedConv2d(convolution)(images), convolution(images), atol=1e-6)
-    True
-    >>> AlignedConv2d(convolution, keeps=True)(images).shape
+    >>> AlignedConv2d(nn.Conv2d(5, 6, 3, padding=1))(torch.randn(2, 5, 4, 4)).shape
     torch.Size([2, 8, 4, 4])
     """
 
-    def __init__(self, convolution: nn.Conv2d, keeps: bool = False) -> None:
+    def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
-        self.weight, self.bias, self.keeps = convolution.weight, convolution.bias, keeps
+        self.weight, self.bias = convolution.weight, convolution.bias
         self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
 
     def forward(self, images: Tensor) -> Tensor:
@@ -54,11 +49,7 @@ class AlignedConv2d(nn.Module):
             images = pad(images, (0, 0, 0, 0, 0, more_in))
         weight = pad(self.weight, (0, 0, 0, 0, 0, more_in, 0, more_out))
         bias = None if self.bias is None else pad(self.bias, (0, more_out))
-        maps = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
-        if self.keeps or not more_out:
-            return maps
-        # Not a slice: its gradient would come with channels first, and be copied before the convolution's own.
-        return pad(maps, (0, 0, 0, 0, 0, -more_out))
+        return conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
 
 
 class AlignedNorm(nn.Module):
@@ -99,28 +90,20 @@ class SlicedBlur(nn.Module):
 
 
 def rewrite_for_compile(network: nn.Module) -> None:
-    """Put the layers above where a network has their slow forms; its state keeps its names and shapes."""
+    """Put the layers above where a TResNet has their slow forms; its state keeps its names and shapes."""
     timm = import_vision("timm")
-    carrying = {
-        id(layer)
-        for part in network.modules()
-        if isinstance(part, timm.models.tresnet.TResNet)
-        for layer in part.modules()
-    }
-    for parent in list(network.modules()):
-        for name, layer in list(parent.named_children()):
-            if (new := _rewritten(layer, id(layer) in carrying, timm.layers)) is not None:
-                setattr(parent, name, new.train(layer.training))
+    for tresnet in [part for part in network.modules() if isinstance(part, timm.models.tresnet.TResNet)]:
+        for parent in list(tresnet.modules()):
+            for name, layer in list(parent.named_children()):
+                if (new := _rewritten(layer, timm.layers)) is not None:
+                    setattr(parent, name, new.train(layer.training))
 
 
-def _rewritten(layer: Any, carries: bool, known: Any) -> nn.Module | None:
-    """What stands in the place of a layer, in a part of the network that carries zeros or not; ``None``: nothing."""
+def _rewritten(layer: Any, known: Any) -> nn.Module | None:
+    """What stands in the place of a layer; ``None``: nothing."""
     if type(layer) is nn.Conv2d and (layer.in_channels % UNIT or layer.out_channels % UNIT):
-        # Cutting off pays where it is wide: images of 3 channels would more than double. Groups cannot be filled.
-        wide = min(layer.in_channels, layer.out_channels) >= 4 * UNIT
-        if carries or (wide and layer.groups == 1 and layer.padding_mode == "zeros"):
-            return AlignedConv2d(layer, keeps=carries)
-    if carries and type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
+        return AlignedConv2d(layer)
+    if type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
         return AlignedNorm(layer)
     if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
         return SlicedBlur()
