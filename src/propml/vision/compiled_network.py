@@ -1,4 +1,4 @@
-"""A network as it is trained under ``torch.compile``: layers rewritten for it, weights turned to 16 bits all at once.
+"""A network as it is trained under ``torch.compile``, with layers rewritten for it.
 
 The rewritten layers have the same weights under the same names and give the same results in less time. TResNet-L is 76
 channels wide where images are largest. A GPU multiplies matrices in units of 8 channels: with 80 a convolution there
@@ -6,10 +6,6 @@ takes half the time. So four channels of zeros are carried along, from the first
 multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. TResNet's blurs
 are convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
 Without compilation all of this would cost more than it saves.
-
-Autocast turns each weight where it is used, and each of its gradients back: in TResNet-L 400 kernels a step, most of
-which take the GPU less time than their start. Here one kernel turns them all, and one all gradients; the numbers are
-the same.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import batch_norm, conv2d, pad
 
 from propml.vision.backbone import import_vision
@@ -110,57 +105,22 @@ def _rewritten(layer: Any, known: Any) -> nn.Module | None:
     return None
 
 
-# The layers whose weights autocast turns.
-CAST_LAYERS = (nn.Conv2d, nn.Linear, AlignedConv2d)
-
-
 class CompiledNetwork(nn.Module):
     """Calls a network with its layers rewritten, compiled in a mode of ``torch.compile``.
 
-    ``dtype`` is what autocast computes in where this is called; with float32 no weight is turned. Batches of another
-    size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost less.
-
-    >>> network = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
-    >>> CompiledNetwork(network, "default", torch.bfloat16, 64).cast_names
-    ['0.weight', '2.weight']
+    Batches of another size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost
+    less.
     """
 
-    def __init__(self, network: nn.Module, mode: str, dtype: torch.dtype, batch_size: int) -> None:
+    def __init__(self, network: nn.Module, mode: str, batch_size: int) -> None:
         super().__init__()
         rewrite_for_compile(network)
-        self.network, self.dtype, self.batch_size = network, dtype, batch_size
-        layers = [name for name, layer in network.named_modules() if isinstance(layer, CAST_LAYERS)]
-        self.cast_names = [] if dtype == torch.float32 else [f"{name}.weight" for name in layers]
-        self._run = torch.compile(self._with_weights, mode=mode)
+        self.network, self.batch_size = network, batch_size
+        self._run = torch.compile(network.forward, mode=mode)
 
     def forward(self, images: Tensor) -> Tensor:
         """What the network gives."""
         if len(images) != self.batch_size:
             return self.network(images)
         torch.compiler.cudagraph_mark_step_begin()  # what the last step computed may be overwritten
-        if not self.cast_names:
-            return self._run(images)
-        weights = [self.network.get_parameter(name) for name in self.cast_names]
-        return self._run(images, *_Cast.apply(self.dtype, *weights))
-
-    def _with_weights(self, images: Tensor, *weights: Tensor) -> Tensor:
-        return functional_call(self.network, dict(zip(self.cast_names, weights, strict=True)), (images,))
-
-
-class _Cast(torch.autograd.Function):
-    """All tensors in another type, and their gradients in the type that they had."""
-
-    @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.dtype = tensors[0].dtype
-        return tuple(_copied(tensors, dtype))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, *_copied(gradients, ctx.dtype))
-
-
-def _copied(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
-    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
-    torch._foreach_copy_(copies, tensors)
-    return copies
+        return self._run(images)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,17 +37,13 @@ __all__ = ["FittedHead", "fit_head", "learn_head", "write_lam"]
 LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
-@dataclass(frozen=True)
-class FittedHead:
-    """The best head, for features as they are: weight ``(n_labels, n_features)`` and bias ``(n_labels,)``.
+class FittedHead(NamedTuple):
+    """The best head, for features as they are."""
 
-    ``tried`` says what each λ and weight decay were worth, at their best epochs.
-    """
-
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor  # (n_labels, n_features)
+    bias: Tensor  # (n_labels,)
     lam: float
-    tried: list[dict[str, Any]]
+    tried: list[dict[str, Any]]  # what each λ and weight decay were worth, at their best epochs
 
 
 def learn_head(

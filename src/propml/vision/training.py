@@ -166,7 +166,7 @@ def fit(
     n_learned, full = len(data.learned), batches.batch_size
     # The fastest convolutions are worth a search of a minute or two in long trainings alone.
     torch.backends.cudnn.benchmark = recipe.epochs * len(batches) > SEARCHED_FROM
-    model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
+    model = here.wrap(CompiledNetwork(network, recipe.compile, full) if recipe.compile else network)
 
     average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
     optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
