@@ -106,7 +106,7 @@ def test_images_that_can_be_read_stay_the_same_within_a_run(tmp_path):
 def test_validation_images_must_speak_of_the_same_labels(tmp_path):
     learned, judged = mosaics(20, 10)
     other = replace(judged, label_names=tuple("abcdefghij"), candidates=None)
-    with pytest.raises(ValueError, match="labels 0, 1, 2, …"):
+    with pytest.raises(ValueError, match="labels '0', '1', '2', "):
         prepared(tmp_path, source=learned, validation=other)
     with pytest.raises(ValueError, match="no true labels to judge by"):
         prepared(tmp_path, source=learned, validation=replace(judged, truth=None))

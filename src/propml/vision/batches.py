@@ -26,24 +26,15 @@ AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, 
 
 
 class Batches:
-    """Batches of images and targets, in a new order every epoch.
+    """Batches of images, uint8 ``(n_images, height, width, 3)``, and their targets ``(n_images, n_labels)``.
 
-    Parameters
-    ----------
-    images : memmap or ndarray of uint8, shape (n_images, height, width, 3)
-    targets : array-like, shape (n_images, n_labels)
-    batch_size : int
-        Per process, so that a step of all processes sees ``world * batch_size`` images.
-    shuffle : bool
-        With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
-        filled up with its first images where it cannot be shared out evenly. A last step in which a process would see a
-        single image, of which a batch norm can learn nothing, is left out, unless all steps are so. With ``False``
-        (evaluation) every image comes once, in order, and a process may get fewer steps than another.
-    rows : ndarray of int, optional
-        Use only these rows of ``images`` and ``targets``, for instance all but those held out.
+    ``batch_size`` is that of a process: a step of all processes sees ``world * batch_size`` images. Shuffled, in a new
+    order every epoch, every process gets as many images in a step as the others: the last step of an epoch is filled up
+    with its first images where it cannot be shared out evenly. A last step in which a process would see a single image,
+    of which a batch norm can learn nothing, is left out, unless all steps are so. Without ``shuffle`` (evaluation)
+    every image comes once, in order, and a process may get fewer steps than another. ``rows`` are those to use, for
+    instance all but those held out.
 
-    Examples
-    --------
     >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 3, seed=0)
     >>> len(batches), [tuple(images.shape) for images, _, _ in batches.epoch(0)]
     (2, [(3, 3, 8, 8), (2, 3, 8, 8)])
@@ -82,15 +73,9 @@ class Batches:
         return full if alone or not rest else full + 1
 
     def epoch(self, number: int, start_step: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from a step on.
+        """The batches of an epoch from a step on: images, their targets, and the rows of ``images`` that they are.
 
-        Yields
-        ------
-        images : Tensor of uint8, shape (n, 3, height, width)
-            On the device, with channels last in memory.
-        targets : Tensor, shape (n, n_labels)
-        index : Tensor of int64, shape (n,)
-            The rows of ``images`` that these are.
+        Images are uint8 ``(n, 3, height, width)`` on the device, with channels last in memory.
         """
         order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]

@@ -134,25 +134,17 @@ def learn_pictures(
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector
 
-    beside, paths = table.path.parent, table.images or []
-    for item, path in zip(table.item_ids, paths, strict=True):
+    for item, path in zip(table.item_ids, table.images or [], strict=True):
         if not path:
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
-    X = features(
-        [beside / path for path in paths],
-        backbone=backbone or VisionRecipe.backbone,
-        weights=weights or "auto",
-        device=device,
-        verbose=True,
-    )
+    paths, network = [table.path.parent / path for path in table.images or []], backbone or VisionRecipe.backbone
+    X = features(paths, backbone=network, weights=weights or "auto", device=device, verbose=True)
     vector = Vector.learn(column, X)
     seen = vector.apply(X, [])
     if learned is None:
         return Learned(Features([vector]), seen)
-    if sp.issparse(learned.X):
-        both: Any = sp.csr_array(sp.hstack([learned.X, sp.csr_array(seen)], format="csr"))
-    else:
-        both = np.hstack([learned.X, seen])
+    sparse = sp.issparse(learned.X)
+    both: Any = sp.csr_array(sp.hstack([learned.X, seen])) if sparse else np.hstack([learned.X, seen])
     return Learned(Features([*learned.features.treatments, vector]), both, learned.notes)
 
 

@@ -72,17 +72,9 @@ def probabilities(
     device: str | torch.device = "cpu",
     mirror: bool = True,
 ) -> np.ndarray:
-    """The probability of every label for decoded images.
+    """The probability of every label, ``(n_images, n_labels)``, for decoded images ``(n_images, size, size, 3)``.
 
-    Parameters
-    ----------
-    images : ndarray of uint8, shape (n_images, size, size, 3)
-    mirror : bool
-        By the mean logit of each image and its mirror image.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_images, n_labels)
+    With ``mirror`` it is that of the mean logit of each image and its mirror image.
     """
     return run_network(trained, images, mirror, batch_size, device, logits=True).sigmoid().cpu().numpy()
 
@@ -110,16 +102,8 @@ def predict_images(
         How many images the network sees at once, where it runs, and how many threads decode.
     """
     source = ImageSource("images", find_images(paths), None, None, trained.label_names, "new")
-    found = compute_features(
-        trained,
-        source,
-        logits=True,
-        on_error=on_error,
-        batch_size=batch_size,
-        device=device,
-        workers=workers,
-        verbose=verbose,
-    )
+    options: dict[str, Any] = {"batch_size": batch_size, "device": device, "workers": workers, "verbose": verbose}
+    found = compute_features(trained, source, logits=True, on_error=on_error, **options)
     scores = torch.from_numpy(found.X).sigmoid().numpy()
     return Predictions(tuple(source.take(found.kept).items), scores, trained.label_names, found.skipped)
 
