@@ -19,9 +19,8 @@ import torch
 
 from propml.losses import propml_loss
 from propml.targets import Candidates
-from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network
-from propml.vision.batches import Batches
+from propml.vision.batches import Augment, Batches, step_generator
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.recipe import PAPER, VisionRecipe
 from propml.vision.training import fit

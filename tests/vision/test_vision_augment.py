@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from propml.vision import augment as module
-from propml.vision.augment import Augment, step_generator
+from propml.vision import batches as module
+from propml.vision.batches import Augment, step_generator
 
 
 def noisy(n, side=32):

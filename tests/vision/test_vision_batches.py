@@ -152,18 +152,12 @@ def test_what_goes_wrong_in_the_thread_is_told():
     ("options", "told"),
     [
         ({"size": 0}, "batch_size is 0"),
-        ({"rank": 2, "world": 2}, "rank is 2 of 2"),
         ({"rows": np.array([], int)}, "there are no images"),
     ],
 )
 def test_wrong_arguments_are_named(options, told):
     with pytest.raises(ValueError, match=told):
         batches_of(8, **options)
-
-
-def test_images_and_targets_must_agree():
-    with pytest.raises(ValueError, match="3 images and targets for 4"):
-        Batches(images_of(3), np.zeros((4, 1)), 2)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU: pinned memory and streams are not used")

@@ -6,8 +6,8 @@ import torch
 from small_runs import mosaics, run, small_recipe
 
 import propml.vision.training as training
-from propml.vision.augment import Augment
 from propml.vision.backbone import make_network
+from propml.vision.batches import Augment
 from propml.vision.cdcr import select_for_epoch, select_labels
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.training_data import prepare_data

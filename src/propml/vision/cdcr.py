@@ -26,7 +26,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from propml.vision.augment import Augment, step_generator
+from propml.vision.batches import Augment, step_generator
 from propml.vision.distributed import Precision, Process
 from propml.vision.evaluation import score_images
 from propml.vision.recipe import VisionRecipe

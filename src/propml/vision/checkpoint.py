@@ -27,6 +27,7 @@ from propml.file_errors import reading
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
+from propml.vision.batches import Augment
 from propml.vision.optimiser import WeightAverage
 from propml.vision.recipe import VisionRecipe, recipe_from
 
@@ -168,13 +169,8 @@ def save_network(
 ) -> None:
     """Write a trained network with its labels and its card."""
     _, mean, std = input_of(recipe.backbone)
-    description = {
-        "recipe": asdict(resolved(recipe)),
-        "labels": list(label_names),
-        "mean": list(mean),
-        "std": list(std),
-    }
-    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **description})
+    state = {"weights": _arrays(network.state_dict()), "card": dict(card), "recipe": asdict(resolved(recipe))}
+    write_state(path, NETWORK, state | {"labels": list(label_names), "mean": list(mean), "std": list(std)})
 
 
 def load_network(path: str | Path, device: str | torch.device = "cpu") -> TrainedNetwork:
@@ -191,14 +187,8 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
         network = make_network(recipe, len(state["labels"]), load_weights=False)
         check_schema(state["weights"], _weights_schema(network), "the network")
         _fill(network, state["weights"])
-    return TrainedNetwork(
-        network.to(device).eval(),
-        tuple(state["labels"]),
-        recipe,
-        tuple(state["mean"]),
-        tuple(state["std"]),
-        state["card"],
-    )
+    labels, mean, std = (tuple(state[name]) for name in ("labels", "mean", "std"))
+    return TrainedNetwork(network.to(device).eval(), labels, recipe, mean, std, state["card"])
 
 
 def _read(path: Path, kind: str, remedy: str) -> dict[str, Any]:
@@ -262,17 +252,12 @@ class ExportedNetwork:
 class _FromPixels(nn.Module):
     """Normalisation, network and probabilities in one: whoever runs it can do none of them wrong."""
 
-    scale: Tensor
-    shift: Tensor
-
     def __init__(self, trained: TrainedNetwork) -> None:
         super().__init__()
-        self.network = trained.network
-        self.register_buffer("scale", 1 / (255 * torch.tensor(trained.std)).view(1, 3, 1, 1))
-        self.register_buffer("shift", -(torch.tensor(trained.mean) / torch.tensor(trained.std)).view(1, 3, 1, 1))
+        self.network, self.normalised = trained.network, Augment(trained.mean, trained.std).plain
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.network(pixels.permute(0, 3, 1, 2).float() * self.scale + self.shift)
+        logits = self.network(self.normalised(pixels.permute(0, 3, 1, 2)))
         return logits, torch.sigmoid(logits)
 
 
@@ -298,7 +283,19 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
     size = trained.recipe.side
     whole = _FromPixels(trained).cpu().eval()
     with replacing(path) as beside:
-        _write(whole, beside, size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of torch to itself
+            torch.onnx.export(
+                whole,
+                (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
+                str(beside),
+                input_names=["pixels"],
+                output_names=["logits", "probabilities"],
+                dynamic_shapes={"pixels": {0: torch.export.Dim("images")}},
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
         model = onnx.load(beside)
         onnx.helper.set_model_props(model, {"labels": json.dumps(list(trained.label_names), ensure_ascii=False)})
         onnx.save(model, beside)
@@ -309,22 +306,6 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
                 f"{tolerance:g}; it was not written"
             )
     return ExportedNetwork(path, difference)
-
-
-def _write(whole: nn.Module, path: Path, size: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of torch to itself
-        torch.onnx.export(
-            whole,
-            (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
-            str(path),
-            input_names=["pixels"],
-            output_names=["logits", "probabilities"],
-            dynamic_shapes={"pixels": {0: torch.export.Dim("images")}},
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
 
 
 @torch.no_grad()

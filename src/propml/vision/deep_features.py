@@ -29,9 +29,8 @@ from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
 from propml.progress import progress_bar
-from propml.vision.augment import Augment
 from propml.vision.backbone import input_of, make_network, resolved
-from propml.vision.batches import Batches, prefetched
+from propml.vision.batches import Augment, Batches, prefetched
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.decoding import find_images
 from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image, no_images

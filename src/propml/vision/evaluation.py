@@ -21,8 +21,7 @@ from propml.extras import require
 from propml.metrics import f1_scores, mean_average_precision, predict_threshold, predict_top_k
 from propml.neural.criteria import average_precision_loss
 from propml.progress import Bar
-from propml.vision.augment import Augment
-from propml.vision.batches import Batches
+from propml.vision.batches import Augment, Batches
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import VisionRecipe

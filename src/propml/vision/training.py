@@ -24,9 +24,8 @@ from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
 from propml.vision import evaluation
-from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import input_of, make_network, resolved
-from propml.vision.batches import augmented
+from propml.vision.batches import Augment, augmented, step_generator
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
