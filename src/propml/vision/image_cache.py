@@ -26,7 +26,7 @@ from propml.progress import progress_bar, track
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
 
-__all__ = ["CachedImages", "build_cache", "decode_images", "may_pass", "no_image", "no_images"]
+__all__ = ["CachedImages", "build_cache", "decode_images", "no_images"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
@@ -87,7 +87,7 @@ def build_cache(
             _fill(place, source, size, on_error, workers, verbose)
             cached = _opened(place, source, size)
     if cached.skipped and on_error == "error":
-        raise no_image(*cached.skipped[0])
+        raise _no_image(*cached.skipped[0])
     if not len(cached):
         raise no_images(source, cached.skipped)
     return cached
@@ -121,7 +121,7 @@ def decode_images(
                 skipped[row] = why
                 if on_error == "error":
                     pool.shutdown(cancel_futures=True)
-                    raise no_image(source.name_of(row), why)
+                    raise _no_image(source.name_of(row), why)
     kept = np.setdiff1d(np.arange(len(source)), list(skipped))
     named = tuple((source.name_of(row), why) for row, why in skipped.items())
     return CachedImages(images[kept] if skipped else images, kept, named)
@@ -161,7 +161,7 @@ def _are_pixels(source: ImageSource, size: int) -> bool:
     return isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size)
 
 
-def may_pass(why: str) -> bool:
+def _may_pass(why: str) -> bool:
     """Whether the system failed and not the file: Python puts the number of such an error in front of its text."""
     return why.startswith("[Errno ")
 
@@ -170,7 +170,7 @@ def _can_be_read_now(place: Path, source: ImageSource, size: int) -> bool:
     """Whether an image is missing from a cache only because the system failed when it was made."""
     index = _index(place, len(source))
     skipped = np.setdiff1d(np.arange(index["done"]), index["kept"])
-    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if may_pass(why)]
+    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if _may_pass(why)]
     return any(len(decode_images(source.take([row]), size, workers=1, verbose=False)) for row in again)
 
 
@@ -203,7 +203,7 @@ def _key(source: ImageSource, size: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def no_image(name: str, why: str) -> ValueError:
+def _no_image(name: str, why: str) -> ValueError:
     """What to raise where every image must be readable, and this one is not."""
     return ValueError(f"the image {name} cannot be read ({why}); repair it, or leave it out")
 
