@@ -23,7 +23,7 @@ from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork, load_network, save_network
 from propml.vision.deep_features import compute_features
 from propml.vision.distributed import Process
-from propml.vision.evaluation import candidate_precisions, check_held_out, judge_by_truth
+from propml.vision.evaluation import candidate_precisions, check_judges, judge_by_truth
 from propml.vision.optimiser import lams_to_try, make_objective, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
@@ -61,8 +61,7 @@ def learn_head(
     """
     path = out / FROZEN
     if here.is_first and not path.exists():
-        if recipe.select == "candidates":
-            check_held_out(data, recipe)
+        check_judges(data, recipe)
         network = make_network(recipe, len(data.label_names)).eval()
         trained = TrainedNetwork(network, data.label_names, recipe, *input_of(recipe.backbone)[1:], {})
 
@@ -73,8 +72,7 @@ def learn_head(
 
         X, learned = seen(data.images, "to learn from"), data.learned
         if recipe.select == "oracle":
-            if data.validation is None:
-                raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+            assert data.validation is not None
             judged, truth = seen(data.validation[0], "to judge by"), data.validation[1]
         else:
             judged, held = X[data.held_out], data.targets()[data.held_out]
