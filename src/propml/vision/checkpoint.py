@@ -57,7 +57,8 @@ class TrainingState:
     losses: list[float] = field(default_factory=list)  # of the steps of this epoch that were taken
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch that was evaluated
     best: dict[str, Any] | None = None  # epoch, worth and weights ("raw" or "ema") of what was selected so far
-    selected: Tensor | None = None  # (n_images, n_labels): the entries that carry loss in this epoch (CDCR)
+    # (n_images, n_labels): the entries that carry loss in this epoch (CDCR); not saved, as every epoch selects anew.
+    selected: Tensor | None = None
     saved_at: float = field(default_factory=time.monotonic)  # the last checkpoint, or the beginning
 
     def save(self, path: Path) -> None:
@@ -70,8 +71,6 @@ class TrainingState:
             "moments": _arrays(optimiser["state"]),
             "groups": [{k: v for k, v in group.items() if k != "params"} for group in optimiser["param_groups"]],
             "scaler": self.scaler.state_dict(),
-            "selected": None if self.selected is None else np.packbits(self.selected.cpu().numpy()),
-            "selected_shape": None if self.selected is None else list(self.selected.shape),
             **{name: getattr(self, name) for name in ("epoch", "step", "losses", "history", "best")},
         }
         write_state(path, CHECKPOINT, state)
@@ -86,7 +85,6 @@ class TrainingState:
                 raise ValueError("it counts below 0, or its moments never fade")
             if len(state["groups"]) != len(self.optimiser.param_groups):
                 raise ValueError(f"it has settings for {len(state['groups'])} groups of parameters")
-            selected = _unpacked(state["selected"], state["selected_shape"])
         _fill(self.network, state["network"])
         _fill(self.average.network, state["average"])
         self.average.updates = state["updates"]
@@ -95,7 +93,6 @@ class TrainingState:
             self.scaler.load_state_dict(state["scaler"])
         for name in ("epoch", "step", "losses", "history", "best"):
             setattr(self, name, state[name])
-        self.selected = None if selected is None else selected.to(next(self.network.parameters()).device)
 
     def _schema(self) -> Schema:
         """What a checkpoint of this network and this optimiser holds."""
@@ -114,8 +111,7 @@ class TrainingState:
             },
             "groups": [tuple(settings)],
             "scaler": {str: float},
-            "selected": (None, Array("u", "bytes")),
-            "selected_shape": (None, [int]),
+            **dict.fromkeys(("selected?", "selected_shape?"), object),  # in files of older versions
             "losses": [Real],
             "history": [{str: object}],
             "best": (None, {"worth": Real, "epoch": int, "weights": str, str: object}),
@@ -211,18 +207,6 @@ def _like(value: Any) -> Schema:
     if value is None or isinstance(value, bool):
         return (None, bool)
     return [float] if isinstance(value, list | tuple) else float
-
-
-def _unpacked(bits: np.ndarray | None, shape: list[int] | None) -> Tensor | None:
-    """The selected entries, which are kept as bits."""
-    if bits is None or shape is None:
-        return None
-    n_images, n_labels = shape
-    if min(shape) < 0 or len(bits) != -(-n_images * n_labels // 8):
-        raise ValueError(
-            f"it selects entries of {n_images} images and {n_labels} labels, and has {len(bits)} bytes of them"
-        )
-    return torch.from_numpy(np.unpackbits(bits, count=n_images * n_labels).reshape(shape).astype(bool))
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:

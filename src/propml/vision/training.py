@@ -198,8 +198,12 @@ def fit(
         return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
 
     def save(after: float) -> None:
-        """Where the last checkpoint is older than so many seconds; large networks take seconds to write."""
-        if here.is_first and time.monotonic() - state.saved_at >= after:
+        """Where the last checkpoint is older than so many seconds; large networks take seconds to write.
+
+        Not in the middle of an epoch for which the network of its start selected what to learn from.
+        """
+        whole = state.selected is None or state.step == 0
+        if here.is_first and whole and time.monotonic() - state.saved_at >= after:
             state.save(checkpoint)
             state.saved_at = time.monotonic()
 
@@ -218,7 +222,7 @@ def fit(
             if state.step == 0 and epoch == stage.first > 0:  # CDCR's second stage starts from averaged weights
                 network.load_state_dict(state.average.network.state_dict())
                 state.average, state.optimiser = _average_and_optimiser(network, recipe)
-            if state.step == 0 and stage.selects:
+            if stage.selects and (state.step == 0 or state.selected is None):
                 state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
             network.train()
             for layer in network.modules() if tunes else ():
