@@ -11,7 +11,9 @@ def test_an_aligned_convolution_has_the_same_value_and_gradients():
     torch.manual_seed(0)
     plain = nn.Conv2d(36, 44, 3, stride=2, padding=1, dtype=torch.float64)
     images = torch.randn(2, 36, 9, 8, dtype=torch.float64, requires_grad=True)
-    maps, expected = AlignedConv2d(plain)(images), plain(images)
+    expected = plain(images)
+    plain.__class__ = AlignedConv2d
+    maps = plain(images)
     found, filled = maps.split([44, 4], dim=1)
     assert not filled.any()
     incoming = torch.randn_like(expected)

@@ -23,19 +23,14 @@ __all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rew
 UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
 
 
-class AlignedConv2d(nn.Module):
+class AlignedConv2d(nn.Conv2d):
     """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
 
     Images may come with such zeros already; what comes out has them.
 
-    >>> AlignedConv2d(nn.Conv2d(5, 6, 3, padding=1))(torch.randn(2, 5, 4, 4)).shape
+    >>> AlignedConv2d(5, 6, 3, padding=1)(torch.randn(2, 5, 4, 4)).shape
     torch.Size([2, 8, 4, 4])
     """
-
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        super().__init__()
-        self.weight, self.bias = convolution.weight, convolution.bias
-        self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
 
     def forward(self, images: Tensor) -> Tensor:
         n_out, n_in = self.weight.shape[:2]
@@ -47,31 +42,23 @@ class AlignedConv2d(nn.Module):
         return conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
 
 
-class AlignedNorm(nn.Module):
+class AlignedNorm(nn.BatchNorm2d):
     """timm's batch norm with activation, on images with channels of zeros behind its own: they stay zero."""
 
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
-
-    def __init__(self, norm: Any) -> None:
-        super().__init__()
-        self.weight, self.bias = norm.weight, norm.bias
-        for name, value in norm.named_buffers():
-            self.register_buffer(name, value)
-        self.eps, self.momentum = norm.eps, norm.momentum
-        self.drop, self.act = norm.drop, norm.act
+    drop: nn.Module
+    act: nn.Module
 
     def forward(self, images: Tensor) -> Tensor:
-        n = len(self.weight)
+        statistics: tuple[Any, ...] = (self.running_mean, self.running_var, self.num_batches_tracked)
+        n, (own_mean, own_var, n_batches) = self.num_features, statistics
         more = (0, images.shape[1] - n)
-        mean, var = pad(self.running_mean, more), pad(self.running_var, more, value=1.0)
+        mean, var = pad(own_mean, more), pad(own_var, more, value=1.0)
         weight, bias = pad(self.weight, more), pad(self.bias, more)
-        normalised = batch_norm(images, mean, var, weight, bias, self.training, self.momentum, self.eps)
+        normalised = batch_norm(images, mean, var, weight, bias, self.training, self.momentum or 0.0, self.eps)
         if self.training:
-            self.num_batches_tracked.add_(1)
-            self.running_mean.copy_(mean[:n])
-            self.running_var.copy_(var[:n])
+            n_batches.add_(1)
+            own_mean.copy_(mean[:n])
+            own_var.copy_(var[:n])
         return self.act(self.drop(normalised))
 
 
@@ -85,23 +72,21 @@ class SlicedBlur(nn.Module):
 
 
 def rewrite_for_compile(network: nn.Module) -> None:
-    """Put the layers above where a TResNet has their slow forms; its state keeps its names and shapes."""
+    """Let the layers of a TResNet compute as those above; its state keeps its names and shapes."""
     timm = import_vision("timm")
     for tresnet in [part for part in network.modules() if isinstance(part, timm.models.tresnet.TResNet)]:
-        for parent in list(tresnet.modules()):
-            for name, layer in list(parent.named_children()):
-                if (new := _rewritten(layer, timm.layers)) is not None:
-                    setattr(parent, name, new.train(layer.training))
+        for layer in tresnet.modules():
+            if (kind := _faster_kind(layer, timm.layers)) is not None:
+                layer.__class__ = kind  # what it has learned, and is asked for, stays in its place
 
 
-def _rewritten(layer: Any, known: Any) -> nn.Module | None:
-    """What stands in the place of a layer; ``None``: nothing."""
+def _faster_kind(layer: Any, known: Any) -> type[nn.Module] | None:
     if type(layer) is nn.Conv2d and (layer.in_channels % UNIT or layer.out_channels % UNIT):
-        return AlignedConv2d(layer)
+        return AlignedConv2d
     if type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
-        return AlignedNorm(layer)
+        return AlignedNorm
     if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
-        return SlicedBlur()
+        return SlicedBlur
     return None
 
 

@@ -226,7 +226,7 @@ def fit(
                 state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
             network.train()
             for layer in network.modules() if tunes else ():
-                if hasattr(layer, "running_mean"):
+                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
                     layer.eval()  # statistics of batches would change the network that the head was learned for
             watch.start()
             # All randomness of a step comes from its number, so that nothing random needs to be saved.
