@@ -19,10 +19,8 @@ import torch
 
 from propml.losses import propml_loss
 from propml.targets import Candidates
-from propml.vision import training_data
-from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import make_network
-from propml.vision.batches import Batches
+from propml.vision.batches import Augment, Batches, step_generator
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.recipe import PAPER, VisionRecipe
 from propml.vision.training import fit
@@ -70,20 +68,16 @@ def eager(recipe: VisionRecipe, device: torch.device, steps: int) -> float:
     return steps * recipe.batch_size / (time.perf_counter() - start)
 
 
-def ours(recipe: VisionRecipe, data: TrainingData, here: Process, *, resident: bool) -> float:
+def ours(recipe: VisionRecipe, data: TrainingData, here: Process) -> float:
     """Images per second of the second epoch of the real loop; in the first one it compiles."""
-    share, training_data.RESIDENT_SHARE = training_data.RESIDENT_SHARE, 0.25 if resident else 0.0
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            found = fit(data, recipe, 0.3, Path(folder), here, verbose=False)
-    finally:
-        training_data.RESIDENT_SHARE = share
+    with tempfile.TemporaryDirectory() as folder:
+        found = fit(data, recipe, 0.3, Path(folder), here, verbose=False)
     return found.history[-1]["images_per_second"]
 
 
-def loader(recipe: VisionRecipe, data: TrainingData, device: torch.device, *, augmented: bool, resident: bool) -> float:
+def loader(recipe: VisionRecipe, data: TrainingData, device: torch.device, *, augmented: bool) -> float:
     """Images per second that reach the GPU, with or without augmentation, where nothing else is done."""
-    batches = Batches(data.images, data.targets(), recipe.batch_size, device=device, resident=resident)
+    batches = Batches(data.images, data.targets(), recipe.batch_size, device=device)
     augment, n = Augment(dtype=torch.bfloat16), 0
     for epoch in range(2):  # the first one warms up the page cache and the pinned buffers
         wait(device)
@@ -138,15 +132,10 @@ def main() -> None:
         data = made_data(options.batches * options.batch_size, options.size, Path(folder))
         for augmented in (False, True):
             what = "loader with augmentation, alone" if augmented else "loader alone"
-            tell(f"{what}, from the host", loader(recipe, data, device, augmented=augmented, resident=False), base)
-            tell(
-                f"{what}, images on the device", loader(recipe, data, device, augmented=augmented, resident=True), base
-            )
-        tell("ours, eager, from the host", ours(recipe, data, here, resident=False), base)
+            tell(what, loader(recipe, data, device, augmented=augmented), base)
+        tell("ours, eager", ours(recipe, data, here), base)
         for mode in options.modes:
-            compiled = replace(recipe, compile=mode)
-            tell(f"ours, compiled ({mode}), from the host", ours(compiled, data, here, resident=False), base)
-            tell(f"ours, compiled ({mode}), on the device", ours(compiled, data, here, resident=True), base)
+            tell(f"ours, compiled ({mode})", ours(replace(recipe, compile=mode), data, here), base)
 
 
 if __name__ == "__main__":

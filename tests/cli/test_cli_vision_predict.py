@@ -147,7 +147,9 @@ def test_features_of_a_run_and_of_a_backbone(commands, run, photos, tmp_path):
     assert "2 images, 128 features, 2 labels" in done.stdout
     assert "broken.png" in done.stderr
     assert "broken.png cannot be read" in str(called(commands, *words, "--strict", code=1).exception)
-    assert "has none; leave it out" in str(called(commands, *words, "--noise", 0.1, code=1).exception)
+    assert "has no true labels, so no noise can be added" in str(
+        called(commands, *words, "--noise", 0.1, code=1).exception
+    )
 
 
 def test_methods_for_tables_take_the_features(commands, run, tmp_path):

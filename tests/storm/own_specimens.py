@@ -232,7 +232,7 @@ def _save_checkpoint(folder: Path, number: int) -> None:
     state.network(torch.ones(4, 3)).sum().backward()
     state.optimiser.step()
     state.epoch, state.losses, state.best = 1 + number, [0.5], {"worth": 0.5, "epoch": 1, "weights": "ema"}
-    state.history, state.selected = [{"epoch": 1, "loss": 0.7}], torch.ones(5, 3) > 0
+    state.history = [{"epoch": 1, "loss": 0.7}]
     state.save(folder / "last.safetensors")
 
 
@@ -242,8 +242,7 @@ def _restore(folder: Path) -> Any:
     state.network(torch.ones(4, 3)).sum().backward()
     state.optimiser.step()
     weights = [value.numpy() for value in state.network.state_dict().values()]
-    selected = None if state.selected is None else state.selected.numpy()
-    return weights, state.epoch, state.losses, state.history, state.best, selected
+    return weights, state.epoch, state.losses, state.history, state.best
 
 
 def _save_network(folder: Path, number: int) -> None:

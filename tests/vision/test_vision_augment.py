@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from propml.vision import augment as module
-from propml.vision.augment import Augment, step_generator
+from propml.vision import batches as module
+from propml.vision.batches import Augment, step_generator
 
 
 def noisy(n, side=32):
@@ -117,16 +117,3 @@ def test_a_gpu_gives_the_same():
         Augment()(images.cuda(), step_generator(0, 0, 0)).cpu(),
     )
     assert ((here - there).abs() > 1.5 / 255).float().mean() < 1e-3  # interpolation rounds otherwise here and there
-
-
-def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match=r"images are torch.float32 of shape \(1, 3, 4, 4\)"):
-        Augment()(torch.zeros(1, 3, 4, 4), step_generator(0, 0, 0))
-    with pytest.raises(ValueError, match="std above 0"):
-        Augment(std=(1.0, 0.0, 1.0))
-
-    class OnGPU:
-        device = torch.device("cuda")
-
-    with pytest.raises(ValueError, match="give one on the CPU"):
-        Augment().weak(noisy(1), OnGPU())

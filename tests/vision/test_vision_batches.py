@@ -2,7 +2,6 @@
 
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -107,21 +106,6 @@ def test_single_images_stay_where_there_is_nothing_else():
     assert len(batches_of(3, size=1)) == 3
 
 
-def test_resident_images_are_the_same():
-    plain, resident = batches_of(11, seed=5), batches_of(11, seed=5, resident=True)
-    fixed = images_of(11)
-    fixed.setflags(write=False)  # as a memory-mapped file is
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        held = Batches(fixed, np.zeros((11, 1)), 4, seed=5, resident=True)
-    assert rows(held) == rows(plain)
-    for (a, ta, ia), (b, tb, ib) in zip(plain.epoch(1, 1), resident.epoch(1, 1), strict=True):
-        assert torch.equal(a, b)
-        assert torch.equal(ta, tb)
-        assert torch.equal(ia, ib)
-        assert b.is_contiguous(memory_format=torch.channels_last)
-
-
 def test_a_memory_mapped_file(tmp_path):
     np.save(tmp_path / "images.npy", images_of(9))
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
@@ -168,7 +152,6 @@ def test_what_goes_wrong_in_the_thread_is_told():
     ("options", "told"),
     [
         ({"size": 0}, "batch_size is 0"),
-        ({"rank": 2, "world": 2}, "rank is 2 of 2"),
         ({"rows": np.array([], int)}, "there are no images"),
     ],
 )
@@ -177,16 +160,9 @@ def test_wrong_arguments_are_named(options, told):
         batches_of(8, **options)
 
 
-def test_images_and_targets_must_agree():
-    with pytest.raises(ValueError, match="3 images and targets for 4"):
-        Batches(images_of(3), np.zeros((4, 1)), 2)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU: pinned memory and streams are not used")
 def test_on_a_gpu():
-    for resident in (False, True):
-        found = Batches(images_of(50), np.arange(50)[:, None], 8, seed=0, device="cuda", resident=resident).epoch(0)
-        for images, targets, index in found:
-            assert images.is_cuda
-            assert torch.equal(images[:, 0, 0, 0].long(), index)
-            assert torch.equal(targets[:, 0], index)
+    for images, targets, index in Batches(images_of(50), np.arange(50)[:, None], 8, seed=0, device="cuda").epoch(0):
+        assert images.is_cuda
+        assert torch.equal(images[:, 0, 0, 0].long(), index)
+        assert torch.equal(targets[:, 0], index)

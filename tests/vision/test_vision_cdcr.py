@@ -6,8 +6,8 @@ import torch
 from small_runs import mosaics, run, small_recipe
 
 import propml.vision.training as training
-from propml.vision.augment import Augment
 from propml.vision.backbone import make_network
+from propml.vision.batches import Augment
 from propml.vision.cdcr import select_for_epoch, select_labels
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.training_data import prepare_data
@@ -46,24 +46,21 @@ def test_labels_are_selected_among_the_images_that_are_learned_from(tmp_path):
 
 
 def test_the_second_stage_starts_from_averaged_weights_with_a_fresh_optimiser(tmp_path, monkeypatch):
-    seen = []
-    start_stage = training._start_stage
+    made, seen = [], []
+    make = training._average_and_optimiser
 
-    def watched(state, recipe):
-        averaged = {name: value.clone() for name, value in state.average.network.state_dict().items()}
-        start_stage(state, recipe)
-        seen.append(
-            (
-                all(torch.equal(value, averaged[name]) for name, value in state.network.state_dict().items()),
-                len(state.optimiser.state),
-                state.average.updates,
-            )
-        )
+    def watched(network, recipe):
+        if made:
+            averaged = made[-1][0].network.state_dict()
+            seen.append(all(torch.equal(value, averaged[name]) for name, value in network.state_dict().items()))
+        made.append(make(network, recipe))
+        return made[-1]
 
-    monkeypatch.setattr(training, "_start_stage", watched)
+    monkeypatch.setattr(training, "_average_and_optimiser", watched)
     recipe = small_recipe(loss="bce", curriculum="cdcr", warmup_epochs=2, epochs=4, noise=0.3, lam=1.0)
     result = run(tmp_path / "run", recipe, n_train=64)
-    assert seen == [(True, 0, 0)]
+    assert seen == [True]
+    assert made[1][0].updates == made[0][0].updates > 0  # two epochs each: counted anew
     assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4]
     # Candidates that are not believed carry no loss, so there is less of it in the second stage.
     assert result.history[2]["loss"] < 0.8 * result.history[1]["loss"]

@@ -36,13 +36,12 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened(tmp_path, scaled):
         set_rate(one.optimiser, (0.01 * (seed + 1), 0.9))
         step(one, seed)
     one.epoch, one.step, one.losses, one.best = 1, 2, [0.5, 0.25], {"worth": 0.5, "epoch": 1, "weights": "ema"}
-    one.history, one.selected = [{"epoch": 1, "loss": 0.7}], torch.rand(5, 3) < 0.5
+    one.history = [{"epoch": 1, "loss": 0.7}]
     one.save(tmp_path / "last.safetensors")
     other = a_state(scaled=scaled)
     other.restore(tmp_path / "last.safetensors")
     for name in ("epoch", "step", "losses", "best", "history"):
         assert getattr(other, name) == getattr(one, name)
-    assert torch.equal(other.selected, one.selected)
     assert [group["lr"] for group in other.optimiser.param_groups] == [0.03, 0.03]
     for seed in range(3, 6):
         step(one, seed)
@@ -132,7 +131,6 @@ def say(**values):
         put("/moments/0/step", lambda a: a - 2),
         lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("step"),
         lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("exp_avg_sq"),
-        put("/selected", lambda a: a[:-1]),
         say(epoch=-1),
         say(epoch="1"),
         say(step=None),
@@ -140,7 +138,6 @@ def say(**values):
         say(history={"dict": {}}),
         say(best={"dict": {"epoch": 1}}),
         say(groups={"list": []}),
-        say(selected_shape={"list": [5]}),
         lambda arrays, outline: outline["dict"].pop("scaler"),
     ],
 )
@@ -148,7 +145,6 @@ def test_a_forged_checkpoint_is_refused_and_changes_nothing(tmp_path, change):
     path = tmp_path / "last.safetensors"
     one = a_state()
     step(one, 0)
-    one.selected = torch.rand(5, 3) < 0.5
     one.save(path)
     other = a_state()
     before = {name: value.clone() for name, value in other.network.state_dict().items()}

@@ -29,10 +29,10 @@ def learned(call, network, images):
     return logits.detach(), {name: parameter.grad for name, parameter in network.named_parameters()}
 
 
-def test_weights_turned_all_at_once_give_what_autocast_gives(uncompiled):
+def test_it_gives_what_the_network_gives_under_autocast(uncompiled):
     plain, network = small_network(), small_network()
     images = torch.rand(4, 3, 9, 9)
-    compiled = CompiledNetwork(network, "reduce-overhead", torch.bfloat16, batch_size=4)
+    compiled = CompiledNetwork(network, "reduce-overhead", batch_size=4)
     logits, gradients = learned(compiled, network, images)
     expected_logits, expected = learned(plain, plain, images)
     assert torch.equal(logits, expected_logits)
@@ -41,21 +41,8 @@ def test_weights_turned_all_at_once_give_what_autocast_gives(uncompiled):
     assert uncompiled == [{"mode": "reduce-overhead"}]
 
 
-def test_weights_that_autocast_leaves_alone_are_left_alone(uncompiled):
-    names = CompiledNetwork(small_network(), "default", torch.bfloat16, 4).cast_names
-    assert {"0.weight", "3.weight"} <= set(names)
-    assert not [name for name in names if "norm" in name or "queries" in name or name == "1.weight"]
-
-
-def test_with_float32_no_weight_is_turned(uncompiled):
-    network = small_network()
-    compiled, images = CompiledNetwork(network, "default", torch.float32, 4), torch.rand(4, 3, 9, 9)
-    assert compiled.cast_names == []
-    assert torch.equal(compiled(images), network(images))
-
-
 def test_a_smaller_batch_is_not_compiled(uncompiled):
-    compiled = CompiledNetwork(small_network(), "default", torch.bfloat16, batch_size=4)
+    compiled = CompiledNetwork(small_network(), "default", batch_size=4)
     compiled._run = None
     assert compiled(torch.rand(3, 3, 9, 9)).shape == (3, 5)
 
@@ -64,7 +51,7 @@ def test_a_smaller_batch_is_not_compiled(uncompiled):
 def test_compiled_it_gives_the_same():
     plain, network = small_network(), small_network()
     images = torch.rand(4, 3, 9, 9)
-    compiled = CompiledNetwork(network, "default", torch.bfloat16, batch_size=4)
+    compiled = CompiledNetwork(network, "default", batch_size=4)
     for _ in range(2):
         network.zero_grad()
         logits, gradients = learned(compiled, network, images)

@@ -8,9 +8,8 @@ import torch
 from sklearn.metrics import average_precision_score, f1_score, label_ranking_average_precision_score
 from small_runs import mosaics, small_recipe
 
-from propml.vision.augment import Augment
 from propml.vision.backbone import make_network
-from propml.vision.batches import Batches
+from propml.vision.batches import Augment, Batches
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.evaluation import Judge, judge_by_candidates, judge_by_truth, score_images
 from propml.vision.training_data import prepare_data

@@ -117,7 +117,7 @@ def test_columns_may_be_called_otherwise(tmp_path):
         ("path,candidates\na.jpg,b,c\n", {}, "line 2 has 3 cells, the header has 2"),
         ("path,candidates\na.jpg,b\n\n\nb.jpg\n", {}, "line 5 has 1 cells"),
         ("path,candidates\na.jpg,b\n\n\n ,b\n", {}, r"\(line 5\), column 'path' is empty"),
-        ("path,candidates\na.jpg,b;x\n", {"labels": ("b",)}, r"\(line 2\), column 'candidates': 'x' is not among"),
+        ("path,candidates\na.jpg,b;x\n", {"labels": ("b",)}, "row 0: 'x' is not one of the labels"),
         ("path,candidates,candidates\na.jpg,b,c\n", {}, "two columns named 'candidates'; rename one"),
         (
             "path,candidates\na.jpg,b\n\nb.jpg, ;\n",

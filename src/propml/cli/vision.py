@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -50,13 +50,8 @@ def _options() -> list[inspect.Parameter]:
     return options
 
 
-def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a recipe in the place of its ``**settings``."""
-    return opt.with_parameters(command, {"settings": _options()})
-
-
 @app.command()
-@_with_settings
+@partial(opt.with_parameters, groups={"settings": _options()})
 def train(
     context: typer.Context,
     dataset: Annotated[
@@ -212,25 +207,20 @@ def _sources(
     """The part to learn from, and the part to report on: the one asked for, or "test" where that has true labels."""
     from propml.vision.sources import open_source
 
-    part = slice(limit)
+    part, needed = slice(limit), validation is not None or recipe.select == "oracle"
     learned = open_source(dataset, split, size=recipe.size, **where).take(part)
     if validation == "none":
         return learned, None
     try:
         judged = open_source(dataset, validation or "test", size=recipe.size, **where).take(part)
+        if not needed and judged.truth is not None and not judged.truth.any():
+            raise ValueError(f"no image of {judged.name} ({judged.split}) has a true label")
     except (ValueError, OSError) as error:
-        if validation is not None or recipe.select == "oracle":
+        if needed:
             raise
         _note(f"nothing to report on: {error}")
         return learned, None
-    if validation is not None:
-        return learned, judged
-    if judged.truth is None:
-        return learned, None
-    if recipe.select != "oracle" and not judged.truth.any():
-        _note(f"nothing to report on: no image of {judged.name} ({judged.split}) has a true label")
-        return learned, None
-    return learned, judged
+    return learned, judged if validation is not None or judged.truth is not None else None
 
 
 def _note(sentence: str) -> None:

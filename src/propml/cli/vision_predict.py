@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propml.cli.file_options import AllowOutside, printable
+from propml.cli.file_options import AllowOutside, grouped, printable
 from propml.cli.stopping import told_when_stopped
 from propml.devices import choose_device
 from propml.vision.recipe import VisionRecipe
@@ -21,24 +22,64 @@ if TYPE_CHECKING:
 __all__ = ["export", "features", "picture", "predict"]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
-Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, cuda:1; auto: a GPU if there is one.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Images per batch.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Threads that decode images.", show_default="one per core")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
 ]
 Split = Annotated[str, typer.Option(help="Part of the dataset: train, test, or as the dataset calls it.")]
-Noise = Annotated[
-    float | None,
-    typer.Option(min=0, max=1, help="Turn true labels into candidates: flip every other label with this probability."),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of --noise.")]
-Data = Annotated[Path | None, typer.Option(help="Folder to search first for known datasets.")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at an image that cannot be read, instead of leaving it out.")
-]
+Top = Annotated[int | None, typer.Option(min=1, metavar="N", help="The N most probable labels instead.")]
+Threshold = Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")]
 
 
+@dataclass(frozen=True)
+class Images:
+    """Which images of a dataset, and what their candidates are."""
+
+    split: Split = "train"
+    noise: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Make candidates: flip each label that is not true with this probability."),
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --noise, and of the images that a picture shows.")] = 0
+    data: Annotated[Path | None, typer.Option(help="Folder to search first for known datasets.")] = None
+    allow_outside: AllowOutside = False
+
+    def source(self, dataset: str, trained: TrainedNetwork) -> ImageSource:
+        """The images as the network saw them in training, with the candidates that training would draw for them."""
+        from propml.vision.sources import open_source
+        from propml.vision.training_data import draw_candidates
+
+        size = trained.recipe.side
+        source = open_source(dataset, self.split, size=size, data_dir=self.data, allow_outside=self.allow_outside)
+        if self.noise is None:
+            return source
+        return source.with_candidates(draw_candidates(source, self.noise, self.seed))
+
+
+@dataclass(frozen=True)
+class Unseen(Images):
+    """Those of the part that is not learned from, unless another is named."""
+
+    split: Split = "test"
+
+
+@dataclass(frozen=True)
+class Running:
+    """How images are read, and where the network runs."""
+
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read.")] = False
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads that decode images.", show_default="one per core")
+    ] = None
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto"
+
+    def arguments(self) -> dict[str, Any]:
+        """Of the functions that run a network over images."""
+        on_error, device = "error" if self.strict else "skip", str(choose_device(self.device))
+        return {"on_error": on_error, "batch_size": self.batch_size, "workers": self.workers, "device": device}
+
+
+@grouped
 def features(
     dataset: DatasetName,
     backbone: Annotated[
@@ -73,19 +114,13 @@ def features(
         ),
     ] = None,
     mirror: Annotated[bool, typer.Option(help="Average the features of each image and its mirror image.")] = True,
-    split: Split = "train",
-    noise: Noise = None,
-    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Where to write, .npz or .parquet.")] = Path("features.npz"),
-    data: Data = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder for computed features.", show_default="the user's cache")
     ] = None,
-    strict: Strict = False,
-    allow_outside: AllowOutside = False,
-    batch_size: BatchSize = 64,
-    workers: Workers = None,
-    device: Device = "auto",
+    *,
+    chosen: Images,
+    running: Running,
 ) -> None:
     """Turn images into a table of features with a pretrained backbone. Try this first.
 
@@ -103,6 +138,7 @@ def features(
 
     [bold]propml vision features voc2007 --model run --split test --out test.parquet[/bold]
     """
+    from propml.vision.checkpoint import load_network
     from propml.vision.deep_features import backbone_alone, check_destination, compute_features, write_features
 
     check_destination(out)
@@ -113,20 +149,11 @@ def features(
     elif backbone or size or mean or std or weights != "pretrained":
         raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
     else:
-        trained = _loaded(model)
-    source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
+        trained = load_network(model)
+    source = chosen.source(dataset, trained)
     with told_when_stopped("what was computed is kept, and the same command goes on"):
-        computed = compute_features(
-            trained,
-            source,
-            mirror=mirror,
-            on_error="error" if strict else "skip",
-            batch_size=batch_size,
-            device=str(choose_device(device)),
-            cache="auto" if cache is None else cache,
-            workers=workers,
-            verbose=True,
-        )
+        kept = "auto" if cache is None else cache
+        computed = compute_features(trained, source, mirror=mirror, cache=kept, verbose=True, **running.arguments())
     write_features(out, computed, source)
     _tell_skipped(computed.skipped)
     n, d = computed.X.shape
@@ -144,24 +171,20 @@ def _triple(text: str | None, option: str) -> list[float] | None:
     return [red, green, blue]
 
 
+@grouped
 def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Print the N most probable labels, whatever their probability."),
-    ] = None,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
+    top: Top = None,
+    threshold: Threshold = 0.5,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a .csv instead, with the probability of every label.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the first images with their labels, .png or .pdf.")
     ] = None,
-    strict: Strict = False,
-    batch_size: BatchSize = 128,
-    workers: Workers = None,
-    device: Device = "auto",
+    *,
+    running: Running,
 ) -> None:
     """Label images: the labels of each with their probabilities, best first.
 
@@ -172,6 +195,7 @@ def predict(
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
     from propml.auditing.destinations import check_not_read
+    from propml.vision.checkpoint import load_network
     from propml.vision.predict import check_picture, predict_images
 
     if out is not None and out.suffix.lower() != ".csv":
@@ -179,18 +203,10 @@ def predict(
     if picture is not None:
         check_picture(picture)
     check_not_read([path for path in (out, picture) if path is not None], images)
-    trained = _loaded(model)
+    trained = load_network(model)
     if out is not None and (clash := next((label for label in trained.label_names if ";" in label), None)):
         raise ValueError(f"label {clash!r} contains ';', which stands between two predicted labels; rename it")
-    predictions = predict_images(
-        trained,
-        images,
-        on_error="error" if strict else "skip",
-        batch_size=batch_size,
-        device=str(choose_device(device)),
-        workers=workers,
-        verbose=True,
-    )
+    predictions = predict_images(trained, images, verbose=True, **running.arguments())
     labels = predictions.labels(top=top, threshold=threshold)
     if out is None:
         for path, own in zip(predictions.paths, labels, strict=True):
@@ -205,20 +221,17 @@ def predict(
         typer.echo(f"{len(predictions.paths)} images; predictions: {out}")
 
 
+@grouped
 def picture(
     model: Model,
     dataset: DatasetName,
     out: Annotated[Path, typer.Option(help="Where to draw, .png or .pdf.")] = Path("picture.png"),
-    split: Split = "test",
     images: Annotated[int, typer.Option("--images", "-n", min=1, help="Number of images, drawn at random.")] = 12,
-    noise: Noise = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of --noise and of the choice of images.")] = 0,
-    top: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show the N most probable labels.")] = None,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")] = 0.5,
-    data: Data = None,
-    strict: Strict = False,
-    allow_outside: AllowOutside = False,
-    device: Device = "auto",
+    top: Top = None,
+    threshold: Threshold = 0.5,
+    *,
+    chosen: Unseen,
+    running: Running,
 ) -> None:
     """Draw a grid of images with their predicted, candidate and true labels.
 
@@ -230,21 +243,22 @@ def picture(
     """
     import numpy as np
 
+    from propml.vision.checkpoint import load_network
     from propml.vision.image_cache import build_cache
     from propml.vision.predict import check_picture, image_grid, probabilities
 
     check_picture(out)
-    trained = _loaded(model)
-    source = _source(dataset, split, noise, seed, trained, data_dir=data, allow_outside=allow_outside)
+    trained, run = load_network(model), running.arguments()
+    source = chosen.source(dataset, trained)
     if source.label_names != trained.label_names:
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
-    chosen = np.random.default_rng(seed).permutation(len(source))[:images]
-    source = source.take(np.sort(chosen))
-    read = build_cache(source, trained.recipe.side, None, on_error="error" if strict else "skip", verbose=False)
+    drawn = np.random.default_rng(chosen.seed).permutation(len(source))[:images]
+    source = source.take(np.sort(drawn))
+    read = build_cache(source, trained.recipe.side, None, on_error=run["on_error"], verbose=False)
     shown = source.take(read.kept)
     image_grid(
         read.images,
-        probabilities(trained, read.images, device=str(choose_device(device))),
+        probabilities(trained, read.images, batch_size=running.batch_size, device=run["device"]),
         trained.label_names,
         candidates=None if shown.candidates is None else shown.candidates.to_matrix(),
         truth=shown.truth,
@@ -269,31 +283,10 @@ def export(
 
     [bold]propml vision export run --out model.onnx[/bold]
     """
-    from propml.vision.checkpoint import export_onnx
+    from propml.vision.checkpoint import export_onnx, load_network
 
-    written = export_onnx(_loaded(model), out)
+    written = export_onnx(load_network(model), out)
     typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
-
-
-def _source(
-    dataset: str, split: str, noise: float | None, seed: int, trained: TrainedNetwork, **where: Any
-) -> ImageSource:
-    """Images as the network saw them in training, with the candidates that training would draw for them."""
-    from propml.vision.sources import open_source
-    from propml.vision.training_data import draw_candidates
-
-    source = open_source(dataset, split, size=trained.recipe.side, **where)
-    if noise is None:
-        return source
-    if source.truth is None:
-        raise ValueError(f"--noise makes candidates of true labels, and {dataset} has none; leave it out")
-    return source.with_candidates(draw_candidates(source, noise, seed))
-
-
-def _loaded(folder: Path) -> TrainedNetwork:
-    from propml.vision.checkpoint import load_network
-
-    return load_network(folder)
 
 
 def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str, float]]]) -> None:
@@ -301,7 +294,8 @@ def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str,
 
     header = ["image", "predicted", *(f"p({label})" for label in predictions.label_names)]
     rows = (
-        [_unicode(path), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
+        # Bytes of a name that are no text become replacement characters.
+        [os.fsencode(path).decode(errors="replace"), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
         for path, own, scores in zip(predictions.paths, labels, predictions.probabilities.tolist(), strict=True)
     )
     write_csv(out, header, rows)
@@ -316,11 +310,6 @@ def _draw(picture: Path, predictions: Predictions, size: int, top: int | None, t
     pixels = decode_images(first, size, on_error="error", verbose=False).images
     shown = predictions.probabilities[: len(first)]
     image_grid(pixels, shown, predictions.label_names, top=top, threshold=threshold, path=picture)
-
-
-def _unicode(path: Path) -> str:
-    """The name of a file, with a replacement character for each byte that is no text."""
-    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", str(path))
 
 
 def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:

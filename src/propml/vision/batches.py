@@ -1,14 +1,26 @@
-"""Batches out of decoded images: seeded, shared out among processes, and gathered before they are asked for.
+"""Batches out of decoded images, seeded and shared out among processes, and the augmented views that are learned from.
 
 Which images a step sees depends on ``(seed, epoch, step, rank)`` alone, so a run that was stopped in mid-epoch goes on
 with exactly the batches it would have had. :func:`augmented` makes views of them, on a GPU each while the one before is
-learned from.
+learned from: by the paper's flip, cutout and RandAugment, or by random crops, of whole batches on the device.
+
+Flips and cutouts are each image's own; what torchvision does (RandAugment, crops, colours) is done alike to groups of
+eight images, since its functions take one amount at a time. Deviations from the released code, each with the reason:
+
+- Images are resized before the flip instead of after it, since they are decoded once: the two commute.
+- RandAugment (Cubuk, Zoph, Shlens and Le, NeurIPS 2020): as in the package ``randaugment`` 1.0.2 of the released code,
+  two operations are drawn, each at one of nine strengths over the same ranges and done with probability one half; the
+  operations are torchvision's 14, which lack ``invert`` and its small ``cutout`` and have ``identity``.
+- Random numbers come from a ``torch.Generator`` on the host, so that a seed gives the same images on every device.
+
+Random crops are for networks that start from random weights. The paper's own augmentation leaves most images as they
+are, which is enough for a network that has seen ImageNet.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any, TypeVar
@@ -17,35 +29,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Batches", "augmented", "prefetched"]
+from propml.vision.backbone import import_vision
+
+__all__ = ["Augment", "Batches", "augmented", "prefetched", "step_generator"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
 T = TypeVar("T")
 R = TypeVar("R")
+GREY = 128  # what comes into view from outside of the image
+CUTOUT = 0.5  # side of the square that is covered with a random colour, as a share of the image's
+GROUP = 8  # images that are changed alike: a view of a batch is made of so many calls less
+LEVELS = 9  # strengths of RandAugment, of which torchvision's 30 is the highest
+CROP, ASPECT, COLOUR = (0.12, 1.0), (0.8, 1.25), 0.4  # shares of the image's area, width by height, change of colours
 AHEAD = 2  # steps that the host may be ahead of a GPU: enough to keep it busy, and few views to keep in its memory
 
 
 class Batches:
-    """Batches of images and targets, in a new order every epoch.
+    """Batches of images, uint8 ``(n_images, height, width, 3)``, and their targets ``(n_images, n_labels)``.
 
-    Parameters
-    ----------
-    images : memmap or ndarray of uint8, shape (n_images, height, width, 3)
-    targets : array-like, shape (n_images, n_labels)
-    batch_size : int
-        Per process, so that a step of all processes sees ``world * batch_size`` images.
-    shuffle : bool
-        With ``True`` (training) every process gets as many images in a step as the others: the last step of an epoch is
-        filled up with its first images where it cannot be shared out evenly. A last step in which a process would see a
-        single image, of which a batch norm can learn nothing, is left out, unless all steps are so. With ``False``
-        (evaluation) every image comes once, in order, and a process may get fewer steps than another.
-    rows : ndarray of int, optional
-        Use only these rows of ``images`` and ``targets``, for instance all but those held out.
-    resident : bool
-        Keep all images on the device, which needs no gathering on the host; for what fits there.
+    ``batch_size`` is that of a process: a step of all processes sees ``world * batch_size`` images. Shuffled, in a new
+    order every epoch, every process gets as many images in a step as the others: the last step of an epoch is filled up
+    with its first images where it cannot be shared out evenly. A last step in which a process would see a single image,
+    of which a batch norm can learn nothing, is left out, unless all steps are so. Without ``shuffle`` (evaluation)
+    every image comes once, in order, and a process may get fewer steps than another. ``rows`` are those to use, for
+    instance all but those held out.
 
-    Examples
-    --------
     >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 3, seed=0)
     >>> len(batches), [tuple(images.shape) for images, _, _ in batches.epoch(0)]
     (2, [(3, 3, 8, 8), (2, 3, 8, 8)])
@@ -63,21 +71,15 @@ class Batches:
         shuffle: bool = True,
         device: str | torch.device = "cpu",
         rows: np.ndarray | None = None,
-        resident: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; give at least 1")
-        if not 0 <= rank < world:
-            raise ValueError(f"rank is {rank} of {world} processes; ranks count from 0")
-        if len(images) != len(targets):
-            raise ValueError(f"there are {len(images)} images and targets for {len(targets)}")
         self.images, self.batch_size, self.seed, self.rank, self.world = images, batch_size, seed, rank, world
         self.shuffle, self.device = shuffle, torch.device(device)
         self.rows = np.arange(len(images)) if rows is None else np.asarray(rows, dtype=np.int64)
         if not len(self.rows):
             raise ValueError("there are no images to make batches of")
         self.targets = torch.as_tensor(targets).to(self.device)
-        self._resident = _copied(images, self.device) if resident else None
 
     def __len__(self) -> int:
         """The number of steps of an epoch."""
@@ -86,29 +88,18 @@ class Batches:
         return full if alone or not rest else full + 1
 
     def epoch(self, number: int, start_step: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from a step on.
+        """The batches of an epoch from a step on: images, their targets, and the rows of ``images`` that they are.
 
-        Yields
-        ------
-        images : Tensor of uint8, shape (n, 3, height, width)
-            On the device, with channels last in memory.
-        targets : Tensor, shape (n, n_labels)
-        index : Tensor of int64, shape (n,)
-            The rows of ``images`` that these are.
+        Images are uint8 ``(n, 3, height, width)`` on the device, with channels last in memory.
         """
         order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]
         shares = [share for share in shares if len(share)]
-        if self._resident is None:
-            for share, pixels in zip(shares, self._gathered(shares), strict=True):
-                index = torch.as_tensor(share).to(self.device, non_blocking=True)
-                # torch keeps pinned memory until the copy has ended.
-                images = pixels.to(self.device, non_blocking=True)
-                yield images.permute(0, 3, 1, 2), self.targets[index], index
-        else:
-            for share in shares:
-                index = torch.as_tensor(share).to(self.device, non_blocking=True)
-                yield self._resident[index].permute(0, 3, 1, 2), self.targets[index], index
+        for share, pixels in zip(shares, prefetched(self._gathered, shares), strict=True):
+            index = torch.as_tensor(share).to(self.device, non_blocking=True)
+            # torch keeps pinned memory until the copy has ended.
+            images = pixels.to(self.device, non_blocking=True)
+            yield images.permute(0, 3, 1, 2), self.targets[index], index
 
     def _share(self, order: np.ndarray, step: int) -> np.ndarray:
         together = order[step * self.batch_size * self.world :][: self.batch_size * self.world]
@@ -116,19 +107,15 @@ class Batches:
             together = np.concatenate([together, np.resize(order, lacking)])
         return together[self.rank :: self.world]
 
-    def _gathered(self, shares: list[np.ndarray]) -> Iterator[Tensor]:
-        """The pixels of each share; NumPy gathers them outside Python's lock."""
+    def _gathered(self, share: np.ndarray) -> Tensor:
+        """The pixels of these rows; NumPy gathers them outside Python's lock."""
         on_gpu = self.device.type == "cuda"
-
-        def gather(share: np.ndarray) -> Tensor:
-            if on_gpu and self.device.index is not None:
-                torch.cuda.set_device(self.device)  # of this thread: otherwise pinning wakes up the first GPU too
-            pixels = torch.empty((len(share), *self.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
-            # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
-            np.take(self.images, share, 0, pixels.numpy(), "clip")
-            return pixels
-
-        return prefetched(gather, shares)
+        if on_gpu and self.device.index is not None:
+            torch.cuda.set_device(self.device)  # of this thread: otherwise pinning wakes up the first GPU too
+        pixels = torch.empty((len(share), *self.images.shape[1:]), dtype=torch.uint8, pin_memory=on_gpu)
+        # With mode="raise" NumPy would copy everything twice; the rows were checked when they were chosen.
+        np.take(self.images, share, 0, pixels.numpy(), "clip")
+        return pixels
 
 
 def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Iterator[R]:
@@ -150,15 +137,6 @@ def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> It
                 yield coming.popleft().result()
         finally:
             thread.shutdown(cancel_futures=True)  # nobody may want the rest any more
-
-
-def _copied(images: np.ndarray, device: torch.device) -> Tensor:
-    """All images on a device; by blocks, since a memory-mapped file need not fit in memory a second time."""
-    stored = torch.empty(images.shape, dtype=torch.uint8, device=device)
-    for start in range(0, len(images), 4096):
-        block = np.array(images[start : start + 4096])
-        stored[start : start + len(block)] = torch.from_numpy(block)
-    return stored
 
 
 def augmented(
@@ -212,3 +190,106 @@ def _beside(
         learned.append(current.record_event())
         if len(learned) > AHEAD:
             learned.popleft().synchronize()
+
+
+def step_generator(seed: int, epoch: int, step: int, rank: int = 0) -> torch.Generator:
+    """The random numbers of one step of one process, whatever came before: a resumed run draws the same.
+
+    >>> one, again = step_generator(0, 3, 17), step_generator(0, 3, 17)
+    >>> bool(torch.rand(1, generator=one) == torch.rand(1, generator=again))
+    True
+    """
+    state = np.random.SeedSequence((seed, epoch, step, rank)).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state) >> 1)  # torch takes what fits a signed number
+
+
+class Augment:
+    """Bytes in, augmented floating point out.
+
+    ``mean`` and ``std`` are of the values in [0, 1], per channel; by default nothing is taken off, as TResNet wants it.
+    ``kind`` says what a call does: flip, cutout and RandAugment (paper); flip and RandAugment; flip, crop to
+    ``crop_size`` pixels and change colours (crop); flip (light); nothing.
+
+    >>> augment = Augment()
+    >>> images = torch.full((2, 3, 8, 8), 255, dtype=torch.uint8)
+    >>> augment(images, step_generator(0, 0, 0)).shape, augment.plain(images).max().item()
+    (torch.Size([2, 3, 8, 8]), 1.0)
+    """
+
+    def __init__(
+        self,
+        mean: Sequence[float] = (0.0, 0.0, 0.0),
+        std: Sequence[float] = (1.0, 1.0, 1.0),
+        *,
+        kind: str = "paper",
+        crop_size: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.kind, self.crop_size, self.dtype = kind, crop_size, dtype
+        # (v / 255 − mean) / std as one product and one sum.
+        self._scale = 1 / (255 * torch.tensor(std, dtype=torch.float32)).view(1, 3, 1, 1)
+        self._shift = -(torch.tensor(mean) / torch.tensor(std)).float().view(1, 3, 1, 1)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """What a network learns from in the place of images, uint8 ``(n_images, 3, height, width)``.
+
+        The generator is on the CPU, whatever the device of the images; the same state gives the same result.
+        """
+        if self.kind == "none":
+            return self.plain(images)
+        images = self._flipped(images, generator)
+        if self.kind == "paper":
+            images = self._cut(images, generator)
+        if self.kind != "light":
+            seed = int(torch.randint(2**62, (), generator=generator))
+            with torch.random.fork_rng(devices=[]):  # torchvision draws from the global generator of the host
+                torch.default_generator.manual_seed(seed)
+                images = torch.cat([self._changed(group) for group in images.split(GROUP)])
+        return self.plain(images)
+
+    def weak(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Flip and normalise: the view on which CDCR measures confidence."""
+        return self.plain(self._flipped(images, generator))
+
+    def plain(self, images: Tensor) -> Tensor:
+        """Normalise: what a model sees of test images."""
+        values = images.float()  # converting first is twice as fast as a product of bytes and floating point
+        if self._scale.device != images.device:
+            self._scale, self._shift = self._scale.to(images.device), self._shift.to(images.device)
+        return values.mul_(self._scale).add_(self._shift).to(self.dtype)
+
+    def _flipped(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        flips = sent_to(torch.rand(len(images), generator=generator) < 0.5, images.device)
+        return torch.where(flips[:, None, None, None], images.flip(3), images)
+
+    def _changed(self, images: Tensor) -> Tensor:
+        """A group of images after one crop and change of colours, or one RandAugment."""
+        v2 = import_vision("torchvision.transforms.v2")
+        if self.kind == "crop":
+            side = self.crop_size or images.shape[3]
+            images = v2.RandomResizedCrop(side, CROP, ASPECT)(images)
+            images = v2.ColorJitter(COLOUR, COLOUR, COLOUR)(images)
+        for level, drawn in () if self.kind == "crop" else torch.rand(2, 2).tolist():
+            if drawn < 0.5:
+                strength = 1 + int(level * LEVELS)
+                magnitude = round(30 * strength / LEVELS)
+                bilinear = v2.InterpolationMode.BILINEAR
+                images = v2.RandAugment(1, magnitude, interpolation=bilinear, fill=GREY)(images)
+        return images.contiguous(memory_format=torch.channels_last)
+
+    def _cut(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Cover a square of each image with a colour; like Pillow's rectangle, it includes both ends."""
+        n, reach = len(images), int(CUTOUT * images.shape[3]) // 2
+        centre = sent_to(torch.rand(n, 2, generator=generator), images.device)
+        fill = sent_to(torch.randint(256, (n, 3), generator=generator, dtype=torch.uint8), images.device)
+        near = []
+        for dim, length in enumerate(images.shape[2:]):
+            place = torch.arange(length, device=images.device)
+            near.append((place - (centre[:, dim, None] * length).floor()).abs() <= reach)
+        covered = near[0][:, None, :, None] & near[1][:, None, None, :]
+        return torch.where(covered, fill[:, :, None, None], images)
+
+
+def sent_to(values: Tensor, device: torch.device) -> Tensor:
+    """The values on a device, without waiting for what it is doing."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)

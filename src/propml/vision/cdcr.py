@@ -26,11 +26,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from propml.vision.augment import Augment, step_generator
+from propml.vision.batches import Augment, step_generator
 from propml.vision.distributed import Precision, Process
 from propml.vision.evaluation import score_images
 from propml.vision.recipe import VisionRecipe
-from propml.vision.training_data import TrainingData
+from propml.vision.training_data import TrainingData, ordered_batches
 
 __all__ = ["select_for_epoch", "select_labels"]
 
@@ -78,10 +78,9 @@ def select_for_epoch(
         # Behind the numbers of all training steps of the epoch, so that no generator is used twice.
         return augment.weak(images, step_generator(recipe.seed, epoch, len(data.learned) + step, here.rank))
 
-    batches = data.ordered_batches(data.learned, recipe, here)
-    assert batches is not None
-    logits = score_images(network, batches, weak, precision, here)
     targets = data.targets()
+    batches = ordered_batches(data.images, targets, recipe, here, data.learned)
+    logits = score_images(network, batches, weak, precision, here)
     selected = torch.ones(targets.shape, dtype=torch.bool)
     selected[data.learned] = select_labels(
         logits.sigmoid(),

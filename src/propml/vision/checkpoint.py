@@ -27,6 +27,7 @@ from propml.file_errors import reading
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema, schema_of
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
+from propml.vision.batches import Augment
 from propml.vision.optimiser import WeightAverage
 from propml.vision.recipe import VisionRecipe, recipe_from
 
@@ -56,7 +57,8 @@ class TrainingState:
     losses: list[float] = field(default_factory=list)  # of the steps of this epoch that were taken
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch that was evaluated
     best: dict[str, Any] | None = None  # epoch, worth and weights ("raw" or "ema") of what was selected so far
-    selected: Tensor | None = None  # (n_images, n_labels): the entries that carry loss in this epoch (CDCR)
+    # (n_images, n_labels): the entries that carry loss in this epoch (CDCR); not saved, as every epoch selects anew.
+    selected: Tensor | None = None
     saved_at: float = field(default_factory=time.monotonic)  # the last checkpoint, or the beginning
 
     def save(self, path: Path) -> None:
@@ -69,8 +71,6 @@ class TrainingState:
             "moments": _arrays(optimiser["state"]),
             "groups": [{k: v for k, v in group.items() if k != "params"} for group in optimiser["param_groups"]],
             "scaler": self.scaler.state_dict(),
-            "selected": None if self.selected is None else np.packbits(self.selected.cpu().numpy()),
-            "selected_shape": None if self.selected is None else list(self.selected.shape),
             **{name: getattr(self, name) for name in ("epoch", "step", "losses", "history", "best")},
         }
         write_state(path, CHECKPOINT, state)
@@ -85,7 +85,6 @@ class TrainingState:
                 raise ValueError("it counts below 0, or its moments never fade")
             if len(state["groups"]) != len(self.optimiser.param_groups):
                 raise ValueError(f"it has settings for {len(state['groups'])} groups of parameters")
-            selected = _unpacked(state["selected"], state["selected_shape"])
         _fill(self.network, state["network"])
         _fill(self.average.network, state["average"])
         self.average.updates = state["updates"]
@@ -94,7 +93,6 @@ class TrainingState:
             self.scaler.load_state_dict(state["scaler"])
         for name in ("epoch", "step", "losses", "history", "best"):
             setattr(self, name, state[name])
-        self.selected = None if selected is None else selected.to(next(self.network.parameters()).device)
 
     def _schema(self) -> Schema:
         """What a checkpoint of this network and this optimiser holds."""
@@ -113,8 +111,7 @@ class TrainingState:
             },
             "groups": [tuple(settings)],
             "scaler": {str: float},
-            "selected": (None, Array("u", "bytes")),
-            "selected_shape": (None, [int]),
+            **dict.fromkeys(("selected?", "selected_shape?"), object),  # in files of older versions
             "losses": [Real],
             "history": [{str: object}],
             "best": (None, {"worth": Real, "epoch": int, "weights": str, str: object}),
@@ -168,13 +165,8 @@ def save_network(
 ) -> None:
     """Write a trained network with its labels and its card."""
     _, mean, std = input_of(recipe.backbone)
-    description = {
-        "recipe": asdict(resolved(recipe)),
-        "labels": list(label_names),
-        "mean": list(mean),
-        "std": list(std),
-    }
-    write_state(path, NETWORK, {"weights": _arrays(network.state_dict()), "card": dict(card), **description})
+    state = {"weights": _arrays(network.state_dict()), "card": dict(card), "recipe": asdict(resolved(recipe))}
+    write_state(path, NETWORK, state | {"labels": list(label_names), "mean": list(mean), "std": list(std)})
 
 
 def load_network(path: str | Path, device: str | torch.device = "cpu") -> TrainedNetwork:
@@ -191,14 +183,8 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
         network = make_network(recipe, len(state["labels"]), load_weights=False)
         check_schema(state["weights"], _weights_schema(network), "the network")
         _fill(network, state["weights"])
-    return TrainedNetwork(
-        network.to(device).eval(),
-        tuple(state["labels"]),
-        recipe,
-        tuple(state["mean"]),
-        tuple(state["std"]),
-        state["card"],
-    )
+    labels, mean, std = (tuple(state[name]) for name in ("labels", "mean", "std"))
+    return TrainedNetwork(network.to(device).eval(), labels, recipe, mean, std, state["card"])
 
 
 def _read(path: Path, kind: str, remedy: str) -> dict[str, Any]:
@@ -221,18 +207,6 @@ def _like(value: Any) -> Schema:
     if value is None or isinstance(value, bool):
         return (None, bool)
     return [float] if isinstance(value, list | tuple) else float
-
-
-def _unpacked(bits: np.ndarray | None, shape: list[int] | None) -> Tensor | None:
-    """The selected entries, which are kept as bits."""
-    if bits is None or shape is None:
-        return None
-    n_images, n_labels = shape
-    if min(shape) < 0 or len(bits) != -(-n_images * n_labels // 8):
-        raise ValueError(
-            f"it selects entries of {n_images} images and {n_labels} labels, and has {len(bits)} bytes of them"
-        )
-    return torch.from_numpy(np.unpackbits(bits, count=n_images * n_labels).reshape(shape).astype(bool))
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
@@ -262,17 +236,12 @@ class ExportedNetwork:
 class _FromPixels(nn.Module):
     """Normalisation, network and probabilities in one: whoever runs it can do none of them wrong."""
 
-    scale: Tensor
-    shift: Tensor
-
     def __init__(self, trained: TrainedNetwork) -> None:
         super().__init__()
-        self.network = trained.network
-        self.register_buffer("scale", 1 / (255 * torch.tensor(trained.std)).view(1, 3, 1, 1))
-        self.register_buffer("shift", -(torch.tensor(trained.mean) / torch.tensor(trained.std)).view(1, 3, 1, 1))
+        self.network, self.normalised = trained.network, Augment(trained.mean, trained.std).plain
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.network(pixels.permute(0, 3, 1, 2).float() * self.scale + self.shift)
+        logits = self.network(self.normalised(pixels.permute(0, 3, 1, 2)))
         return logits, torch.sigmoid(logits)
 
 
@@ -298,7 +267,19 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
     size = trained.recipe.side
     whole = _FromPixels(trained).cpu().eval()
     with replacing(path) as beside:
-        _write(whole, beside, size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of torch to itself
+            torch.onnx.export(
+                whole,
+                (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
+                str(beside),
+                input_names=["pixels"],
+                output_names=["logits", "probabilities"],
+                dynamic_shapes={"pixels": {0: torch.export.Dim("images")}},
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
         model = onnx.load(beside)
         onnx.helper.set_model_props(model, {"labels": json.dumps(list(trained.label_names), ensure_ascii=False)})
         onnx.save(model, beside)
@@ -309,22 +290,6 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
                 f"{tolerance:g}; it was not written"
             )
     return ExportedNetwork(path, difference)
-
-
-def _write(whole: nn.Module, path: Path, size: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of torch to itself
-        torch.onnx.export(
-            whole,
-            (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
-            str(path),
-            input_names=["pixels"],
-            output_names=["logits", "probabilities"],
-            dynamic_shapes={"pixels": {0: torch.export.Dim("images")}},
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
 
 
 @torch.no_grad()

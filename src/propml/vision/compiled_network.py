@@ -1,16 +1,11 @@
-"""A network as it is trained under ``torch.compile``: layers rewritten for it, weights turned to 16 bits all at once.
+"""A network as it is trained under ``torch.compile``, with layers rewritten for it.
 
 The rewritten layers have the same weights under the same names and give the same results in less time. TResNet-L is 76
 channels wide where images are largest. A GPU multiplies matrices in units of 8 channels: with 80 a convolution there
 takes half the time. So four channels of zeros are carried along, from the first convolution to where the width is a
-multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. In other
-networks the zeros are cut off behind each convolution, since nobody knows what comes next. TResNet's blurs are
-convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
+multiple of 8 again: norms and gates leave them at zero, and compiled code fills up weights, not images. TResNet's blurs
+are convolutions of each channel by itself, for which libraries are slow; as a sum of slices they compile to one kernel.
 Without compilation all of this would cost more than it saves.
-
-Autocast turns each weight where it is used, and each of its gradients back: in TResNet-L 400 kernels a step, most of
-which take the GPU less time than their start. Here one kernel turns them all, and one all gradients; the numbers are
-the same.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import batch_norm, conv2d, pad
 
 from propml.vision.backbone import import_vision
@@ -29,23 +23,14 @@ __all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rew
 UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
 
 
-class AlignedConv2d(nn.Module):
+class AlignedConv2d(nn.Conv2d):
     """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
 
-    Images may come with such zeros already; with ``keeps`` they are kept, otherwise cut off.
+    Images may come with such zeros already; what comes out has them.
 
-    >>> convolution = nn.Conv2d(5, 6, 3, padding=1)
-    >>> images = torch.randn(2, 5, 4, 4)
-    >>> torch.allclose(AlignedConv2d(convolution)(images), convolution(images), atol=1e-6)
-    True
-    >>> AlignedConv2d(convolution, keeps=True)(images).shape
+    >>> AlignedConv2d(5, 6, 3, padding=1)(torch.randn(2, 5, 4, 4)).shape
     torch.Size([2, 8, 4, 4])
     """
-
-    def __init__(self, convolution: nn.Conv2d, keeps: bool = False) -> None:
-        super().__init__()
-        self.weight, self.bias, self.keeps = convolution.weight, convolution.bias, keeps
-        self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
 
     def forward(self, images: Tensor) -> Tensor:
         n_out, n_in = self.weight.shape[:2]
@@ -54,38 +39,26 @@ class AlignedConv2d(nn.Module):
             images = pad(images, (0, 0, 0, 0, 0, more_in))
         weight = pad(self.weight, (0, 0, 0, 0, 0, more_in, 0, more_out))
         bias = None if self.bias is None else pad(self.bias, (0, more_out))
-        maps = conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
-        if self.keeps or not more_out:
-            return maps
-        # Not a slice: its gradient would come with channels first, and be copied before the convolution's own.
-        return pad(maps, (0, 0, 0, 0, 0, -more_out))
+        return conv2d(images, weight, bias, self.stride, self.padding, self.dilation)
 
 
-class AlignedNorm(nn.Module):
+class AlignedNorm(nn.BatchNorm2d):
     """timm's batch norm with activation, on images with channels of zeros behind its own: they stay zero."""
 
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
-
-    def __init__(self, norm: Any) -> None:
-        super().__init__()
-        self.weight, self.bias = norm.weight, norm.bias
-        for name, value in norm.named_buffers():
-            self.register_buffer(name, value)
-        self.eps, self.momentum = norm.eps, norm.momentum
-        self.drop, self.act = norm.drop, norm.act
+    drop: nn.Module
+    act: nn.Module
 
     def forward(self, images: Tensor) -> Tensor:
-        n = len(self.weight)
+        statistics: tuple[Any, ...] = (self.running_mean, self.running_var, self.num_batches_tracked)
+        n, (own_mean, own_var, n_batches) = self.num_features, statistics
         more = (0, images.shape[1] - n)
-        mean, var = pad(self.running_mean, more), pad(self.running_var, more, value=1.0)
+        mean, var = pad(own_mean, more), pad(own_var, more, value=1.0)
         weight, bias = pad(self.weight, more), pad(self.bias, more)
-        normalised = batch_norm(images, mean, var, weight, bias, self.training, self.momentum, self.eps)
+        normalised = batch_norm(images, mean, var, weight, bias, self.training, self.momentum or 0.0, self.eps)
         if self.training:
-            self.num_batches_tracked.add_(1)
-            self.running_mean.copy_(mean[:n])
-            self.running_var.copy_(var[:n])
+            n_batches.add_(1)
+            own_mean.copy_(mean[:n])
+            own_var.copy_(var[:n])
         return self.act(self.drop(normalised))
 
 
@@ -99,85 +72,40 @@ class SlicedBlur(nn.Module):
 
 
 def rewrite_for_compile(network: nn.Module) -> None:
-    """Put the layers above where a network has their slow forms; its state keeps its names and shapes."""
+    """Let the layers of a TResNet compute as those above; its state keeps its names and shapes."""
     timm = import_vision("timm")
-    carrying = {
-        id(layer)
-        for part in network.modules()
-        if isinstance(part, timm.models.tresnet.TResNet)
-        for layer in part.modules()
-    }
-    for parent in list(network.modules()):
-        for name, layer in list(parent.named_children()):
-            if (new := _rewritten(layer, id(layer) in carrying, timm.layers)) is not None:
-                setattr(parent, name, new.train(layer.training))
+    for tresnet in [part for part in network.modules() if isinstance(part, timm.models.tresnet.TResNet)]:
+        for layer in tresnet.modules():
+            if (kind := _faster_kind(layer, timm.layers)) is not None:
+                layer.__class__ = kind  # what it has learned, and is asked for, stays in its place
 
 
-def _rewritten(layer: Any, carries: bool, known: Any) -> nn.Module | None:
-    """What stands in the place of a layer, in a part of the network that carries zeros or not; ``None``: nothing."""
+def _faster_kind(layer: Any, known: Any) -> type[nn.Module] | None:
     if type(layer) is nn.Conv2d and (layer.in_channels % UNIT or layer.out_channels % UNIT):
-        # Cutting off pays where it is wide: images of 3 channels would more than double. Groups cannot be filled.
-        wide = min(layer.in_channels, layer.out_channels) >= 4 * UNIT
-        if carries or (wide and layer.groups == 1 and layer.padding_mode == "zeros"):
-            return AlignedConv2d(layer, keeps=carries)
-    if carries and type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
-        return AlignedNorm(layer)
+        return AlignedConv2d
+    if type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
+        return AlignedNorm
     if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
-        return SlicedBlur()
+        return SlicedBlur
     return None
-
-
-# The layers whose weights autocast turns.
-CAST_LAYERS = (nn.Conv2d, nn.Linear, AlignedConv2d)
 
 
 class CompiledNetwork(nn.Module):
     """Calls a network with its layers rewritten, compiled in a mode of ``torch.compile``.
 
-    ``dtype`` is what autocast computes in where this is called; with float32 no weight is turned. Batches of another
-    size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost less.
-
-    >>> network = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
-    >>> CompiledNetwork(network, "default", torch.bfloat16, 64).cast_names
-    ['0.weight', '2.weight']
+    Batches of another size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost
+    less.
     """
 
-    def __init__(self, network: nn.Module, mode: str, dtype: torch.dtype, batch_size: int) -> None:
+    def __init__(self, network: nn.Module, mode: str, batch_size: int) -> None:
         super().__init__()
         rewrite_for_compile(network)
-        self.network, self.dtype, self.batch_size = network, dtype, batch_size
-        layers = [name for name, layer in network.named_modules() if isinstance(layer, CAST_LAYERS)]
-        self.cast_names = [] if dtype == torch.float32 else [f"{name}.weight" for name in layers]
-        self._run = torch.compile(self._with_weights, mode=mode)
+        self.network, self.batch_size = network, batch_size
+        self._run = torch.compile(network.forward, mode=mode)
 
     def forward(self, images: Tensor) -> Tensor:
         """What the network gives."""
         if len(images) != self.batch_size:
             return self.network(images)
         torch.compiler.cudagraph_mark_step_begin()  # what the last step computed may be overwritten
-        if not self.cast_names:
-            return self._run(images)
-        weights = [self.network.get_parameter(name) for name in self.cast_names]
-        return self._run(images, *_Cast.apply(self.dtype, *weights))
-
-    def _with_weights(self, images: Tensor, *weights: Tensor) -> Tensor:
-        return functional_call(self.network, dict(zip(self.cast_names, weights, strict=True)), (images,))
-
-
-class _Cast(torch.autograd.Function):
-    """All tensors in another type, and their gradients in the type that they had."""
-
-    @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.dtype = tensors[0].dtype
-        return tuple(_copied(tensors, dtype))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, *_copied(gradients, ctx.dtype))
-
-
-def _copied(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
-    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
-    torch._foreach_copy_(copies, tensors)
-    return copies
+        return self._run(images)

@@ -5,19 +5,19 @@ laptop, once, and every classifier of this package learns from them in seconds. 
 PML-LRS and PARTICLE on VOC2007 and COCO2014 are such: shallow methods on deep features (of which network and layer is
 not published; the pooled features before the head are our choice).
 
-Features are kept by blocks of images. A block is found again by what it was made of: the weights, the bytes of its
-images and the settings. So a run that was killed goes on behind its last block, a file that was renamed costs nothing,
-and other weights can never be mistaken for these.
+Features are kept by blocks of images that could all be read. A block is found again by what it was made of: the
+weights, the bytes of its images and the settings. So a run that was killed goes on behind its last block, a file that
+was renamed costs nothing, and other weights can never be mistaken for these.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,12 +29,11 @@ from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
 from propml.progress import progress_bar
-from propml.vision.augment import Augment
 from propml.vision.backbone import input_of, make_network, resolved
-from propml.vision.batches import Batches, prefetched
+from propml.vision.batches import Augment, Batches, prefetched
 from propml.vision.checkpoint import TrainedNetwork
 from propml.vision.decoding import find_images
-from propml.vision.image_cache import CachedImages, OnError, decode_images, may_pass, no_image, no_images
+from propml.vision.image_cache import CachedImages, OnError, decode_images, no_images
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 
@@ -134,25 +133,17 @@ def learn_pictures(
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector
 
-    beside, paths = table.path.parent, table.images or []
-    for item, path in zip(table.item_ids, paths, strict=True):
+    for item, path in zip(table.item_ids, table.images or [], strict=True):
         if not path:
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
-    X = features(
-        [beside / path for path in paths],
-        backbone=backbone or VisionRecipe.backbone,
-        weights=weights or "auto",
-        device=device,
-        verbose=True,
-    )
+    paths, network = [table.path.parent / path for path in table.images or []], backbone or VisionRecipe.backbone
+    X = features(paths, backbone=network, weights=weights or "auto", device=device, verbose=True)
     vector = Vector.learn(column, X)
     seen = vector.apply(X, [])
     if learned is None:
         return Learned(Features([vector]), seen)
-    if sp.issparse(learned.X):
-        both: Any = sp.csr_array(sp.hstack([learned.X, sp.csr_array(seen)], format="csr"))
-    else:
-        both = np.hstack([learned.X, seen])
+    sparse = sp.issparse(learned.X)
+    both: Any = sp.csr_array(sp.hstack([learned.X, seen])) if sparse else np.hstack([learned.X, seen])
     return Learned(Features([*learned.features.treatments, vector]), both, learned.notes)
 
 
@@ -206,10 +197,9 @@ def compute_features(
         """What was kept of a block, or its pixels."""
         block = source.take(slice(start, start + BLOCK))
         file = None if folder is None or key is None else folder / f"{_block_key(key, block)}.npz"
-        kept = _kept_block(file)
-        return file, kept or decode_images(
-            block, trained.recipe.side, on_error=on_error, workers=workers, verbose=False
-        )
+        if file is not None and (X := _kept_block(file, len(block))) is not None:
+            return file, ImageFeatures(X, np.arange(len(block)))
+        return file, decode_images(block, trained.recipe.side, on_error=on_error, workers=workers, verbose=False)
 
     title = "predicting" if logits else f"features of {source.name} {source.split}"
     starts = range(0, len(source), BLOCK)
@@ -218,11 +208,9 @@ def compute_features(
             if isinstance(made, CachedImages):
                 X = run_network(trained, made.images, mirror, batch_size, place, logits=logits)
                 made = ImageFeatures(X.cpu().numpy(), made.kept, made.skipped)
-                if file is not None and not any(may_pass(why) for _, why in made.skipped):
+                if file is not None and not made.skipped:
                     with replacing(file) as beside, beside.open("wb") as out:
-                        np.savez(out, X=made.X, kept=made.kept, skipped=np.array(json.dumps(made.skipped)))
-            if made.skipped and on_error == "error":
-                raise no_image(*made.skipped[0])
+                        np.savez(out, X=made.X)
             parts.append(replace(made, kept=made.kept + start))
             bar.advance(min(BLOCK, len(source) - start))
     skipped = tuple(each for part in parts for each in part.skipped)
@@ -318,13 +306,10 @@ def _block_key(key: bytes, block: ImageSource) -> str:
     return digest.hexdigest()[:32]
 
 
-def _kept_block(file: Path | None) -> ImageFeatures | None:
-    """What an earlier run kept; a file that is damaged is as good as not there."""
-    if file is None or not file.is_file():
-        return None
+def _kept_block(file: Path, n_images: int) -> np.ndarray | None:
+    """What an earlier run kept of as many images; a file that is damaged is as good as not there."""
     try:
         with np.load(file, allow_pickle=False) as kept:
-            skipped = tuple((name, why) for name, why in json.loads(str(kept["skipped"])))
-            return ImageFeatures(kept["X"], kept["kept"], skipped)
-    except (OSError, ValueError, KeyError, EOFError):
+            return kept["X"] if len(kept["X"]) == n_images else None
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None

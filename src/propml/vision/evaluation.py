@@ -4,8 +4,6 @@ its speed, a stop where a loss is not a number, and its curves as CSV and for Te
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,23 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from propml.atomic_files import write_whole
 from propml.extras import require
 from propml.metrics import f1_scores, mean_average_precision, predict_threshold, predict_top_k
 from propml.neural.criteria import average_precision_loss
 from propml.progress import Bar
-from propml.vision.augment import Augment
-from propml.vision.batches import Batches
+from propml.tables.text import write_csv
+from propml.vision.batches import Augment, Batches
 from propml.vision.checkpoint import TrainingState
 from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import VisionRecipe
-from propml.vision.training_data import TrainingData
+from propml.vision.training_data import TrainingData, ordered_batches
 
 __all__ = [
     "Judge",
     "Watch",
     "candidate_precisions",
-    "check_held_out",
+    "check_judges",
     "judge_by_candidates",
     "judge_by_truth",
     "score_images",
@@ -114,10 +111,18 @@ def _rankable(candidates: Tensor) -> Tensor:
     return (candidates > 0).any(dim=1) & (candidates == 0).any(dim=1)
 
 
-def check_held_out(data: TrainingData, recipe: VisionRecipe) -> None:
-    """Refuse held-out images by which nothing can be judged."""
+def check_judges(data: TrainingData, recipe: VisionRecipe) -> None:
+    """Refuse images by which nothing can be judged, so that nobody learns of it after the training."""
+    truth = None if data.validation is None else data.validation[1]
+    if recipe.select == "oracle" and truth is None:
+        raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+    if truth is not None and not truth.any():
+        raise ValueError(
+            f"none of the {len(truth)} validation images has a true label, so that mAP is undefined; "
+            f"give others, or leave them out (--validation none)"
+        )
     by_class, candidates = recipe.criterion == "mAP", data.targets()[data.held_out]
-    if not _rankable(candidates.T if by_class else candidates).any():
+    if recipe.select == "candidates" and not _rankable(candidates.T if by_class else candidates).any():
         n, ranked = len(candidates), "class" if by_class else "image"
         why = f", and no {ranked} can be ranked there, as none has both a candidate and an excluded entry"
         raise ValueError(
@@ -130,28 +135,22 @@ class Judge:
     """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
 
     It judges what ``propml vision predict`` gives: the mean over an image and its mirror image; but the networks of the
-    paper's recipe, which train at once, by the image alone. It refuses images by which nothing can be judged, so that
-    nobody learns of it after the training.
+    paper's recipe, which train at once, by the image alone.
     """
 
     def __init__(
         self, data: TrainingData, recipe: VisionRecipe, augment: Augment, precision: Precision, here: Process
     ) -> None:
+        check_judges(data, recipe)
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)
-        self.held_out = data.ordered_batches(data.held_out, recipe, here)
-        self.candidates = data.targets()[data.held_out]
-        self.validation = data.validation_batches(recipe, here)
+        targets = data.targets()
+        self.held_out = (
+            ordered_batches(data.images, targets, recipe, here, data.held_out) if len(data.held_out) else None
+        )
+        self.candidates = targets[data.held_out]
+        self.validation = None if data.validation is None else ordered_batches(*data.validation, recipe, here)
         self.truth = None if data.validation is None else data.validation[1]
-        if recipe.select == "oracle" and self.truth is None:
-            raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
-        if self.truth is not None and not self.truth.any():
-            raise ValueError(
-                f"none of the {len(self.truth)} validation images has a true label, so that mAP is undefined; "
-                f"give others, or leave them out (--validation none)"
-            )
-        if recipe.select == "candidates":
-            check_held_out(data, recipe)
         self.precisions: dict[str, Tensor] = {}  # of each held-out image, at the last look
         self.to_beat: Tensor | None = None  # those of the frozen network
 
@@ -246,12 +245,8 @@ class Watch:
 def write_curves(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """Write one row per evaluated epoch; columns that only some epochs have are empty elsewhere."""
     columns = list(dict.fromkeys(name for entry in history for name in entry))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for entry in history:
-        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in entry.items()})
-    write_whole(path, text.getvalue().encode())
+    cells = ([entry.get(name) for name in columns] for entry in history)
+    write_csv(path, columns, ([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in cells))
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from propml.vision.backbone import input_of, make_network
 from propml.vision.checkpoint import TrainedNetwork, load_network, save_network
 from propml.vision.deep_features import compute_features
 from propml.vision.distributed import Process
-from propml.vision.evaluation import candidate_precisions, check_held_out, judge_by_truth
+from propml.vision.evaluation import candidate_precisions, check_judges, judge_by_truth
 from propml.vision.optimiser import lams_to_try, make_objective, one_cycle, set_rate
 from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
@@ -38,17 +37,13 @@ __all__ = ["FittedHead", "fit_head", "learn_head", "write_lam"]
 LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
-@dataclass(frozen=True)
-class FittedHead:
-    """The best head, for features as they are: weight ``(n_labels, n_features)`` and bias ``(n_labels,)``.
+class FittedHead(NamedTuple):
+    """The best head, for features as they are."""
 
-    ``tried`` says what each λ and weight decay were worth, at their best epochs.
-    """
-
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor  # (n_labels, n_features)
+    bias: Tensor  # (n_labels,)
     lam: float
-    tried: list[dict[str, Any]]
+    tried: list[dict[str, Any]]  # what each λ and weight decay were worth, at their best epochs
 
 
 def learn_head(
@@ -66,8 +61,7 @@ def learn_head(
     """
     path = out / FROZEN
     if here.is_first and not path.exists():
-        if recipe.select == "candidates":
-            check_held_out(data, recipe)
+        check_judges(data, recipe)
         network = make_network(recipe, len(data.label_names)).eval()
         trained = TrainedNetwork(network, data.label_names, recipe, *input_of(recipe.backbone)[1:], {})
 
@@ -78,8 +72,7 @@ def learn_head(
 
         X, learned = seen(data.images, "to learn from"), data.learned
         if recipe.select == "oracle":
-            if data.validation is None:
-                raise ValueError('select is "oracle" and there are no validation images with true labels; give some')
+            assert data.validation is not None
             judged, truth = seen(data.validation[0], "to judge by"), data.validation[1]
         else:
             judged, held = X[data.held_out], data.targets()[data.held_out]

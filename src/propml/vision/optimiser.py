@@ -47,14 +47,9 @@ def make_objective(recipe: VisionRecipe, lam: float, candidates: Candidates) -> 
         rate = estimate_flip_rate(candidates) if recipe.flip_rate is None else recipe.flip_rate
         return UnbiasedLoss(rate)
     if recipe.loss == "asl":
-        return CandidateLoss(
-            asl_loss,
-            lam=lam,
-            gamma_positive=recipe.gamma_positive,
-            gamma_negative=recipe.gamma_negative,
-            clip=recipe.clip,
-            detach_focus=True,  # as in the training scripts of ASL and Query2Label
-        )
+        focus: dict[str, Any] = {"gamma_positive": recipe.gamma_positive, "gamma_negative": recipe.gamma_negative}
+        # The focus is detached in the training scripts of ASL and Query2Label too.
+        return CandidateLoss(asl_loss, lam=lam, clip=recipe.clip, detach_focus=True, **focus)
     if recipe.loss == "power":
         return CandidateLoss(power_loss, lam=lam, order=recipe.order)
     function = {"propml": propml_loss, "bce": bce_loss, "propall": propall_loss}[recipe.loss]

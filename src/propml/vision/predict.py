@@ -72,17 +72,9 @@ def probabilities(
     device: str | torch.device = "cpu",
     mirror: bool = True,
 ) -> np.ndarray:
-    """The probability of every label for decoded images.
+    """The probability of every label, ``(n_images, n_labels)``, for decoded images ``(n_images, size, size, 3)``.
 
-    Parameters
-    ----------
-    images : ndarray of uint8, shape (n_images, size, size, 3)
-    mirror : bool
-        By the mean logit of each image and its mirror image.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_images, n_labels)
+    With ``mirror`` it is that of the mean logit of each image and its mirror image.
     """
     return run_network(trained, images, mirror, batch_size, device, logits=True).sigmoid().cpu().numpy()
 
@@ -110,16 +102,8 @@ def predict_images(
         How many images the network sees at once, where it runs, and how many threads decode.
     """
     source = ImageSource("images", find_images(paths), None, None, trained.label_names, "new")
-    found = compute_features(
-        trained,
-        source,
-        logits=True,
-        on_error=on_error,
-        batch_size=batch_size,
-        device=device,
-        workers=workers,
-        verbose=verbose,
-    )
+    options: dict[str, Any] = {"batch_size": batch_size, "device": device, "workers": workers, "verbose": verbose}
+    found = compute_features(trained, source, logits=True, on_error=on_error, **options)
     scores = torch.from_numpy(found.X).sigmoid().numpy()
     return Predictions(tuple(source.take(found.kept).items), scores, trained.label_names, found.skipped)
 
@@ -185,7 +169,11 @@ def image_grid(
     Figure = require("matplotlib.figure", "report").Figure
     columns = min(columns, n)
     rows = -(-n // columns)
-    texts = [_lines(i, probabilities, label_names, candidates, truth, threshold, top) for i in range(n)]
+    known = [[None if part is None else part[i] for part in (candidates, truth)] for i in range(n)]
+    texts = [
+        _lines(own, _chosen(own, top, threshold), label_names, *rest)
+        for own, rest in zip(probabilities, known, strict=True)
+    ]
     below = max(sum(text.count("\n") + 1 for text, _ in lines) for lines in texts)
     height = 2.4 + 0.155 * below  # inches of an image and of so many lines
     figure = Figure(figsize=(2.6 * columns, height * rows + 0.1))
@@ -209,31 +197,24 @@ def image_grid(
 
 
 def _lines(
-    i: int,
-    probabilities: np.ndarray,
-    names: Sequence[str],
-    candidates: np.ndarray | None,
-    truth: np.ndarray | None,
-    threshold: float,
-    top: int | None,
+    own: np.ndarray, chosen: list[int], names: Sequence[str], candidates: np.ndarray | None, truth: np.ndarray | None
 ) -> list[tuple[str, str]]:
     """What stands beneath an image, line by line, each with its colour."""
-    chosen = _chosen(probabilities[i], top, threshold)
     judge = truth if truth is not None else candidates
     lines = []
     for j in chosen:
-        mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[i, j] > 0 else ("✗", WRONG)
+        mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[j] > 0 else ("✗", WRONG)
         name = _literal(textwrap.shorten(names[j], WIDTH - 7, placeholder="…"))
-        lines.append((f"{mark} {name} {probabilities[i, j]:.2f}", colour))
+        lines.append((f"{mark} {name} {own[j]:.2f}", colour))
     if not chosen:
         lines.append(("nothing predicted", QUIET))
     if truth is not None:
-        true = np.flatnonzero(truth[i]).tolist()
+        true = np.flatnonzero(truth).tolist()
         missed = [names[j] for j in true if j not in chosen]
         lines += [(_wrapped("missed", missed), WRONG)] if missed else []
         lines.append((_wrapped("true", [names[j] for j in true]), "black"))
     if candidates is not None:
-        lines.append((_wrapped("candidates", [names[j] for j in np.flatnonzero(candidates[i] > 0).tolist()]), QUIET))
+        lines.append((_wrapped("candidates", [names[j] for j in np.flatnonzero(candidates > 0).tolist()]), QUIET))
     return lines
 
 

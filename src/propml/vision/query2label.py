@@ -43,8 +43,6 @@ class Query2Label(nn.Module):
         width: int = 2048,
         feedforward: int = 8192,
         heads: int = 4,
-        encoder_layers: int = 1,
-        decoder_layers: int = 2,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -54,10 +52,8 @@ class Query2Label(nn.Module):
         self.project = nn.Conv2d(n_features, width, 1)
         self.queries = nn.Parameter(torch.randn(n_labels, width))
         options = (width, feedforward, heads, dropout)
-        self.encoder = nn.ModuleList(_Layer(*options, sees_map=False) for _ in range(encoder_layers))
-        self.decoder = nn.ModuleList(
-            _Layer(*options, sees_map=True, sees_itself=number > 0) for number in range(decoder_layers)
-        )
+        self.encoder = nn.ModuleList([_Layer(*options, sees_map=False)])
+        self.decoder = nn.ModuleList(_Layer(*options, sees_map=True, sees_itself=sees) for sees in (False, True))
         bound = 1 / math.sqrt(width)
         self.weight = nn.Parameter(torch.empty(n_labels, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_labels).uniform_(-bound, bound))

@@ -316,10 +316,6 @@ def _candidates_of(
     columns: TextTable, column: str, names: Names, rows: Sequence[int], labels: Sequence[str], part: str
 ) -> Candidates | None:
     """The labels of these rows; ``None`` where no cell says anything."""
-    known = set(labels)
-    for row in rows:
-        if strange := [name for name in names[row] or () if name not in known]:
-            raise ValueError(f"{columns.where(row, column)}: {strange[0]!r} is not among the labels")
     empty = [row for row in rows if names[row] is None]
     if len(empty) == len(rows):
         return None

@@ -24,9 +24,8 @@ from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
 from propml.progress import progress_bar
 from propml.vision import evaluation
-from propml.vision.augment import Augment, step_generator
 from propml.vision.backbone import input_of, make_network, resolved
-from propml.vision.batches import augmented
+from propml.vision.batches import Augment, augmented, step_generator
 from propml.vision.cdcr import select_for_epoch
 from propml.vision.checkpoint import TrainingState, load_network, save_network
 from propml.vision.compiled_network import CompiledNetwork
@@ -166,28 +165,45 @@ def fit(
     n_learned, full = len(data.learned), batches.batch_size
     # The fastest convolutions are worth a search of a minute or two in long trainings alone.
     torch.backends.cudnn.benchmark = recipe.epochs * len(batches) > SEARCHED_FROM
-    model = here.wrap(CompiledNetwork(network, recipe.compile, precision.dtype, full) if recipe.compile else network)
+    model = here.wrap(CompiledNetwork(network, recipe.compile, full) if recipe.compile else network)
 
-    average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    optimiser = make_optimiser(network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay)
-    state = TrainingState(network, average, optimiser, precision.scaler())
+    state = TrainingState(network, *_average_and_optimiser(network, recipe), precision.scaler())
     judge = evaluation.Judge(data, recipe, augment, precision, here)
     epochs = 0 if recipe.tune == "head" else recipe.epochs
     checkpoint = out / "last.safetensors"
+
+    def record(entry: dict[str, Any]) -> None:
+        """Write the curves, and the network where it is the best so far."""
+        state.history.append(entry)
+        weights, worth = judge.better_weights(entry)
+        before = state.best
+        if before is None or (worth > before["worth"] and (before["epoch"] > 0 or judge.is_beyond_doubt(weights))):
+            state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
+        if here.is_first:
+            evaluation.write_curves(out / "curves.csv", state.history)
+            if state.best is not before:
+                chosen = network if weights == "raw" else state.average.network
+                card = {"lam": lam, "weights": weights, **entry}
+                save_network(out / "best.safetensors", chosen, recipe, data.label_names, card)
+
     if tunes:
         frozen = {"epoch": 0, **judge.look(state)}
         judge.to_beat = judge.precisions.get("raw")
     if checkpoint.exists():
         state.restore(checkpoint)
     elif tunes:
-        _record(state, frozen, judge, recipe, lam, data.label_names, out, here)
+        record(frozen)
 
     def is_last(entry: Mapping[str, Any]) -> bool:
         return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
 
     def save(after: float) -> None:
-        """Where the last checkpoint is older than so many seconds; large networks take seconds to write."""
-        if here.is_first and time.monotonic() - state.saved_at >= after:
+        """Where the last checkpoint is older than so many seconds; large networks take seconds to write.
+
+        Not in the middle of an epoch for which the network of its start selected what to learn from.
+        """
+        whole = state.selected is None or state.step == 0
+        if here.is_first and whole and time.monotonic() - state.saved_at >= after:
             state.save(checkpoint)
             state.saved_at = time.monotonic()
 
@@ -203,9 +219,10 @@ def fit(
             if stopped:
                 break
             stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
-            if state.step == 0 and epoch == stage.first > 0:
-                _start_stage(state, recipe)
-            if state.step == 0 and stage.selects:
+            if state.step == 0 and epoch == stage.first > 0:  # CDCR's second stage starts from averaged weights
+                network.load_state_dict(state.average.network.state_dict())
+                state.average, state.optimiser = _average_and_optimiser(network, recipe)
+            if stage.selects and (state.step == 0 or state.selected is None):
                 state.selected = select_for_epoch(network, epoch, data, recipe, augment, precision, here)
             network.train()
             for layer in network.modules() if tunes else ():
@@ -247,7 +264,7 @@ def fit(
                 entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[-1]["lr"]}
                 entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
                 add_to_board(entry)
-                _record(state, entry, judge, recipe, lam, data.label_names, out, here)
+                record(entry)
                 stopped = is_last(entry)
             save(after=0.0 if last or stopped else recipe.checkpoint_seconds)
     here.wait()
@@ -256,40 +273,10 @@ def fit(
     return _result(state, lam, out)
 
 
-def _record(
-    state: TrainingState,
-    entry: dict[str, Any],
-    judge: evaluation.Judge,
-    recipe: VisionRecipe,
-    lam: float,
-    label_names: tuple[str, ...],
-    out: Path,
-    here: Process,
-) -> None:
-    """Write the curves, and the network where it is the best so far."""
-    state.history.append(entry)
-    weights, worth = judge.better_weights(entry)
-    better = state.best is None or worth > state.best["worth"]
-    if better and state.best is not None and state.best["epoch"] == 0:
-        better = judge.is_beyond_doubt(weights)
-    if better:
-        state.best = {"weights": weights, "worth": worth, "epoch": entry["epoch"]}
-    if here.is_first:
-        evaluation.write_curves(out / "curves.csv", state.history)
-        if better:
-            chosen = state.network if weights == "raw" else state.average.network
-            save_network(
-                out / "best.safetensors", chosen, recipe, label_names, {"lam": lam, "weights": weights, **entry}
-            )
-
-
-def _start_stage(state: TrainingState, recipe: VisionRecipe) -> None:
-    """CDCR's second stage: from the averaged weights of the first, with a fresh optimiser."""
-    state.network.load_state_dict(state.average.network.state_dict())
-    state.average = WeightAverage(state.network, recipe.ema_decay, warmup=recipe.ema_warmup)
-    state.optimiser = make_optimiser(
-        state.network, recipe.optimiser, recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
-    )
+def _average_and_optimiser(network: nn.Module, recipe: VisionRecipe) -> tuple[WeightAverage, torch.optim.Optimizer]:
+    rates = recipe.learning_rate, recipe.weight_decay, recipe.layer_decay
+    average = WeightAverage(network, recipe.ema_decay, warmup=recipe.ema_warmup)
+    return average, make_optimiser(network, recipe.optimiser, *rates)
 
 
 def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, *, verbose: bool = True) -> float:
@@ -322,17 +309,8 @@ def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, 
 
 def _result(state: TrainingState, lam: float, out: Path) -> TrainingResult:
     assert state.best is not None
-    entry = next(entry for entry in state.history if entry["epoch"] == state.best["epoch"])
-    own = {
-        k.removesuffix(f" {state.best['weights']}"): v for k, v in entry.items() if k.endswith(state.best["weights"])
-    }
-    return TrainingResult(
-        folder=out,
-        lam=lam,
-        epoch=state.best["epoch"],
-        weights=state.best["weights"],
-        metrics={name: value for name, value in own.items() if not name.startswith("held-out ")},
-        held_out={k.removeprefix("held-out "): v for k, v in own.items() if k.startswith("held-out ")},
-        history=state.history,
-        notes=[],
-    )
+    epoch, weights = state.best["epoch"], state.best["weights"]
+    entry = next(entry for entry in state.history if entry["epoch"] == epoch)
+    own = {name.removesuffix(f" {weights}"): value for name, value in entry.items() if name.endswith(weights)}
+    held_out = {name.removeprefix("held-out "): own.pop(name) for name in list(own) if name.startswith("held-out ")}
+    return TrainingResult(out, lam, epoch, weights, own, held_out, state.history, notes=[])

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from propml.atomic_files import locked, replacing, write_whole
 from propml.corruption import independent_flips
+from propml.tables.table import quoted_names
 from propml.targets import Candidates
 from propml.vision.batches import Batches
 from propml.vision.distributed import Process
@@ -29,22 +29,12 @@ from propml.vision.image_cache import OnError, build_cache
 from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "prepare_data"]
+__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "ordered_batches", "prepare_data"]
 
-# Images stay on the GPU where they take less than this share of its free memory.
-RESIDENT_SHARE = 0.25
 HOLD_OUT_STREAM = 1
 FROZEN = "frozen.safetensors"  # the backbone as it was, with the best head
-# What a run leaves in its folder once it has learned something: a checkpoint, curves, or λ that are tried.
-TRACES = (
-    FROZEN,
-    "last.safetensors",
-    "best.safetensors",
-    "curves.csv",
-    "lam.json",
-    "lam/*/last.safetensors",
-    "lam/*/*.csv",
-)
+# What a run leaves in its folder once it has learned something, or in those of the λ that it tries.
+TRACES = ("*.safetensors", "curves.csv", "lam.json")
 
 
 def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
@@ -100,15 +90,18 @@ class TrainingData:
 
     def batches(self, recipe: VisionRecipe, here: Process) -> Batches:
         """The images that are learned from, shuffled."""
-        return _batches(self.images, self.targets(), recipe, here, rows=self.learned, shuffle=True)
+        share = here.batch_size(recipe.batch_size)
+        order: dict[str, Any] = {"seed": recipe.seed, "rank": here.rank, "world": here.world}
+        return Batches(self.images, self.targets(), share, rows=self.learned, device=here.device, **order)
 
-    def ordered_batches(self, rows: np.ndarray, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """Some of the images, each once; ``None`` where there are none."""
-        return _batches(self.images, self.targets(), recipe, here, rows=rows) if len(rows) else None
 
-    def validation_batches(self, recipe: VisionRecipe, here: Process) -> Batches | None:
-        """The validation images, each once; ``None`` where there are none."""
-        return None if self.validation is None else _batches(*self.validation, recipe, here)
+def ordered_batches(
+    images: np.ndarray, targets: Any, recipe: VisionRecipe, here: Process, rows: np.ndarray | None = None
+) -> Batches:
+    """Images, or some of them, each once; without gradients twice as many fit in a batch."""
+    share = 2 * here.batch_size(recipe.batch_size)
+    order: dict[str, Any] = {"shuffle": False, "rank": here.rank, "world": here.world}
+    return Batches(images, targets, share, rows=rows, device=here.device, **order)
 
 
 @contextmanager
@@ -129,7 +122,7 @@ def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> No
     A folder in which nothing was learned yet, for instance because a setting was wrong, is that of a new run.
     """
     path = out / "recipe.json"
-    started = path.exists() and any(next(out.glob(trace), None) is not None for trace in TRACES)
+    started = path.exists() and any(next(out.rglob(trace), None) is not None for trace in TRACES)
     if started:
         if not resume:
             raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
@@ -143,8 +136,6 @@ def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> No
             )
     here.wait()  # all have looked before the first one writes
     if here.is_first:
-        for rest in out.glob(".*.safetensors.*"):  # what a killed process had written by half
-            rest.unlink()
         if not started and path.exists():
             for name in ("candidates.npz", "skipped.txt"):
                 (out / name).unlink(missing_ok=True)
@@ -166,20 +157,15 @@ def prepare_data(
 ) -> tuple[TrainingData, list[str]]:
     """Decode the images and draw the candidates, which must be those that an earlier start of this run had.
 
-    Returns
-    -------
-    data : TrainingData
-        With nothing held out yet.
-    notes : list of str
-        Sentences on true labels that are learned from, and on images that could not be read; ``skipped.txt`` in
-        ``out`` names them all.
+    Nothing is held out of them yet. The notes are sentences on true labels that are learned from, and on images that
+    could not be read; ``skipped.txt`` in ``out`` names them all.
     """
     parts, validated = [train], None
     if validation is not None:
         if validation.label_names != train.label_names:
             raise ValueError(
-                f"training images have the labels {_some(train.label_names)} and validation images "
-                f"{_some(validation.label_names)}; give both the same, in the same order"
+                f"training images have the labels {quoted_names(train.label_names)} and validation images "
+                f"{quoted_names(validation.label_names)}; give both the same, in the same order"
             )
         if validation.truth is None:
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
@@ -243,37 +229,3 @@ def _check_drawn(record: Path, drawn: dict[str, np.ndarray]) -> None:
 def _digest(names: list[str]) -> np.ndarray:
     """Of the names of files without their folders, since data may be moved."""
     return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
-
-
-def _batches(
-    images: np.ndarray,
-    targets: Any,
-    recipe: VisionRecipe,
-    here: Process,
-    *,
-    rows: np.ndarray | None = None,
-    shuffle: bool = False,
-) -> Batches:
-    share = here.batch_size(recipe.batch_size)
-    return Batches(
-        images,
-        targets,
-        share if shuffle else 2 * share,  # without gradients twice as many fit
-        rows=rows,
-        shuffle=shuffle,
-        seed=recipe.seed,
-        rank=here.rank,
-        world=here.world,
-        device=here.device,
-        # Of parts the batches for training hold a copy already.
-        resident=(shuffle or rows is None) and _fits(images, here),
-    )
-
-
-def _fits(images: np.ndarray, here: Process) -> bool:
-    on_gpu = here.device.type == "cuda"
-    return on_gpu and images.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(here.device)[0]
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (f", … ({len(names)})" if len(names) > 3 else "")
