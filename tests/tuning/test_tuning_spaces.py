@@ -11,7 +11,6 @@ from propml.tuning.spaces import (
     VISION,
     OneOf,
     Range,
-    When,
     altered,
     parse_dimension,
     restored,
@@ -55,11 +54,6 @@ def test_conditional_dimensions_are_there_when_they_make_sense():
     assert all("order" not in chosen for chosen in drawn(fixed, 10))
 
 
-def test_a_condition_waits_for_its_dimension_wherever_it_stands():
-    space = {"b": Range(0, 1, when=When("a", (1,))), "a": OneOf((0, 1))}
-    assert all(("b" in chosen) == (chosen["a"] == 1) for chosen in drawn(space))
-
-
 def test_configurations_come_back_with_what_is_fixed():
     space = space_of("propml")
     params = {"hidden": "[256, 256]", "lam": 0.1, "order": 0.3, "dropout": 0.5}
@@ -97,18 +91,13 @@ def test_changes_keep_the_declared_scale():
     [
         ({"alhpa": 1}, "'alhpa' is not an argument of it; did you mean 'alpha'"),
         ({"zzz": 1}, "known are a, b, alpha"),
-        ({"a": (2.0, 1.0)}, "a goes from 2.0 to 1.0; the first must be smaller"),
+        ({"a": (2.0, 1.0)}, "a goes from 2.0 to 1.0; .* the first must be smaller"),
         ({"a": (1.0, 1.0)}, "must be smaller"),
         ({"a": (1.0, float("inf"))}, "two finite numbers"),
         ({"a": Range(0, 1, log=True)}, "a goes from 0 on a logarithmic scale; start above 0"),
         ({"a": Range(0.5, 2, integer=True)}, "is a whole number"),
         ({"a": []}, "a has no value to choose from"),
         ({"a": [1, 1]}, "has a value twice"),
-        ({"a": Range(0, 1, when=When("b", (1,)))}, "a depends on b, which is missing"),
-        (
-            {"a": Range(0, 1, when=When("b", (1,))), "b": Range(0, 1, when=When("a", (1,)))},
-            "conditions of a, b go round in a circle",
-        ),
         ({"random_state": 1}, "random_state is given by the search"),
     ],
 )
