@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import socket
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, unquote_plus
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
 
 import numpy as np
 
+from propml.atomic_files import lock_file
 from propml.extras import require
 from propml.tuning.rungs import ETA, levels
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["is_gone", "is_near", "masked", "open_storage", "open_study", "quiet", "this_worker", "without_secrets"]
+__all__ = ["is_gone", "lifeline", "masked", "open_storage", "open_study", "quiet", "without_secrets"]
 
 SQLITE = "sqlite:///"
 # Seconds between the heartbeats of a worker, and after which a silent one is given up. That is for other machines only:
-# whether a process of this machine lives is known at once.
+# whether a process of this machine lives is known at once, by the lock of its file.
 HEARTBEAT, GRACE = 20, 90
+LIFELINE = "propml-worker-"
 # Marks a trial that only keeps the number of one in a study that was replaced.
 REPLACED = "replaced"
 
 HIDDEN = "***"
-# User and password. A password may hold signs that should have been quoted; a port with a query is none.
-PASSWORD = re.compile(
-    r"(?<=://)[^:/?@]*?(?::|%3a)(?!\d*(?:/[^@?]*)?\?[\w.%+-]+=)(.*?)(?=@[^@]*(?:$|\?[\w.%+-]+=))", re.IGNORECASE
-)
-ARGUMENT = re.compile(r"(?<=[?&])([^=&]*)=([^&]*)")
-# What the name of a secret argument has in it, such as `sslpassword`, `passwd`, `PWD`, `ssl_key`, `access_token`.
-SECRET = re.compile(r"pass|pwd|secret|token|key|credential|auth", re.IGNORECASE)
-# A whole connection string as one argument, such as that of `odbc_connect`.
-SECRET_INSIDE = re.compile(r"(?:pass\w*|pwd)\s*=", re.IGNORECASE)
+# A shorter word of a password is hidden where it stands by itself: as a part of other words it tells nothing.
+SHORT = 3
 
 
 @contextmanager
@@ -202,83 +197,55 @@ def _share(storage: Any) -> None:
 
 
 def masked(url: str) -> str:
-    """A URL without its password and other secrets, wherever it has them; SQLAlchemy hides the password only.
+    """A URL as it may be shown: of a server without its user, its password and its arguments.
 
     >>> masked("postgresql://me:secret@host/db"), masked("postgresql://host/db?user=me&password=secret")
-    ('postgresql://me:***@host/db', 'postgresql://host/db?user=me&password=***')
+    ('postgresql://***@host/db', 'postgresql://host/db?***')
     """
-    for start, end in reversed(_secrets(url)):
-        url = url[:start] + HIDDEN + url[end:]
-    return url
+    return _parted(url)[0]
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A message about a URL, such as a driver's, without the secrets of that URL.
+    """A message about a URL, such as a driver's, without what is not shown of that URL.
 
     >>> without_secrets("invalid port 'p' in me:p/w@h", "mysql://me:p/w@h/db")
-    "invalid port '***' in me:***@h"
+    "invalid port '***' in ***:***/***@h"
     """
-    secrets = [url[start:end] for start, end in _secrets(url)]
-    text = text.replace(url, masked(url))
-    for secret in sorted({*secrets, *map(unquote, secrets), *map(unquote_plus, secrets)}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    shown, secrets = _parted(url)
+    text = text.replace(url, shown)
     # Drivers split a password that should have been quoted, and name a part of it in their message.
-    parts = {re.escape(part) for secret in secrets for part in re.split(r"[/?#@:&]", secret) if part}
-    for part in sorted(parts, key=len, reverse=True):
-        text = re.sub(rf"(?<=['\"]){part}(?=['\"@])", HIDDEN, text)
+    for word in sorted(set(filter(None, secrets)), key=len, reverse=True):
+        text = re.sub(re.escape(word) if len(word) > SHORT else rf"\b{re.escape(word)}\b", HIDDEN, text)
     return text
 
 
-def _secrets(url: str) -> list[tuple[int, int]]:
-    """Where the secrets of a URL begin and end."""
-    password = PASSWORD.search(url)
-    spans = [password.span(1)] if password else []
-    for argument in ARGUMENT.finditer(url, spans[0][1] if spans else 0):
-        name, value = argument.groups()
-        if SECRET.search(unquote(name)) or SECRET_INSIDE.search(unquote_plus(value)):
-            spans.append(argument.span(2))
-    return [(start, end) for start, end in spans if start < end]
+def _parted(url: str) -> tuple[str, list[str]]:
+    """A URL as it may be shown, and the words that it then lacks."""
+    scheme, _, rest = url.partition("://")
+    if not rest or url.startswith(SQLITE):
+        return url, []
+    place, question, arguments = rest.partition("?")
+    if "@" in arguments:  # the ? may be one of the password
+        shown, hidden = f"{scheme}://{HIDDEN}", rest
+    else:
+        user, at, host = place.rpartition("@")
+        shown = f"{scheme}://{at and HIDDEN}{at}{host}{question}{question and HIDDEN}"
+        hidden = user + re.sub(r"(?:^|&)[^&=]*=", " ", arguments)
+    return shown, re.split(r"[\s:/?#@&;=]+", f"{hidden} {unquote_plus(hidden)}")
 
 
-def this_worker() -> dict[str, Any]:
-    """This process, as other workers can recognise it."""
-    return {**_machine(), "pid": os.getpid(), "started": _started(os.getpid())}
+def lifeline() -> IO[bytes]:
+    """A file whose lock is held until it is closed, at the latest by the death of this process."""
+    file = tempfile.NamedTemporaryFile(prefix=LIFELINE)  # noqa: SIM115 - whoever has it closes it
+    lock_file(file.fileno())
+    return file
 
 
-def is_near(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker is, or was, a process that can be seen from here."""
-    return all(worker.get(name) == value for name, value in _machine().items())
-
-
-def is_gone(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker is known to be gone; of one on another machine that is never known."""
-    if not is_near(worker):
-        return False
-    try:
-        os.kill(int(worker["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return _started(int(worker["pid"])) != worker.get("started")
-
-
-def _machine() -> dict[str, str]:
-    """This machine and its process numbers: containers share names, and count processes each by themselves."""
-    machine = {"host": socket.gethostname(), "boot": "", "pids": ""}
-    with suppress(OSError):
-        machine["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        machine["pids"] = os.readlink("/proc/self/ns/pid")
-    return machine
-
-
-def _started(pid: int) -> str:
-    """When a process began, which tells it from a later one of the same number.
-
-    Empty where the system does not say, and for a zombie.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+def is_gone(worker: Mapping[str, Any]) -> bool | None:
+    """Whether a worker has died; None where nobody can tell from here, as of one on another machine."""
+    path = Path(worker.get("lifeline", ""))
+    if worker.get("host") != socket.gethostname() or not path.name.startswith(LIFELINE) or not path.is_file():
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        return lock_file(file.fileno(), wait=False)
+    return None

@@ -11,6 +11,7 @@ dies between giving it up and queueing it again. It also waits for heartbeats of
 from __future__ import annotations
 
 import math
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
 from propml.tuning.spaces import kinds, stored, suggest
-from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, is_near, open_storage, open_study, quiet, this_worker
+from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, lifeline, open_storage, open_study, quiet
 from propml.tuning.tasks import NetworkTask, Task
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Desk:
         self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
         self.study_id = self.storage.get_study_id_from_name(name)
         self.sampler = self.study.sampler
+        self.lifeline = lifeline()
         self.under_way: dict[int, RunningTrial] = {}  # by their storage_id
         self.watched: set[int] = set()  # trials of other machines
         self.progress: Callable[[], None] = lambda: None  # called whenever a trial has ended
@@ -162,7 +164,7 @@ class Desk:
 
     def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
         """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
-        signature: dict[str, Any] = {"owner": this_worker()}
+        signature: dict[str, Any] = {"owner": {"host": socket.gethostname(), "lifeline": self.lifeline.name}}
         fixed: dict[str, Any] = {}
         if tries:
             signature["first"] = _first(tries[-1])
@@ -228,10 +230,10 @@ class Desk:
         """Give up the trials whose workers are gone, so that they are begun again."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         for trial in running:
-            worker = trial.user_attrs.get("owner", {})
-            if is_gone(worker):
+            gone = is_gone(trial.user_attrs.get("owner", {}))
+            if gone:
                 self._give_up(trial.number, None if died or "lost" in trial.user_attrs else STOPPED)
-            elif not is_near(worker) and trial.number not in self.watched:
+            elif gone is None and trial.number not in self.watched:
                 # Its worker may have died before its first sign of life: the time is taken from now on.
                 self.watched.add(trial.number)
                 self._beat([self._storage_id(trial.number)])
