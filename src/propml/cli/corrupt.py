@@ -146,10 +146,9 @@ def corrupt(
 
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
+    from propml.corruption import NEEDS_FEATURES, realised_levels, realised_ratio
     from propml.corruption import corrupt as make_candidates
-    from propml.corruption import realised_levels, realised_ratio
     from propml.corruption.files import check_output, write_candidates, write_votes
-    from propml.corruption.registry import NEEDS_FEATURES
     from propml.tables.files import write_cleaned
 
     given = {name: _one_or_many(value) for name, value in vars(settings).items()}
@@ -257,7 +256,7 @@ def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
 
 def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """What a corruption is called with: what was given, and the defaults of its function."""
-    from propml.corruption.registry import CORRUPTIONS
+    from propml.corruption import CORRUPTIONS
 
     takes = {name: inspect.signature(function).parameters for name, function in CORRUPTIONS.items()}
     chosen = {}
