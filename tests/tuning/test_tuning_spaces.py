@@ -11,6 +11,7 @@ from propml.tuning.spaces import (
     VISION,
     OneOf,
     Range,
+    When,
     altered,
     parse_dimension,
     restored,
@@ -52,6 +53,11 @@ def test_conditional_dimensions_are_there_when_they_make_sense():
         assert "order" in chosen  # the loss is "power"
     fixed = altered(space_of("propml"), {"loss": "propml"}, list(method_class("propml")().get_params()), "propml")
     assert all("order" not in chosen for chosen in drawn(fixed, 10))
+
+
+def test_a_condition_waits_for_its_dimension_wherever_it_stands():
+    space = altered({"b": Range(0, 1, when=When("a", (1,))), "a": OneOf((0, 1))}, {}, KNOWN, "it")
+    assert all(("b" in chosen) == (chosen["a"] == 1) for chosen in drawn(space))
 
 
 def test_configurations_come_back_with_what_is_fixed():

@@ -91,7 +91,7 @@ def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_
     monkeypatch.setattr(studies, "GRACE", 2)
     desk = Desk(Hill(), 2, tmp_path / "s.db")
     trial = desk.ask().handle
-    trial.set_user_attr("owner", {"host": "elsewhere", "lifeline": desk.lifeline.name})
+    trial.set_user_attr("owner", {"host": "elsewhere", "lifeline": __file__})
     desk.reclaim()
     assert desk.study.trials[0].state == STATE.RUNNING
     wait_for(lambda: desk.reclaim() or desk.study.trials[0].state == STATE.FAIL, seconds=20)

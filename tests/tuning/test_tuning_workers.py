@@ -1,5 +1,6 @@
 """Processes that work on a study."""
 
+import json
 import math
 import os
 import signal
@@ -17,10 +18,10 @@ def test_a_worker_is_gone_when_its_process_is_dead_and_not_before():
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        line = studies.lifeline()
-        os.write(writing, line.name.encode())
-        signal.pause()
-    who = {"host": socket.gethostname(), "lifeline": os.read(reading, 999).decode()}
+        with studies.lifeline() as who:
+            os.write(writing, json.dumps(who).encode())
+            signal.pause()
+    who = json.loads(os.read(reading, 999))
     assert studies.is_gone(who) is False
     os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table of processes

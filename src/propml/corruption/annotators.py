@@ -124,7 +124,8 @@ def _label_rows(
 
 
 def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None, *values: ArrayLike) -> int:
-    told = {len(np.asarray(value)) for value in (*values, names) if np.ndim(value) == 1}
+    told = {len(np.asarray(value)) for value in values if np.ndim(value) == 1}
+    told |= {len(names)} if names is not None else set()
     told |= {n_annotators} if n_annotators is not None else set()
     if not told:
         raise ValueError("how many annotators? give n_annotators, or one sensitivity per annotator")

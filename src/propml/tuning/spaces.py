@@ -1,7 +1,6 @@
 """Search spaces, all in one place: for every method what may be searched, on which scale, under which condition.
 
-A space is a mapping from argument names to dimensions. A dimension with one value is a setting that stays as it is; one
-with a condition stands after the dimension that it depends on.
+A space is a mapping from argument names to dimensions. A dimension with one value is a setting that stays as it is.
 """
 
 from __future__ import annotations
@@ -137,7 +136,8 @@ def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> 
             raise ValueError(f"{name} has no value to choose from; give at least one")
         elif len({stored(value) for value in dimension.values}) < len(dimension.values):
             raise ValueError(f"{name} has a value twice among {list(dimension.values)}; leave one out")
-    return result
+    # What has a condition comes after what it depends on.
+    return dict(sorted(result.items(), key=lambda item: item[1].when is not None))
 
 
 def _dimension(change: Any, declared: Dimension | None) -> Dimension:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 import numpy as np
@@ -22,7 +22,7 @@ from propml.tuning.rungs import ETA, levels
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["is_gone", "lifeline", "masked", "open_storage", "open_study", "quiet", "without_secrets"]
+__all__ = ["is_gone", "lifeline", "open_storage", "open_study", "quiet", "without_secrets"]
 
 SQLITE = "sqlite:///"
 # Seconds between the heartbeats of a worker, and after which a silent one is given up. That is for other machines only:
@@ -31,10 +31,6 @@ HEARTBEAT, GRACE = 20, 90
 LIFELINE = "propml-worker-"
 # Marks a trial that only keeps the number of one in a study that was replaced.
 REPLACED = "replaced"
-
-HIDDEN = "***"
-# A shorter word of a password is hidden where it stands by itself: as a part of other words it tells nothing.
-SHORT = 3
 
 
 @contextmanager
@@ -54,81 +50,51 @@ def quiet() -> Iterator[None]:
 def open_study(
     storage: Any, name: str, facts: Mapping[str, Any], *, seed: int = 0, epochs: int | None = None
 ) -> optuna.Study:
-    """The study of that name, made if it is not there.
+    """The study of that name, made if it is not there; with ``epochs``, Hyperband prunes single trials of that budget.
 
-    One that was made with other facts is refused, unless no trial of it can be used: then a new one takes its place.
-
-    Parameters
-    ----------
-    storage : optuna.storages.BaseStorage
-        From :func:`open_storage`.
-    facts : mapping
-        What all searches on this study must agree on, as plain values.
-    seed : int
-        Of the sampler.
-    epochs : int, optional
-        Prune single trials by Hyperband with this whole budget; by default nobody prunes.
+    ``facts`` are plain values that all searches on a study must agree on. One that was made with others is refused,
+    unless no trial of it can be used: then a new one takes its place.
     """
     optuna = require("optuna", "tune")
-    _replace_unusable(storage, name, facts)
     pruner: Any = optuna.pruners.NopPruner()
     if epochs is not None:
         pruner = optuna.pruners.HyperbandPruner(levels(epochs)[0], epochs, reduction_factor=ETA)
+    how: dict[str, Any] = {"storage": storage, "pruner": pruner, "direction": "maximize", "load_if_exists": True}
     with quiet():
-        study = optuna.create_study(
-            storage=storage, study_name=name, pruner=pruner, direction="maximize", load_if_exists=True
-        )
-        # A search that goes on must not propose once more what it began with.
-        begun = len(study.get_trials(deepcopy=False))
-        own_seed = int(np.random.SeedSequence([seed, begun]).generate_state(1)[0])
-        study.sampler = optuna.samplers.TPESampler(seed=own_seed, constant_liar=True)
-    known = study.user_attrs.get("propml")
-    if known is None:
-        study.set_user_attr("propml", dict(facts))
-        return study
-    for key in _differing(known, facts):
-        raise ValueError(
-            f"the study {name!r} was made with another {key}: {known.get(key)!r}, now {facts.get(key)!r}; "
-            f"give the search another name or another storage"
-        )
-    return study
-
-
-def _differing(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """What a study and a search disagree on; a study that does not tell the seed of its folds is not asked for it."""
-    keys = [key for key in {**facts, **known} if key in known or key != "seed"]
-    return [key for key in keys if known.get(key) != facts.get(key)]
-
-
-def _replace_unusable(storage: Any, name: str, facts: Mapping[str, Any]) -> None:
-    """Put a new study in the place of one with other facts in which no trial can be used."""
-    optuna = require("optuna", "tune")
-    try:
+        study = optuna.create_study(study_name=name, **how)
         study_id = storage.get_study_id_from_name(name)
-        known = storage.get_study_user_attrs(study_id).get("propml")
-        trials = storage.get_all_trials(study_id)
-    except KeyError:  # there is none
-        return
-    if known is None or not _differing(known, facts) or not trials or any(map(_is_of_use, trials)):
-        return
-    with quiet():
-        try:
-            storage.delete_study(study_id)  # the one that was looked at, whatever has its name now
-            study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
-        except (KeyError, optuna.exceptions.DuplicatedStudyError):
-            return  # another search has done so
-        # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
-        placeholder = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"lost": REPLACED})
-        study.add_trials([placeholder] * len(trials))
+        known = storage.get_study_user_attrs(study_id).get("propml", {})
+        trials = storage.get_all_trials(study_id, deepcopy=False)
+        # A study that does not tell the seed of its folds is not asked for it.
+        keys = [key for key in {**facts, **known} if known and (key in known or key != "seed")]
+        differing = [key for key in keys if known.get(key) != facts.get(key)]
+        if differing and (not trials or any(map(_is_of_use, trials))):
+            key = differing[0]
+            raise ValueError(
+                f"the study {name!r} was made with another {key}: {known.get(key)!r}, now {facts.get(key)!r}; "
+                f"give the search another name or another storage"
+            )
+        if differing:
+            with suppress(KeyError):  # another search has done so
+                storage.delete_study(study_id)
+            study = optuna.create_study(study_name=name, **how)
+            # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
+            placeholder = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"lost": REPLACED})
+            study.add_trials([placeholder] * len(trials))
+        if differing or not known:
+            study.set_user_attr("propml", dict(facts))
+        # A search that goes on must not propose once more what it began with.
+        own_seed = int(np.random.SeedSequence([seed, len(trials)]).generate_state(1)[0])
+        study.sampler = optuna.samplers.TPESampler(seed=own_seed, constant_liar=True)
+    return study
 
 
 def _is_of_use(trial: Any) -> bool:
     """Whether a trial has ended well, is under way, or was stopped after it was worth something."""
     if trial.state.name == "RUNNING" and not is_gone(trial.user_attrs.get("owner", {})):
         return True
-    if trial.state.name in ("FAIL", "WAITING", "RUNNING"):
-        return bool(trial.intermediate_values) and "why" not in trial.user_attrs
-    return True
+    worth = bool(trial.intermediate_values) and "why" not in trial.user_attrs
+    return worth or trial.state.name in ("COMPLETE", "PRUNED")
 
 
 def open_storage(storage: str | Path | None) -> Any:
@@ -147,16 +113,13 @@ def open_storage(storage: str | Path | None) -> Any:
                 _with_driver(url), engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
             )
     except ImportError as error:
-        raise ImportError(
-            f"the storage {masked(url)} needs a driver for its database; install one, such as: "
-            f"pip install psycopg2-binary"
-        ) from error
+        told = f"the storage {url} needs a driver for its database; install one, such as: pip install psycopg2-binary"
+        raise ImportError(without_secrets(told, url)) from error
     except Exception as error:
         first = " ".join(str(error).split("\n(Background")[0].split())[:300]
-        raise ValueError(
-            f"the storage {masked(url)} cannot be opened: {without_secrets(first, url)}; give a path, or the URL of a "
-            f"running server such as postgresql://user@host/database"
-        ) from None  # the trace of a driver may have the whole URL in it
+        told = f"the storage {url} cannot be opened: {first}; give a path, or the URL of a running server"
+        told = f"{without_secrets(told, url)} such as postgresql://user@host/database"
+        raise ValueError(told) from None  # the trace of a driver may have the whole URL in it
     if url.startswith(SQLITE):
         _share(database)
     return database
@@ -196,49 +159,37 @@ def _share(storage: Any) -> None:
     storage.engine.dispose()
 
 
-def masked(url: str) -> str:
-    """A URL as it may be shown: of a server without its user, its password and its arguments.
-
-    >>> masked("postgresql://me:secret@host/db"), masked("postgresql://host/db?user=me&password=secret")
-    ('postgresql://***@host/db', 'postgresql://host/db?***')
-    """
-    return _parted(url)[0]
-
-
 def without_secrets(text: str, url: str) -> str:
-    """A message about a URL, such as a driver's, without what is not shown of that URL.
+    """A text about the URL of a server, such as a driver's message, without user, password and values of arguments.
 
-    >>> without_secrets("invalid port 'p' in me:p/w@h", "mysql://me:p/w@h/db")
-    "invalid port '***' in ***:***/***@h"
+    >>> without_secrets("no me:p/w@h: invalid port 'p' in mysql://me:p/w@h/db?x=1", "mysql://me:p/w@h/db?x=1")
+    "no ***:***/***@h: invalid port '***' in mysql://***@h/db?***"
     """
-    shown, secrets = _parted(url)
+    scheme, _, rest = url.partition("://")
+    if not rest or url.startswith(SQLITE):
+        return text
+    place, question, arguments = rest.partition("?")
+    if "@" in arguments:  # the ? may be one of the password
+        shown, hidden = f"{scheme}://***", rest
+    else:
+        user, at, host = place.rpartition("@")
+        shown = f"{scheme}://{at and '***'}{at}{host}{question}{question and '***'}"
+        hidden = user + re.sub(r"(?:^|&)[^&=]*=", " ", arguments)
     text = text.replace(url, shown)
-    # Drivers split a password that should have been quoted, and name a part of it in their message.
-    for word in sorted(set(filter(None, secrets)), key=len, reverse=True):
-        text = re.sub(re.escape(word) if len(word) > SHORT else rf"\b{re.escape(word)}\b", HIDDEN, text)
+    # Drivers split a password that should have been quoted, and name a part of it in their message. A short word is
+    # hidden where it stands by itself only: as a part of others it tells nothing.
+    words = {word for word in re.split(r"[\s:/?#@&;=]+", f"{hidden} {unquote_plus(hidden)}") if word}
+    for word in sorted(map(re.escape, words), key=len, reverse=True):
+        text = re.sub(word if len(word) > 3 else rf"\b{word}\b", "***", text)
     return text
 
 
-def _parted(url: str) -> tuple[str, list[str]]:
-    """A URL as it may be shown, and the words that it then lacks."""
-    scheme, _, rest = url.partition("://")
-    if not rest or url.startswith(SQLITE):
-        return url, []
-    place, question, arguments = rest.partition("?")
-    if "@" in arguments:  # the ? may be one of the password
-        shown, hidden = f"{scheme}://{HIDDEN}", rest
-    else:
-        user, at, host = place.rpartition("@")
-        shown = f"{scheme}://{at and HIDDEN}{at}{host}{question}{question and HIDDEN}"
-        hidden = user + re.sub(r"(?:^|&)[^&=]*=", " ", arguments)
-    return shown, re.split(r"[\s:/?#@&;=]+", f"{hidden} {unquote_plus(hidden)}")
-
-
-def lifeline() -> IO[bytes]:
-    """A file whose lock is held until it is closed, at the latest by the death of this process."""
-    file = tempfile.NamedTemporaryFile(prefix=LIFELINE)  # noqa: SIM115 - whoever has it closes it
-    lock_file(file.fileno())
-    return file
+@contextmanager
+def lifeline() -> Iterator[dict[str, str]]:
+    """Who works here, as others on this machine can tell: a file is locked until the block, or this process, ends."""
+    with tempfile.NamedTemporaryFile(prefix=LIFELINE) as file:
+        lock_file(file.fileno())
+        yield {"host": socket.gethostname(), "lifeline": file.name}
 
 
 def is_gone(worker: Mapping[str, Any]) -> bool | None:

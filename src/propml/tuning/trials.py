@@ -11,7 +11,6 @@ dies between giving it up and queueing it again. It also waits for heartbeats of
 from __future__ import annotations
 
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,7 +131,7 @@ class Desk:
         self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
         self.study_id = self.storage.get_study_id_from_name(name)
         self.sampler = self.study.sampler
-        self.lifeline = lifeline()
+        self.owner: dict[str, str] = {}  # of the trials that are begun here, while it is at work
         self.under_way: dict[int, RunningTrial] = {}  # by their storage_id
         self.watched: set[int] = set()  # trials of other machines
         self.progress: Callable[[], None] = lambda: None  # called whenever a trial has ended
@@ -164,7 +163,7 @@ class Desk:
 
     def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
         """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
-        signature: dict[str, Any] = {"owner": {"host": socket.gethostname(), "lifeline": self.lifeline.name}}
+        signature: dict[str, Any] = {"owner": self.owner}
         fixed: dict[str, Any] = {}
         if tries:
             signature["first"] = _first(tries[-1])
@@ -260,7 +259,7 @@ class Desk:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Record heartbeats while the block runs, as Optuna's own loop does; then give unfinished trials back."""
+        """Show other workers, by lifeline and heartbeats, that this one is alive; then give unfinished trials back."""
         over = threading.Event()
 
         def beat() -> None:
@@ -269,10 +268,11 @@ class Desk:
                     self._beat(list(self.under_way))
 
         thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            self.give_all_back()
+        with lifeline() as self.owner:
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                self.give_all_back()
