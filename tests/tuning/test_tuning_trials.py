@@ -291,14 +291,6 @@ def test_one_trial_too_many_is_given_up(desk, monkeypatch):
     assert desk.study.trials[3].user_attrs["lost"] == "one more than there were to be"
 
 
-def test_an_objective_that_is_no_number_at_the_end_fails(desk):
-    trial = desk.ask()
-    desk.report(trial, 1, float("inf"))
-    desk.end(trial, "complete")
-    assert desk.study.trials[0].state == STATE.FAIL
-    assert desk.study.trials[0].user_attrs["why"] == "its objective is inf, which is no number to compare"
-
-
 def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):
     trial = desk.ask()
 

@@ -80,23 +80,16 @@ def false_counts(
         raise ValueError(f"ratio is {ratio!r}; give the number of false labels per true label, such as 0.5, 1.0 or 1.5")
     if rounding not in get_args(Rounding):
         raise ValueError(f'rounding is {rounding!r}; choose "paper", "exact" or "stochastic"')
-    wanted = ratio * clean.sizes()
-    spare = clean.shape[1] - clean.sizes()
+    sizes = clean.sizes()
+    wanted, spare = ratio * sizes, clean.shape[1] - sizes
     if rounding == "stochastic":
         wanted = wanted + generator(random_state).random(len(clean))
     counts = np.minimum(np.floor(wanted + SLACK).astype(np.int64), spare)
-    if rounding == "exact":
-        return _spend_budget(counts, clean, probabilities, ratio)
-    return counts
-
-
-def _spend_budget(counts: np.ndarray, clean: Candidates, probabilities: np.ndarray, ratio: float) -> np.ndarray:
-    sizes = clean.sizes()
-    spare = clean.shape[1] - sizes
+    if rounding != "exact":
+        return counts
     left = round(ratio * int(sizes.sum())) - int(counts.sum())
-    true = clean.to_matrix(bool)
-    ranked = -np.sort(np.where(true, np.inf, -probabilities), axis=1)
-    cut_short = ratio * sizes - counts > SLACK
+    ranked = -np.sort(np.where(clean.to_matrix(bool), np.inf, -probabilities), axis=1)
+    cut_short = wanted - counts > SLACK
     while left > 0 and (rows := np.flatnonzero((sizes > 0) & (counts < spare))).size:
         following = ranked[rows, counts[rows]]
         # Rows that rounding down cut short come first; others only make up for rows that had no spare label.

@@ -224,9 +224,6 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
         trial = desk.ask(shared if len(trials) % PER_STRUCTURE else None)
         if trial is None:
             break
-        if trial.is_risky and trials:  # it is asked for again, before any other
-            desk.give_back(trial)
-            break
         trials.append(trial)
         if trial.is_risky:
             break

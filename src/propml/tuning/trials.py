@@ -199,14 +199,9 @@ class Desk:
             return True  # given up by others, which took this worker for dead
 
     def end(self, trial: RunningTrial, state: str, why: str = "") -> None:
-        """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed".
-
-        One that is complete without a finite value has failed.
-        """
+        """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed"."""
         if trial.storage_id not in self.under_way:
             return
-        if state == "complete" and not math.isfinite(trial.value):
-            state, why = "failed", f"its objective is {trial.value}, which is no number to compare"
         told = self.optuna.trial.TrialState["FAIL" if state == "failed" else state.upper()]
         with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
             if why:
