@@ -127,12 +127,11 @@ def run_search(
     verbose: bool = False,
 ) -> SearchResult:
     """Search a task; see :func:`search`, which makes one of a table. ``folder`` is where single trials keep files."""
-    if trials < 1:
-        raise ValueError(f"trials is {trials}; give a whole number of at least 1")
+    for count, given in (("trials", trials), ("workers", workers)):
+        if given < 1:
+            raise ValueError(f"{count} is {given}; give a whole number of at least 1")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout is {timeout}; give the seconds that the search may take, or leave it out")
-    if workers < 1:
-        raise ValueError(f"workers is {workers}; give a whole number of at least 1")
     if workers > 1 and storage is None and ray_address is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
