@@ -51,17 +51,9 @@ NEEDS_FEATURES = frozenset({"svm", "neighbours"})
 
 
 def corrupt(name: str, X: Any, truth: Any, **settings: Any) -> Candidates:
-    """Corrupt clean labels by the name of the corruption.
+    """Corrupt clean labels by the name of the corruption, a key of :data:`CORRUPTIONS`; ``settings`` are its arguments.
 
-    Parameters
-    ----------
-    name : str
-        A key of :data:`CORRUPTIONS`.
-    X : array-like, shape (n_samples, n_features)
-        Features; only :data:`NEEDS_FEATURES` look at them, the others take ``None``.
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-    **settings
-        The arguments of that corruption.
+    Only :data:`NEEDS_FEATURES` look at ``X``; the others take ``None``.
 
     Examples
     --------

@@ -72,16 +72,14 @@ def svm_confusions(
         False labels per true label.
     rounding : {"paper", "exact", "stochastic"}
         See :func:`~propml.corruption.add_most_probable`; ``"paper"`` rounds down in each row.
-    random_state : int, Generator or None
-        Decides the folds and the stochastic rounding.
+    random_state, labels
+        As in :func:`~propml.corruption.independent_flips`; the seed decides the folds and the stochastic rounding.
     n_jobs : int, optional
         Labels that are worked on at the same time; -1 for all cores.
     cache_dir : path, optional
         Where probabilities are kept, under a key made of ``X``, ``truth`` and the settings.
     verbose : bool
         Show a progress bar.
-    labels : iterable, optional
-        Names of the labels.
     """
     machine = SVMConfusions(ratio, rounding, random_state, n_jobs, cache_dir, verbose)
     return machine.fit_transform(X, truth, labels=labels)
@@ -148,13 +146,9 @@ def svm_probabilities(
     cache_dir: str | os.PathLike[str] | None = None,
     verbose: bool = False,
 ) -> np.ndarray:
-    """In-sample Platt probabilities of one RBF SVM per label, the costly part of :func:`svm_confusions`.
+    """In-sample Platt probabilities ``(n_samples, n_labels)`` of one RBF SVM per label, for :func:`svm_confusions`.
 
     A label with fewer than two positive (or negative) rows gets its frequency as the probability of every row.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_samples, n_labels)
     """
     clean = clean_labels(truth)
     features, true = dense_features(X, clean), clean.to_matrix(bool)
