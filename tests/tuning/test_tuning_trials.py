@@ -133,8 +133,8 @@ def killed_after(commits, storage_):
     os._exit(0)
 
 
-# The tables and the study are made by the ninth, its facts by the tenth; from the seventeenth to the twenty-sixth a trial
-# is begun, gives its first sign of life, gets its argument and its value, and ends.
+# The tables and the study are made by the ninth, its facts by the tenth; from the seventeenth to the twenty-sixth a
+# trial is begun, gives its first sign of life, gets its argument and its value, and ends.
 @pytest.mark.parametrize("commits", [2, 4, 5, 9, 10, *range(16, 27), 32, 37])
 def test_a_search_that_is_killed_after_any_write_goes_on_at_once_with_all_trials(tmp_path, commits):
     """Nobody waits for a heart: the process is known to be gone, also where it had not come to its first sign."""
