@@ -62,7 +62,7 @@ QUANTILES, MARGINS, POWERS = (0.05, 0.1, 0.25), (0.0, 0.01, 0.03, 0.05), (0.0, 0
 
 def settings(options: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray, Any]]:
     """Every (name, X, truth, candidates), at most so many rows, drawn at random."""
-    from propml.corruption.registry import corrupt
+    from propml.corruption import corrupt
     from propml.datasets import digits_mosaic, load
 
     for name in options.datasets:

@@ -86,7 +86,7 @@ def image_settings(options: argparse.Namespace) -> Iterator[tuple[str, Any, np.n
     """(name, X, truth, candidates) of VOC: flips, and the three people without their votes."""
     from dataclasses import replace
 
-    from propml.corruption.registry import corrupt
+    from propml.corruption import corrupt
 
     X, truth, seen = voc(options)
     yield "voc2007|flips 0.2", X, truth, corrupt("flips", X, truth, rate=0.2)

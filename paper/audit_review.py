@@ -44,7 +44,7 @@ def do_review(options: argparse.Namespace) -> None:
     from audit import logistic_shares
 
     from propml.auditing.crossfit import split_rows
-    from propml.corruption.registry import corrupt
+    from propml.corruption import corrupt
 
     options.folder.mkdir(parents=True, exist_ok=True)
     print(

@@ -164,9 +164,9 @@ def test_no_file_is_written_over_another_one(clean, tmp_path):
     flips = ("--method", "flips", "--rate", 0.1)
     (tmp_path / "folder").mkdir()
     for out in (clean, tmp_path / "link.npz", tmp_path / "folder" / ".." / "clean.npz"):
-        with pytest.raises(ValueError, match=r"--out is .*, which is also the file to read; choose another --out"):
+        with pytest.raises(ValueError, match=r"is read here and would be overwritten; write to another place"):
             run(clean, *flips, "--out", out)
-    with pytest.raises(ValueError, match=r"--votes-out is .*v\.csv, which is also --out"):
+    with pytest.raises(ValueError, match=r"--votes-out is .*v\.csv, which is also --out; choose another"):
         run(clean, "--method", "annotators", "--sensitivity", 1, "--false-positive-rate", 0, "--annotators", 1,
             "--out", tmp_path / "v.csv", "--votes-out", tmp_path / "v.csv")  # fmt: skip
     assert clean.read_bytes() == before

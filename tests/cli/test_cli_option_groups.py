@@ -6,7 +6,7 @@ from dataclasses import fields
 from propml.cli.app import app
 from propml.cli.corrupt import Settings
 from propml.cli.file_options import READING
-from propml.corruption.registry import CORRUPTIONS
+from propml.corruption import CORRUPTIONS
 from propml.tables.files import read_table
 
 

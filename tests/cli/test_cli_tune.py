@@ -146,7 +146,7 @@ def test_options_of_files_are_refused_with_a_dataset():
         "--id",
         "zz",
         "--sep",
-        ";",
+        "|",
         "--truth",
         "q",
         "--categorical",

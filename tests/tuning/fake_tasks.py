@@ -37,7 +37,8 @@ class Hill:
             self.happens(configuration["x"], epoch)
             if checkpoint is not None:
                 checkpoint.write_text(json.dumps(epoch))
-            report(epoch, self.value(configuration["x"], epoch))
+            if report(epoch, self.value(configuration["x"], epoch)):
+                return
 
     def happens(self, x, epoch):
         """Nothing; others do worse things here."""

@@ -8,8 +8,7 @@ import ray
 from fake_tasks import Hill, KilledOnce
 
 from propml.datasets import digits_mosaic
-from propml.tuning import ray_search
-from propml.tuning.searching import run_search, search
+from propml.tuning.searching import Board, run_search, search
 
 # Clusters on one machine disturb each other: one worker runs all of these.
 pytestmark = pytest.mark.xdist_group("ray")
@@ -55,7 +54,7 @@ def test_a_killed_worker_s_trial_goes_on_from_its_checkpoint_and_networks_run(cl
 
 
 def test_the_board_tells_values_one_way_and_who_stops_the_other():
-    board = ray_search.Board()
+    board = Board()
     assert not board.report(7, 1, 0.5)
     assert board.take() == [(7, 1, 0.5)]
     board.stop([7])

@@ -83,10 +83,10 @@ def test_all_trials_are_in_the_table():
 
 
 def test_texts_and_numbers_survive_toml():
-    from propml.tuning.result import _toml
+    from propml.tuning.result import _toml_lines
 
     values = {"a": 1e-07, "b": True, "c": 'quo"te\n', "d": (1, 2), "e": 3, "f": (), "g": 0.1}
-    text = "\n".join(f"{name} = {_toml(value)}" for name, value in values.items())
+    text = "\n".join(_toml_lines(values))
     assert tomllib.loads(text) == {**values, "d": [1, 2], "f": []}
 
 

@@ -190,19 +190,16 @@ def test_stacks_are_parted_by_the_memory_there_is(networks, monkeypatch):
 
 
 def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(networks, tmp_path):
-    one = trials(1)
-    straight = Rung(networks, one, EPOCHS)
+    straight, stopped, resumed = (Stack(networks, trials(1), EPOCHS) for _ in range(3))
     straight.train_to(EPOCHS)
-    stopped = Rung(networks, one, EPOCHS)
     stopped.train_to(4)
-    stopped.save(tmp_path / "here.pt")
-    resumed = Rung(networks, one, EPOCHS)
-    assert resumed.load(tmp_path / "here.pt") == 4
+    torch.save(stopped.state(), tmp_path / "here.pt")
+    resumed.load_state(torch.load(tmp_path / "here.pt", weights_only=True))
+    assert resumed.epoch == 4
     resumed.train_to(EPOCHS)
-    (one,), (other,) = straight.stacks.values(), resumed.stacks.values()
-    for a, b in zip(one.state()["parameters"], other.state()["parameters"], strict=True):
+    for a, b in zip(straight.state()["parameters"], resumed.state()["parameters"], strict=True):
         assert torch.equal(a, b)
-    assert one.best == other.best
+    assert straight.best == resumed.best
 
 
 def test_it_stops_between_two_epochs(networks):

@@ -15,7 +15,7 @@ from propml.datasets import digits_mosaic
 from propml.tuning.result import SearchResult
 from propml.tuning.searching import run_search, search, work
 from propml.tuning.spaces import Range
-from propml.tuning.tasks import Pruned, TableData, make_task
+from propml.tuning.tasks import TableData, make_task
 from propml.tuning.trials import Desk, best_trial, sort_out
 
 SMALL = {"hidden": [(16,), (8,)], "dropout": 0.5, "input_dropout": 0.0}
@@ -329,11 +329,10 @@ def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
 
     def until_two(epoch, value):
         resumed.append((epoch, value))
-        if epoch == 2:
-            raise Pruned
+        return epoch == 2
 
-    with pytest.raises(Pruned):
-        task.run(configuration, until_two, tmp_path)
+    task.run(configuration, until_two, tmp_path)
+    assert len(resumed) == 2
     task.run(configuration, lambda epoch, value: resumed.append((epoch, value)), tmp_path)
     assert resumed == straight
     again, other = [], []
@@ -371,28 +370,3 @@ def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
     assert all(trial.state.is_finished() for trial in desk.study.trials)
     done = [trial for trial in desk.study.trials if trial.state.name != "FAIL"]
     assert [trial.params["lam"] for trial in done].count(0.5) == 1
-
-
-def test_a_trial_that_becomes_risky_while_a_bracket_starts_is_put_off(made, monkeypatch):
-    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
-    desk, other = Desk(task, 5), Desk(task, 5, seed=1)
-    other.storage, other.study, other.study_id = desk.storage, desk.study, desk.study_id
-    lost = other.ask()
-    other._give_up(lost.handle.number)
-    lost = other.ask()
-    ask, sizes, rung = Desk.ask, [], type(task).rung
-
-    def dies_meanwhile(self, fixed=None):
-        trial = ask(self, fixed)
-        if lost.storage_id in other.under_way:
-            other._give_up(lost.handle.number)
-            other.under_way.clear()
-        return trial
-
-    monkeypatch.setattr(Desk, "ask", dies_meanwhile)
-    monkeypatch.setattr(type(task), "rung", lambda self, some: sizes.append(len(some)) or rung(self, some))
-    work(desk)
-    assert sizes[:2] == [1, 1]
-    assert sum(sizes) == 5
-    done = [trial for trial in desk.study.trials if trial.state.name != "FAIL"]
-    assert [trial.params["lam"] for trial in done].count(lost.configuration["lam"]) == 1

@@ -56,7 +56,7 @@ def test_conditional_dimensions_are_there_when_they_make_sense():
 
 
 def test_a_condition_waits_for_its_dimension_wherever_it_stands():
-    space = {"b": Range(0, 1, when=When("a", (1,))), "a": OneOf((0, 1))}
+    space = altered({"b": Range(0, 1, when=When("a", (1,))), "a": OneOf((0, 1))}, {}, KNOWN, "it")
     assert all(("b" in chosen) == (chosen["a"] == 1) for chosen in drawn(space))
 
 
@@ -97,18 +97,13 @@ def test_changes_keep_the_declared_scale():
     [
         ({"alhpa": 1}, "'alhpa' is not an argument of it; did you mean 'alpha'"),
         ({"zzz": 1}, "known are a, b, alpha"),
-        ({"a": (2.0, 1.0)}, "a goes from 2.0 to 1.0; the first must be smaller"),
+        ({"a": (2.0, 1.0)}, "a goes from 2.0 to 1.0; .* the first must be smaller"),
         ({"a": (1.0, 1.0)}, "must be smaller"),
         ({"a": (1.0, float("inf"))}, "two finite numbers"),
         ({"a": Range(0, 1, log=True)}, "a goes from 0 on a logarithmic scale; start above 0"),
         ({"a": Range(0.5, 2, integer=True)}, "is a whole number"),
         ({"a": []}, "a has no value to choose from"),
         ({"a": [1, 1]}, "has a value twice"),
-        ({"a": Range(0, 1, when=When("b", (1,)))}, "a depends on b, which is missing"),
-        (
-            {"a": Range(0, 1, when=When("b", (1,))), "b": Range(0, 1, when=When("a", (1,)))},
-            "conditions of a, b go round in a circle",
-        ),
         ({"random_state": 1}, "random_state is given by the search"),
     ],
 )

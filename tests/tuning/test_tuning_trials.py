@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from propml.tuning import studies, trials
 from propml.tuning.searching import run_search
-from propml.tuning.studies import quiet, this_worker
+from propml.tuning.studies import quiet
 from propml.tuning.trials import Desk, sort_out
 
 HERE = Path(__file__).parent
@@ -90,7 +91,7 @@ def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_
     monkeypatch.setattr(studies, "GRACE", 2)
     desk = Desk(Hill(), 2, tmp_path / "s.db")
     trial = desk.ask().handle
-    trial.set_user_attr("owner", {**this_worker(), "host": "elsewhere"})
+    trial.set_user_attr("owner", {"host": "elsewhere", "lifeline": __file__})
     desk.reclaim()
     assert desk.study.trials[0].state == STATE.RUNNING
     wait_for(lambda: desk.reclaim() or desk.study.trials[0].state == STATE.FAIL, seconds=20)
@@ -108,7 +109,7 @@ def test_a_trial_whose_heart_never_beat_is_given_up_after_a_while(tmp_path, monk
     with quiet(), pytest.warns(UserWarning, match="Heartbeat of storage"):
         trial = study.ask()
     if signed:
-        trial.set_user_attr("owner", {**this_worker(), "boot": "of another machine"})
+        trial.set_user_attr("owner", {"host": socket.gethostname(), "lifeline": "/tmp/propml-worker-elsewhere"})
     assert len(run_search(Hill(), trials=2, storage=tmp_path / "s.db").trials) == 2
     assert [each.state for each in study.trials] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
 
@@ -132,9 +133,9 @@ def killed_after(commits, storage_):
     os._exit(0)
 
 
-# The tables, the study and its facts are made by the ninth; from the seventeenth to the twenty-fifth a trial is begun,
-# gives its first sign of life, gets its argument and its value, and ends.
-@pytest.mark.parametrize("commits", [2, 4, 5, 9, *range(16, 27), 32, 37])
+# The tables and the study are made by the ninth, its facts by the tenth; from the seventeenth to the twenty-sixth a
+# trial is begun, gives its first sign of life, gets its argument and its value, and ends.
+@pytest.mark.parametrize("commits", [2, 4, 5, 9, 10, *range(16, 27), 32, 37])
 def test_a_search_that_is_killed_after_any_write_goes_on_at_once_with_all_trials(tmp_path, commits):
     """Nobody waits for a heart: the process is known to be gone, also where it had not come to its first sign."""
     assert killed_after(commits, tmp_path / "s.db") == -signal.SIGKILL
@@ -242,7 +243,7 @@ def test_a_search_that_is_stopped_costs_a_trial_no_try(tmp_path):
 def test_studies_of_earlier_versions_are_read(tmp_path):
     """They counted tries, and noted of every trial why it was given up."""
     study = Desk(Hill(), 3, tmp_path / "s.db").study
-    dead = {"lost": "its worker is gone", "owner": {**this_worker(), "pid": 2**22 + 1}}
+    dead = {"lost": "its worker is gone", "owner": {"host": "a", "boot": "b", "pids": "c", "pid": 7, "started": "9"}}
     for notes in ({"tries": 1}, {"tries": 2, "first": 0}):
         study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={**dead, **notes}))
     study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={"why": "its worker died 3 times", "tries": 3}))
@@ -288,14 +289,6 @@ def test_one_trial_too_many_is_given_up(desk, monkeypatch):
     assert desk.ask() is None
     assert [trial.number for trial in desk.counted()] == [0, 1, 2]
     assert desk.study.trials[3].user_attrs["lost"] == "one more than there were to be"
-
-
-def test_an_objective_that_is_no_number_at_the_end_fails(desk):
-    trial = desk.ask()
-    desk.report(trial, 1, float("inf"))
-    desk.end(trial, "complete")
-    assert desk.study.trials[0].state == STATE.FAIL
-    assert desk.study.trials[0].user_attrs["why"] == "its objective is inf, which is no number to compare"
 
 
 def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):

@@ -1,37 +1,41 @@
 """Processes that work on a study."""
 
+import json
 import math
 import os
 import signal
+import socket
 
 import pytest
 from fake_tasks import Hill
 
 from propml.tuning import searching, studies
 from propml.tuning.searching import work_in_processes
-from propml.tuning.studies import this_worker
 from propml.tuning.trials import Desk
 
 
-def test_a_dead_process_that_nobody_has_asked_after_is_gone():
+def test_a_worker_is_gone_when_its_process_is_dead_and_not_before():
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        signal.pause()
-    who = {**this_worker(), "pid": child, "started": studies._started(child)}
-    assert not studies.is_gone(who)
+        with studies.lifeline() as who:
+            os.write(writing, json.dumps(who).encode())
+            signal.pause()
+    who = json.loads(os.read(reading, 999))
+    assert studies.is_gone(who) is False
     os.kill(child, signal.SIGKILL)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
-    assert studies.is_gone(who)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and still in the table of processes
+    assert studies.is_gone(who) is True
+    assert studies.is_gone({**who, "host": "elsewhere"}) is None
     os.waitpid(child, 0)
-    assert studies.is_gone(who)
+    os.unlink(who["lifeline"])
+    assert studies.is_gone(who) is None
 
 
-def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it():
-    here = this_worker()
-    assert not studies.is_gone(here)
-    assert studies.is_gone({**here, "started": "1"})
-    for name in studies._machine():
-        assert not studies.is_gone({**here, name: "elsewhere", "pid": 2**22 + 1})
+@pytest.mark.parametrize("owner", [{}, {"host": "here", "pid": 7}, {"host": "here", "lifeline": "/etc/passwd"}])
+def test_of_a_worker_without_a_lifeline_nobody_can_tell(monkeypatch, owner):
+    monkeypatch.setattr(socket, "gethostname", lambda: "here")
+    assert studies.is_gone(owner) is None
 
 
 class Process:

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -146,40 +147,55 @@ def corrupt(
 
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
+    from propml.auditing.destinations import check_not_read
+    from propml.corruption import NEEDS_FEATURES, realised_levels, realised_ratio
     from propml.corruption import corrupt as make_candidates
-    from propml.corruption import realised_levels, realised_ratio
     from propml.corruption.files import check_output, write_candidates, write_votes
-    from propml.corruption.registry import NEEDS_FEATURES
+    from propml.devices import cache_dir as user_cache
     from propml.tables.files import write_cleaned
 
     given = {name: _one_or_many(value) for name, value in vars(settings).items()}
     reading: dict[str, Any] = {"candidates": true_labels, "sep": opt.separator(sep), "label_columns": label_columns}
     reading |= {"ignore": ignore or (), "file_format": file_format, "delimiter": opt.delimiter_of(delimiter)}
+    is_own = Path(data).exists() and not data.lower().endswith(".npz")
+    read = partial(_read_own, Path(data), reading) if is_own else partial(_read, data, data_dir, reading)
     if preview:
-        _check_preview(method, {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir})
-        _print_levels(data, realised_levels(_labelled(_read(data, data_dir, reading), keep_unlabelled).truth))
+        unused = {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir}
+        flags = [_flag(name) for name, value in unused.items() if value is not None]
+        if flags := flags + ([] if method == "svm" else [f"--method {method}"]):
+            raise ValueError(
+                f"--preview prints what the paper's rounding makes of the labels and does nothing with "
+                f"{', '.join(flags)}; leave that out, or --preview"
+            )
+        _print_levels(data, realised_levels(_labelled(read(False), keep_unlabelled).truth))
         return
     chosen = _settings_of(method, given)
-    if out is not None and not _is_own(data):
+    if out is not None and not is_own:
         check_output(out)
     if votes_out is not None:
-        _check_votes_output(method, votes_out)
-    _check_apart({"the file to read": Path(data), "--out": out, "--votes-out": votes_out})
-    clean = _labelled(_read(data, data_dir, reading, method in NEEDS_FEATURES), keep_unlabelled)
+        if method != "annotators":
+            raise ValueError(f"--votes-out belongs to --method annotators, and the method is {method}; leave it out")
+        if votes_out.suffix != ".csv" or not votes_out.parent.is_dir():
+            raise ValueError(
+                f"votes cannot be written to {votes_out}; give a file ending in .csv in an existing folder"
+            )
+        if out is not None and votes_out.resolve() == out.resolve():
+            raise ValueError(f"--votes-out is {votes_out}, which is also --out; choose another --votes-out")
+    check_not_read([path for path in (out, votes_out) if path is not None], [data])
+    clean = _labelled(read(method in NEEDS_FEATURES), keep_unlabelled)
     if method in NEEDS_FEATURES and clean.X is None:
         raise ValueError(
             f"--method {method} looks at the features, and {data} holds none; choose another method, or a file with X"
         )
-    running = _svm_running(jobs, cache_dir, no_cache) if method == "svm" else {}
-    candidates = make_candidates(
-        method, clean.X, clean.truth, labels=clean.label_names, random_state=seed, **chosen, **running
-    )
-    if out is not None:
-        settings_used = {"data": data, "method": method, "seed": seed, **chosen}
-        if clean.table is None:
-            write_candidates(out, candidates, clean.rows, settings_used)
-        else:
-            write_cleaned(clean.table, candidates, out)
+    how: dict[str, Any] = {"labels": clean.label_names, "random_state": seed, **chosen}
+    if method == "svm":
+        folder = None if no_cache else cache_dir or user_cache() / "corruption"
+        how |= {"n_jobs": jobs, "cache_dir": folder, "verbose": True}
+    candidates = make_candidates(method, clean.X, clean.truth, **how)
+    if out is not None and clean.table is not None:
+        write_cleaned(clean.table, candidates, out)
+    elif out is not None:
+        write_candidates(out, candidates, clean.rows, {"data": data, "method": method, "seed": seed, **chosen})
     if votes_out is not None:
         write_votes(votes_out, candidates, clean.rows)
     _print_summary(data, clean, candidates, realised_ratio(clean.truth, candidates), out)
@@ -196,11 +212,6 @@ class _Clean(NamedTuple):
     table: "UserTable | None" = None
 
 
-def _is_own(data: str) -> bool:
-    """Whether this is a user's file, read as such, and no dataset by name."""
-    return Path(data).exists() and not data.lower().endswith(".npz")
-
-
 def _read_own(path: Path, reading: dict[str, Any], with_features: bool) -> _Clean:
     """A user's file, whose true labels are read as candidates are."""
     from propml.messages import called_as_options
@@ -214,34 +225,29 @@ def _read_own(path: Path, reading: dict[str, Any], with_features: bool) -> _Clea
     return _Clean(X, truth, table.candidates.labels, table.rows, table.source.n_rows - len(truth), table)
 
 
-def _read(data: str, data_dir: Path | None, reading: dict[str, Any], with_features: bool = False) -> _Clean:
+def _read(data: str, data_dir: Path | None, reading: dict[str, Any], with_features: bool) -> _Clean:
+    """A dataset by name, or arrays."""
     import numpy as np
 
     from propml.corruption.files import read_clean
+    from propml.datasets import load
 
-    if _is_own(data):
-        return _read_own(Path(data), reading, with_features)
-    if named := [
-        name for name in ("candidates", "label_columns", "ignore", "file_format", "delimiter") if reading[name]
-    ]:
-        option = "--truth" if named[0] == "candidates" else _flag(named[0])
-        raise ValueError(f"{option} is for a file of yours, and {data} is none; leave it out")
+    for name in ("candidates", "label_columns", "ignore", "file_format", "delimiter"):
+        if reading[name]:
+            option = {"candidates": "--truth", **opt.OTHER_NAMES}.get(name, _flag(name))
+            raise ValueError(f"{option} is for a file of yours, and {data} is none; leave it out")
     if data.lower().endswith(".npz"):
         X, truth, names = read_clean(data)
     else:
-        from propml.datasets import load
-
         loaded = load(data, data_dir=data_dir)
         if loaded.truth is None:
             raise ValueError(f"{data} has no true labels, so there is nothing to corrupt")
         X, truth, names = getattr(loaded, "X", None), loaded.truth, loaded.label_names
-    if truth.ndim != 2:
-        raise ValueError(f"the truth of {data} has shape {truth.shape}; expected 0/1 of shape (n_samples, n_labels)")
     if X is not None and X.shape[:1] != truth.shape[:1]:
         raise ValueError(
             f"X of {data} has shape {X.shape} and its truth {truth.shape}; give one row of labels per row of X"
         )
-    return _Clean(X, truth, names, np.arange(len(truth)))
+    return _Clean(X if with_features else None, truth, names, np.arange(len(truth)))
 
 
 def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
@@ -257,7 +263,7 @@ def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
 
 def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """What a corruption is called with: what was given, and the defaults of its function."""
-    from propml.corruption.registry import CORRUPTIONS
+    from propml.corruption import CORRUPTIONS
 
     takes = {name: inspect.signature(function).parameters for name, function in CORRUPTIONS.items()}
     chosen = {}
@@ -287,55 +293,22 @@ def _one_or_many(value: Any) -> Any:
     return value[0] if len(value) == 1 else value or None
 
 
-def _check_votes_output(method: str, path: Path) -> None:
-    if method != "annotators":
-        raise ValueError(f"--votes-out belongs to --method annotators, and the method is {method}; leave it out")
-    if path.suffix != ".csv" or not path.parent.is_dir():
-        raise ValueError(f"votes cannot be written to {path}; give a file ending in .csv in a folder that exists")
-
-
-def _check_apart(files: dict[str, Path | None]) -> None:
-    """No file is written over another one of this call."""
-    seen: dict[Path, str] = {}
-    for what, path in files.items():
-        if path is None:
-            continue
-        if (other := seen.setdefault(path.resolve(), what)) != what:
-            raise ValueError(f"{what} is {path}, which is also {other}; choose another {what}")
-
-
-def _check_preview(method: str, given: dict[str, Any]) -> None:
-    unused = [_flag(name) for name, value in given.items() if value is not None]
-    unused += [] if method == "svm" else [f"--method {method}"]
-    if unused:
-        raise ValueError(
-            f"--preview prints what the paper's rounding makes of the labels and does nothing with "
-            f"{', '.join(unused)}; leave that out, or --preview"
-        )
-
-
-def _svm_running(jobs: int, cache_dir: Path | None, no_cache: bool) -> dict[str, Any]:
-    from propml.devices import cache_dir as user_cache
-
-    folder = None if no_cache else cache_dir or user_cache() / "corruption"
-    return {"n_jobs": jobs, "cache_dir": folder, "verbose": True}
-
-
 def _print_summary(data: str, clean: _Clean, candidates: "Candidates", level: "Realised", out: Path | None) -> None:
-    table = Table(title=f"candidates of {data}", show_header=False, title_justify="left")
-    table.add_row("rows × labels", f"{candidates.shape[0]} × {candidates.shape[1]}")
-    if clean.dropped:
-        table.add_row("rows dropped (no true label)", str(clean.dropped))
-    table.add_row("false labels per true label", f"{level.ratio:.3f}")
-    table.add_row("candidates per row", f"{level.mean_size:.2f}")
-    table.add_row("rows left as they were", f"{level.untouched:.1%}")
-    if level.missed:
-        table.add_row("true labels lost", f"{level.missed:.1%}")
     bare = int((candidates.sizes() == 0).sum())
-    if bare:
-        table.add_row("rows without a candidate", str(bare))
-    if out is not None:
-        table.add_row("written to", str(out))
+    told = {
+        "rows × labels": f"{candidates.shape[0]} × {candidates.shape[1]}",
+        "rows dropped (no true label)": str(clean.dropped) if clean.dropped else "",
+        "false labels per true label": f"{level.ratio:.3f}",
+        "candidates per row": f"{level.mean_size:.2f}",
+        "rows left as they were": f"{level.untouched:.1%}",
+        "true labels lost": f"{level.missed:.1%}" if level.missed else "",
+        "rows without a candidate": str(bare) if bare else "",
+        "written to": "" if out is None else str(out),
+    }
+    table = Table(title=f"candidates of {data}", show_header=False, title_justify="left")
+    for what, value in told.items():
+        if value:
+            table.add_row(what, value)
     Console(soft_wrap=True).print(table, markup=False)
 
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 from propml.vision.recipe import PAPER as DEFAULT
 
 if TYPE_CHECKING:
-    from propml.tuning.result import SearchResult
     from propml.tuning.tasks import Task
 
 __all__ = ["app"]
@@ -31,101 +28,76 @@ app = typer.Typer(
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]",
 )
 
-SEARCH, SPACE, MACHINES = "Search", "Space", "Machines"
-# Options that say how a file of one's own is read.
-OF_FILES = (*opt.READING, "truth", "categorical")
+SEARCH, SPACE, MACHINES, IMAGES = "Search", "Space", "Machines", "Images"
 
-Out = Annotated[Path, typer.Option(help="Folder for study, best.toml, trials.csv and search.html; goes on if there.")]
-Trials = Annotated[
-    int, typer.Option(min=1, rich_help_panel=SEARCH, help="Trials that the study is to have, earlier ones included.")
-]
-Timeout = Annotated[
-    float | None, typer.Option(rich_help_panel=SEARCH, metavar="SECONDS", help="Begin no epoch after so long.")
-]
-Objective = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=SEARCH,
-        help="What held-out rows are judged by: candidates; or oracle, their true labels, for comparisons only.",
-    ),
-]
-Param = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param",
-        rich_help_panel=SPACE,
-        metavar="NAME=…",
-        help="Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256,256]|[512]', or fix: loss=propml.",
-    ),
-]
-Storage = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=MACHINES,
-        metavar="URL",
-        help="Where the study is kept: a file, or postgresql://user@host/database.",
-        show_default="OUT/study.db",
-    ),
-]
-Study = Annotated[str, typer.Option(rich_help_panel=MACHINES, help="Name of the study in its storage.")]
-Workers = Annotated[int, typer.Option(min=1, rich_help_panel=MACHINES, help="Processes on this machine.")]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=MACHINES, help="Run trials on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."
-    ),
-]
+Trials = Annotated[int, opt.option(SEARCH, "Trials that the study is to have, earlier ones included.", min=1)]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The options of a search, whatever is searched."""
+
+    out: Annotated[
+        Path, typer.Option(help="Folder for study, best.toml, trials.csv and search.html; goes on if there.")
+    ] = Path("tuned")
+    timeout: Annotated[float | None, opt.option(SEARCH, "Begin no epoch after so long.", metavar="SECONDS")] = None
+    objective: Annotated[
+        str,
+        opt.option(
+            SEARCH,
+            "What held-out rows are judged by: candidates; or oracle, their true labels, for comparisons only.",
+        ),
+    ] = "candidates"
+    param: Annotated[
+        list[str] | None,
+        opt.option(
+            SPACE,
+            "Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256,256]|[512]', or fix: loss=propml.",
+            metavar="NAME=…",
+        ),
+    ] = None
+    storage: Annotated[
+        str | None,
+        opt.option(
+            MACHINES,
+            "Where the study is kept: a file, or postgresql://user@host/database.",
+            metavar="URL",
+            show_default="OUT/study.db",
+        ),
+    ] = None
+    study: Annotated[str, opt.option(MACHINES, "Name of the study in its storage.")] = "propml"
+    workers: Annotated[int, opt.option(MACHINES, "Processes on this machine.", min=1)] = 1
+    ray_address: Annotated[
+        str | None,
+        opt.option(MACHINES, "Run trials on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."),
+    ] = None
+    device: opt.Device = "auto"
+
+    def space(self) -> dict[str, Any]:
+        """What --param says."""
+        from propml.tuning.spaces import parse_dimension
+
+        return dict(parse_dimension(each) for each in self.param or ())
 
 
 @app.command()
+@opt.grouped
 def table(
-    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="One of `propml datasets list`, or your file.")],
-    out: Out = Path("tuned"),
-    method: Annotated[str, typer.Option(rich_help_panel=SEARCH, help="propml, ridge, ml-knn, pml-ni, …")] = "propml",
+    search: Search,
+    reading: opt.Reading,
+    method: Annotated[str, opt.option(SEARCH, "propml, ridge, ml-knn, pml-ni, …")] = "propml",
     trials: Trials = 50,
-    timeout: Timeout = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=SEARCH, help="The whole budget of a trial.", show_default="by rows"),
+        int | None, opt.option(SEARCH, "The whole budget of a trial.", min=1, show_default="by rows")
     ] = None,
-    objective: Objective = "candidates",
-    cv: Annotated[int, typer.Option(min=2, rich_help_panel=SEARCH, help="Folds that every trial is judged on.")] = 3,
-    param: Param = None,
-    storage: Storage = None,
-    study: Study = "propml",
-    workers: Workers = 1,
-    ray_address: RayAddress = None,
+    cv: Annotated[int, opt.option(SEARCH, "Folds that every trial is judged on.", min=2)] = 3,
     noise: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=opt.LABELS, help="DATASET with clean labels: percent of false ones.", min=0),
+        float | None, opt.option(opt.LABELS, "DATASET with clean labels: percent of false ones.", min=0)
     ] = None,
-    candidates: opt.Candidates = None,
-    sep: opt.Sep = ";",
-    label_columns: opt.LabelColumns = None,
-    votes: opt.Votes = None,
-    votes_columns: opt.VotesColumns = "item,annotator,label",
-    min_votes: opt.MinVotes = 1,
-    min_confidence: opt.MinConfidence = 0.0,
-    merge_labels: opt.MergeLabels = False,
-    xml: opt.Xml = None,
-    truth: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=opt.LABELS, metavar="COLUMN", help="Column of true labels, for oracle."),
-    ] = None,
-    features: opt.Features = None,
-    ignore: opt.Ignore = None,
-    id_column: opt.Id = None,
-    text: opt.Text = None,
-    embed: opt.Embed = None,
+    truth: Annotated[str | None, opt.option(opt.LABELS, "Column of true labels, for oracle.", metavar="COLUMN")] = None,
     categorical: opt.Categorical = None,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
-    encoding: opt.Encoding = None,
-    decimal: opt.Decimal = None,
-    missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    device: opt.Device = "auto",
 ) -> None:
     """Find the best arguments of a method on a table, without a clean label.
 
@@ -148,65 +120,54 @@ def table(
 
     [bold]propml tune table birds --noise 50 --ray-address 10.0.0.7:6379[/bold]
     """
-    from propml.auditing.destinations import check_not_read
     from propml.datasets.registry import REGISTRY
-    from propml.tuning.result import BEST, PAGE, TRIALS
     from propml.tuning.tasks import TableData, make_task
 
     experiment = None
     if Path(data).is_file():
         if noise is not None:
             raise ValueError(f"--noise makes false labels for a DATASET, and {data} is a file; leave it out")
-        check_not_read([out / name for name in (BEST, TRIALS, PAGE)], [data])
-        # What may be given several times, and was not, is () here and None to the reader.
-        reading = opt.reading_options({name: None if value == () else value for name, value in context.params.items()})
-        reading["ignore"] = [*reading["ignore"], *([truth] if truth else [])]
-        X, target, true = _file(Path(data), reading, categorical or (), truth if objective == "oracle" else None)
+        X, candidates, true = _file(Path(data), search, reading, categorical, truth)
     elif data.lower() in REGISTRY:
-        _refuse_file_options(context, data)
-        X, target, true, experiment = _dataset(data.lower(), noise, seed)
+        defaults = {**vars(opt.Reading()), "truth": None, "categorical": None}
+        told = {**vars(reading), "truth": truth, "categorical": categorical}
+        if given := [name for name, value in told.items() if value != defaults[name]]:
+            flags = ", ".join(opt.OTHER_NAMES.get(name, f"--{name.replace('_', '-')}") for name in given)
+            raise ValueError(f"{data} is a DATASET, and a FILE is read with {flags}; leave that out")
+        X, candidates, true, experiment = _dataset(data.lower(), noise, seed)
     else:
         raise ValueError(f"{data} is neither a file nor a known dataset; see `propml datasets list`")
-    table_data = TableData(X, target, true, objective=objective, cv=cv, seed=seed)
-    task = make_task(method, table_data, _changes(param), epochs=epochs, device=opt.checked_device(device))
-    _run(context, task, experiment)
+    table_data = TableData(X, candidates, true, objective=search.objective, cv=cv, seed=seed)
+    task = make_task(method, table_data, search.space(), epochs=epochs, device=opt.checked_device(search.device))
+    _run(task, search, trials, seed, experiment)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a recipe; the others are the paper's."""
+
+    epochs: Annotated[int, opt.option(SEARCH, "The whole budget of a trial.", min=1)] = DEFAULT.epochs
+    noise: Annotated[float | None, opt.option(IMAGES, "Flip each label that is not true with this chance.")] = (
+        DEFAULT.noise
+    )
+    size: Annotated[int, opt.option(IMAGES, "Side in pixels.", min=8)] = DEFAULT.side
+    loss: Annotated[str, opt.option(opt.MODEL, "propml, bce, asl, propall, power or unbiased.")] = DEFAULT.loss
+    backbone: Annotated[str, opt.option(opt.MODEL, "A model of timm.")] = DEFAULT.backbone
+    weights: Annotated[str, opt.option(opt.MODEL, "none, pretrained or a file.")] = "none"
+    batch_size: Annotated[int, opt.option(opt.MODEL, "Images per step.", min=1)] = DEFAULT.batch_size
+    augment: Annotated[str, opt.option(opt.MODEL, "paper, randaugment, crop, light or none.")] = DEFAULT.augment
+    seed: opt.Seed = DEFAULT.seed
 
 
 @app.command()
+@opt.grouped
 def vision(
-    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="voc2007, coco2014, digits-mosaic; a CSV.")],
-    out: Out = Path("tuned"),
+    search: Search,
+    settings: Settings,
     trials: Trials = 30,
-    timeout: Timeout = None,
-    epochs: Annotated[
-        int, typer.Option(min=1, rich_help_panel=SEARCH, help="The whole budget of a trial.")
-    ] = DEFAULT.epochs,
-    objective: Objective = "candidates",
-    param: Param = None,
-    storage: Storage = None,
-    study: Study = "propml",
-    workers: Workers = 1,
-    ray_address: RayAddress = None,
-    noise: Annotated[
-        float | None, typer.Option(rich_help_panel="Images", help="Flip each label that is not true with this chance.")
-    ] = DEFAULT.noise,
-    size: Annotated[int, typer.Option(rich_help_panel="Images", min=8, help="Side in pixels.")] = DEFAULT.side,
-    limit: Annotated[int | None, typer.Option(rich_help_panel="Images", min=1, help="Only the first so many.")] = None,
+    limit: Annotated[int | None, opt.option(IMAGES, "Only the first so many.", min=1)] = None,
     allow_outside: opt.AllowOutside = False,
-    loss: Annotated[
-        str, typer.Option(rich_help_panel=opt.MODEL, help="propml, bce, asl, propall, power or unbiased.")
-    ] = DEFAULT.loss,
-    backbone: Annotated[str, typer.Option(rich_help_panel=opt.MODEL, help="A model of timm.")] = DEFAULT.backbone,
-    weights: Annotated[str, typer.Option(rich_help_panel=opt.MODEL, help="none, pretrained or a file.")] = "none",
-    batch_size: Annotated[
-        int, typer.Option(rich_help_panel=opt.MODEL, min=1, help="Images per step.")
-    ] = DEFAULT.batch_size,
-    augment: Annotated[
-        str, typer.Option(rich_help_panel=opt.MODEL, help="paper, randaugment, crop, light or none.")
-    ] = DEFAULT.augment,
-    seed: opt.Seed = DEFAULT.seed,
-    device: opt.Device = "auto",
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.
 
@@ -227,41 +188,15 @@ def vision(
     from propml.tuning.tasks import VisionTask
     from propml.vision.sources import open_source
 
-    recipe = replace(
-        DEFAULT,
-        size=size,
-        noise=noise,
-        backbone=backbone,
-        weights=None if weights == "none" else weights,
-        loss=loss,  # type: ignore[arg-type]
-        lam=1.0,
-        epochs=epochs,
-        batch_size=batch_size,
-        augment=augment,  # type: ignore[arg-type]
-        select=objective,  # type: ignore[arg-type]
-        seed=seed,
-    )
-    part = slice(limit)
-    access: dict[str, Any] = {"size": size, "allow_outside": allow_outside}
-    source = open_source(data, "train", **access).take(part)
-    validation = open_source(data, "test", **access).take(part) if objective == "oracle" else None
-    task = VisionTask(source, recipe, _changes(param), validation=validation, device=opt.checked_device(device))
-    _run(context, task)
-
-
-def _changes(params: list[str] | None) -> dict[str, Any]:
-    from propml.tuning.spaces import parse_dimension
-
-    return dict(parse_dimension(each) for each in params or ())
-
-
-def _refuse_file_options(context: typer.Context, dataset: str) -> None:
-    options = {each.opts[0]: each.name for each in context.command.params if each.name in OF_FILES}
-    sources = {flag: context.get_parameter_source(name) for flag, name in options.items() if name is not None}
-    # By name: typer brings a copy of click whose values are not those of click itself.
-    given = [flag for flag, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if given:
-        raise ValueError(f"{dataset} is a DATASET, and a FILE is read with {', '.join(given)}; leave that out")
+    weights = None if settings.weights == "none" else settings.weights
+    recipe = replace(DEFAULT, **{**vars(settings), "weights": weights, "lam": 1.0, "select": search.objective})
+    access: dict[str, Any] = {"size": settings.size, "allow_outside": allow_outside}
+    parts = ("train", "test") if search.objective == "oracle" else ("train",)
+    source, *validation = [open_source(data, part, **access).take(slice(limit)) for part in parts]
+    judged = validation[0] if validation else None
+    device = opt.checked_device(search.device)
+    task = VisionTask(source, recipe, search.space(), validation=judged, device=device)
+    _run(task, search, trials, settings.seed)
 
 
 def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -277,54 +212,56 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
     return problem.X, problem.candidates, problem.truth, experiment | ({} if noise is None else {"noise": [noise]})
 
 
-def _file(path: Path, reading: dict[str, Any], categorical: Sequence[str], truth: str | None) -> tuple[Any, Any, Any]:
+def _file(
+    path: Path, search: Search, reading: opt.Reading, categorical: list[str] | None, truth: str | None
+) -> tuple[Any, Any, Any]:
+    from propml.auditing.destinations import check_not_read
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
     from propml.tables.truth import true_labels
+    from propml.tuning.result import BEST, PAGE, TRIALS
 
-    read = read_table(path, **reading)
-    learned = learn_features(read, categorical=categorical, verbose=True)
+    check_not_read([search.out / name for name in (BEST, TRIALS, PAGE)], [path])
+    options = opt.reading_options(vars(reading))
+    options["ignore"] = [*options["ignore"], *([truth] if truth else [])]
+    read = read_table(path, **options)
+    learned = learn_features(read, categorical=categorical or (), verbose=True)
     opt.echo_notes(read.notes)
-    if truth is None:
+    if truth is None or search.objective != "oracle":
         return learned.X, read.candidates, None
-    how = {"sep": reading["sep"], "merge_labels": reading["merge_labels"]}
+    how = {"sep": options["sep"], "merge_labels": options["merge_labels"]}
     true = true_labels(read.source, read.candidates.labels, truth, **how, ignore_unseen=True)
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(context: typer.Context, task: Task, experiment: dict[str, Any] | None = None) -> None:
-    """Search as the options of both commands say, write what was found, and print it."""
+def _run(task: Task, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None) -> None:
+    """Search, write what was found, and print the best trial and where everything is."""
     from propml.tuning.searching import run_search
-
-    given = context.params
-    out, storage = Path(given["out"]), given["storage"]
-    options = {name: given[name] for name in ("trials", "timeout", "workers", "ray_address", "seed")}
-    with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(
-            task, storage=storage or out / "study.db", name=given["study"], folder=out, verbose=True, **options
-        )
-    best = result.write(out, experiment, _command(storage))
-    _tell(result, best, experiment is not None)
-
-
-def _command(storage: str | None) -> str:
     from propml.tuning.studies import without_secrets
 
-    words = ["propml", *sys.argv[1:]]
-    return shlex.join(words if storage is None else [without_secrets(word, storage) for word in words])
-
-
-def _tell(result: SearchResult, best: Path, runs: bool) -> None:
-    """The best trial, and where everything is."""
-    arguments = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
+        result = run_search(
+            task,
+            trials=trials,
+            timeout=search.timeout,
+            storage=search.storage or search.out / "study.db",
+            name=search.study,
+            workers=search.workers,
+            ray_address=search.ray_address,
+            folder=search.out,
+            seed=seed,
+            verbose=True,
+        )
+    command = shlex.join(without_secrets(word, search.storage or "") for word in ["propml", *sys.argv[1:]])
+    best = result.write(search.out, experiment, command)
+    arguments = opt.plain_table("argument", "value")
     for name, value in result.params.items():
         arguments.add_row(name, opt.printable(value))
-    console = Console(soft_wrap=True)
-    console.print(arguments)
+    Console(soft_wrap=True).print(arguments)
     counts = [f"{sum(each.state == s for each in result.trials)} {s}" for s in ("complete", "pruned", "failed")]
     typer.echo(f"value {result.value:.4f} (trial {result.best.number}); trials: {', '.join(counts)}")
     for each in result.failures()[:3]:
         typer.echo(f"failed: trial {each.number}: {each.why}", err=True)
     typer.echo(f"best: {best}; page: {best.with_name('search.html')}")
-    if runs:
+    if experiment is not None:
         typer.echo(f"run it: propml benchmark run {best}")

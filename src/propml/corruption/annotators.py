@@ -34,8 +34,6 @@ def simulated_annotators(
 
     Parameters
     ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     sensitivity : float or array-like, shape (n_annotators,)
         Probability that an annotator proposes a label that is true.
     false_positive_rate : float or array-like, shape (n_annotators,)
@@ -48,10 +46,9 @@ def simulated_annotators(
         How many annotators must propose a label before it is a candidate.
     names : sequence, optional
         Names of the annotators; ``annotator-1``, ``annotator-2``, … by default.
-    random_state : int, Generator or None
-        The same seed gives the same votes; each annotator draws on their own, so one more does not change the others.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`~propml.corruption.independent_flips`; each annotator draws on their own, so one more does not
+        change the others.
 
     Returns
     -------
@@ -78,7 +75,13 @@ def simulated_annotators(
     row, label = (np.concatenate(part) for part in zip(*entries, strict=True))
     order = np.lexsort((label, annotator, row))
     annotations = Annotations(row[order], annotator[order], label[order], people)
-    return _from_annotations(clean, annotations, min_votes)
+    voted = replace(clean, annotations=annotations)
+    states = sp.csr_array(annotations.counts(clean.shape) >= min_votes).astype(np.int8)
+    unseen = np.flatnonzero(voted.voters == 0)
+    if unseen.size:
+        rows, columns = np.repeat(unseen, clean.shape[1]), np.tile(np.arange(clean.shape[1]), unseen.size)
+        states = states + sp.csr_array((np.full(rows.size, UNKNOWN, np.int8), (rows, columns)), shape=clean.shape)
+    return replace(voted, states=states)
 
 
 def vote_table(candidates: Candidates) -> dict[str, list[Hashable | None]]:
@@ -118,17 +121,6 @@ def _label_rows(
         rows += [row + block.start, nothing + block.start]
         labels += [label, np.full(nothing.size, -1)]
     return np.concatenate(rows), np.concatenate(labels)
-
-
-def _from_annotations(clean: Candidates, annotations: Annotations, min_votes: int) -> Candidates:
-    voted = replace(clean, annotations=annotations)
-    states = sp.csr_array(annotations.counts(clean.shape) >= min_votes).astype(np.int8)
-    unseen = np.flatnonzero(voted.voters == 0)
-    if unseen.size:
-        rows = np.repeat(unseen, clean.shape[1])
-        columns = np.tile(np.arange(clean.shape[1]), unseen.size)
-        states = states + sp.csr_array((np.full(rows.size, UNKNOWN, np.int8), (rows, columns)), shape=clean.shape)
-    return replace(voted, states=states)
 
 
 def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None, *values: ArrayLike) -> int:

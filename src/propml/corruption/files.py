@@ -57,23 +57,21 @@ def check_output(path: str | Path) -> Path:
 
 
 def write_candidates(path: str | Path, candidates: Candidates, rows: np.ndarray, settings: Mapping[str, Any]) -> None:
-    """Write candidates to ``.npz`` or ``.csv``.
+    """Write candidates; ``rows`` says where each stood in the data, ``settings`` how they were made.
 
-    Parameters
-    ----------
-    path : path
-        An ``.npz`` holds ``candidates`` (int8, ``(n_samples, n_labels)``, -1 where unknown), ``label_names``, ``rows``,
-        ``settings`` (JSON), ``seed`` and, from annotators, ``votes``. A ``.csv`` has the columns ``row`` and
-        ``candidates``, the latter with names separated by ``;``; rows that nobody looked at are left out.
-    candidates : Candidates
-    rows : ndarray of int, shape (n_samples,)
-        Where each row stands in the data that the candidates were made from.
-    settings : mapping
-        How they were made, ``seed`` among them; plain values that JSON can hold.
+    An ``.npz`` holds ``candidates`` (int8, ``(n_samples, n_labels)``, -1 where unknown), ``label_names``, ``rows``,
+    ``settings`` (JSON), ``seed`` and, from annotators, ``votes``. A ``.csv`` has the columns ``row`` and ``candidates``
+    (names separated by ``;``); rows that nobody looked at are left out.
     """
     path = check_output(path)
     if path.suffix.lower() == ".csv":
-        _write_csv(path, candidates, rows)
+        if clash := [name for name in candidates.labels if ";" in str(name)]:
+            raise ValueError(
+                f"label {clash[0]!r} contains ';', which separates labels in a .csv; write an .npz instead"
+            )
+        unseen = np.asarray((candidates.states < 0).sum(axis=1)).ravel() > 0
+        lines = zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True)
+        write_csv(path, ["row", "candidates"], ([row, names] for row, names, nobody in lines if not nobody))
         return
     arrays: dict[str, Any] = {
         "candidates": candidates.to_matrix(np.int8),
@@ -94,11 +92,3 @@ def write_votes(path: str | Path, candidates: Candidates, rows: np.ndarray) -> N
     row_of = dict(zip(candidates.index, rows.tolist(), strict=True))
     votes = zip(*table.values(), strict=True)
     write_csv(Path(path), list(table), ([row_of[item], *vote] for item, *vote in votes))
-
-
-def _write_csv(path: Path, candidates: Candidates, rows: np.ndarray) -> None:
-    if clash := [name for name in candidates.labels if ";" in str(name)]:
-        raise ValueError(f"label {clash[0]!r} contains ';', which separates labels in a .csv; write an .npz instead")
-    unseen = np.asarray((candidates.states < 0).sum(axis=1)).ravel() > 0
-    lines = zip(rows.tolist(), candidates.to_text(";"), unseen, strict=True)
-    write_csv(path, ["row", "candidates"], ([row, names] for row, names, nobody in lines if not nobody))

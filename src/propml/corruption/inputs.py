@@ -23,15 +23,7 @@ STREAM = int.from_bytes(b"corruption")
 
 
 def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candidates:
-    """The true labels as sets that are certain; rows without a true label are legal, unknown entries are not.
-
-    Parameters
-    ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
-    labels : iterable, optional
-        Names of the columns; by default those that ``truth`` carries.
-    """
+    """The true labels as sets that are certain; rows without a true label are legal, unknown entries are not."""
     truth = list(truth) if isinstance(truth, Iterator) else truth
     clean = as_candidates(truth, labels, empty="ignore")
     if not isinstance(truth, Candidates) and set(clean.labels) <= {0, 1} and form_of(truth) == "classes":
@@ -53,14 +45,7 @@ def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candid
 def uncorrupted(truth: Any, *, random_state: RandomState = 0, labels: Iterable[Hashable] | None = None) -> Candidates:
     """The true labels as candidates, and nothing else: what noise is compared with.
 
-    Parameters
-    ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
-    random_state : int, Generator or None
-        Changes nothing; it is here so that all corruptions are called alike.
-    labels : iterable, optional
-        Names of the labels.
+    The arguments are those of :func:`independent_flips`; the seed changes nothing.
 
     Examples
     --------
@@ -124,16 +109,7 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def add_labels(clean: Candidates, choose: Callable[[np.ndarray, slice], np.ndarray]) -> Candidates:
-    """Candidate sets: the true labels and those that ``choose`` marks.
-
-    Parameters
-    ----------
-    clean : Candidates
-        The true labels.
-    choose : callable
-        Called with a dense boolean block of the truth, ``(n_block, n_labels)``, and the slice of its rows; returns the
-        labels to add as a boolean block of the same shape.
-    """
+    """Candidate sets: the true labels and those that ``choose`` marks in a dense block of them and its rows."""
     blocks = []
     for rows in row_blocks(*clean.shape):
         true = clean.states[rows].toarray() > 0
@@ -146,16 +122,6 @@ def highest_spare(true: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> n
     """Mark in row i the ``counts[i]`` labels of highest score among those that are not true.
 
     Ties go to the lower index; a row with fewer spare labels gives all of them.
-
-    Parameters
-    ----------
-    true : ndarray of bool, shape (n_samples, n_labels)
-    scores : ndarray of float, shape (n_samples, n_labels)
-    counts : ndarray of int, shape (n_samples,)
-
-    Returns
-    -------
-    ndarray of bool, shape (n_samples, n_labels)
     """
     order = np.argsort(np.where(true, np.inf, -scores), axis=1, kind="stable")
     counts = np.minimum(counts, (~true).sum(axis=1))

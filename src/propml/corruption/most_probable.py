@@ -32,8 +32,6 @@ def add_most_probable(
 
     Parameters
     ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     probabilities : ndarray, shape (n_samples, n_labels)
         How plausible each label is for each row; only the order within a row matters (with ``"exact"``, also
         the order between rows). Ties: lower index first.
@@ -44,10 +42,8 @@ def add_most_probable(
         what is missing to ``round(ratio * all true labels)`` one by one to the rows that were rounded down, the most
         probable label first. ``"stochastic"`` rounds up at random, with the fraction as the probability. A row that
         has too few spare labels takes all of them (and ``"exact"`` makes up for it in other rows).
-    random_state : int, Generator or None
-        For ``"stochastic"``.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`independent_flips`; only "stochastic" looks at the seed.
 
     Examples
     --------
@@ -61,7 +57,17 @@ def add_most_probable(
            [1, 1, 1]], dtype=int8)
     """
     clean = clean_labels(truth, labels)
-    probabilities = _checked_probabilities(probabilities, clean)
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    if probabilities.shape != clean.shape:
+        raise ValueError(
+            f"the probabilities have shape {probabilities.shape} and the truth {clean.shape}; "
+            f"give one number per row and label"
+        )
+    if len(bad := np.argwhere(~np.isfinite(probabilities))):
+        row, column = bad[0]
+        raise ValueError(
+            f"the probability of row {row}, label {clean.labels[column]!r} is {probabilities[row, column]}"
+        )
     counts = false_counts(clean, probabilities, ratio, rounding, random_state)
     return add_labels(clean, lambda true, rows: highest_spare(true, probabilities[rows], counts[rows]))
 
@@ -74,23 +80,16 @@ def false_counts(
         raise ValueError(f"ratio is {ratio!r}; give the number of false labels per true label, such as 0.5, 1.0 or 1.5")
     if rounding not in get_args(Rounding):
         raise ValueError(f'rounding is {rounding!r}; choose "paper", "exact" or "stochastic"')
-    wanted = ratio * clean.sizes()
-    spare = clean.shape[1] - clean.sizes()
+    sizes = clean.sizes()
+    wanted, spare = ratio * sizes, clean.shape[1] - sizes
     if rounding == "stochastic":
         wanted = wanted + generator(random_state).random(len(clean))
     counts = np.minimum(np.floor(wanted + SLACK).astype(np.int64), spare)
-    if rounding == "exact":
-        return _spend_budget(counts, clean, probabilities, ratio)
-    return counts
-
-
-def _spend_budget(counts: np.ndarray, clean: Candidates, probabilities: np.ndarray, ratio: float) -> np.ndarray:
-    sizes = clean.sizes()
-    spare = clean.shape[1] - sizes
+    if rounding != "exact":
+        return counts
     left = round(ratio * int(sizes.sum())) - int(counts.sum())
-    true = clean.to_matrix(bool)
-    ranked = -np.sort(np.where(true, np.inf, -probabilities), axis=1)
-    cut_short = ratio * sizes - counts > SLACK
+    ranked = -np.sort(np.where(clean.to_matrix(bool), np.inf, -probabilities), axis=1)
+    cut_short = wanted - counts > SLACK
     while left > 0 and (rows := np.flatnonzero((sizes > 0) & (counts < spare))).size:
         following = ranked[rows, counts[rows]]
         # Rows that rounding down cut short come first; others only make up for rows that had no spare label.
@@ -100,42 +99,16 @@ def _spend_budget(counts: np.ndarray, clean: Candidates, probabilities: np.ndarr
     return counts
 
 
-def _checked_probabilities(probabilities: np.ndarray, clean: Candidates) -> np.ndarray:
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.shape != clean.shape:
-        raise ValueError(
-            f"the probabilities have shape {values.shape} and the truth {clean.shape}; "
-            f"give one number per row and label"
-        )
-    bad = np.argwhere(~np.isfinite(values))
-    if bad.size:
-        row, column = bad[0]
-        raise ValueError(f"the probability of row {row}, label {clean.labels[column]!r} is {values[row, column]}")
-    return values
-
-
 # -- what became of it ---------------------------------------------------------------------------------------------
 
 
 class Realised(NamedTuple):
-    """The outcome of a corruption.
+    """The outcome of a corruption."""
 
-    Attributes
-    ----------
-    ratio : float
-        False candidates / true labels, over the whole set.
-    mean_size : float
-        Candidates per row.
-    untouched : float
-        Share of the rows whose candidates are exactly the true labels.
-    missed : float
-        Share of the true labels that are not candidates: 0 for all corruptions but simulated annotators.
-    """
-
-    ratio: float
-    mean_size: float
-    untouched: float
-    missed: float
+    ratio: float  # false candidates / true labels, over the whole set
+    mean_size: float  # candidates per row
+    untouched: float  # share of the rows whose candidates are exactly the true labels
+    missed: float  # share of the true labels that are not candidates: 0 but for simulated annotators
 
 
 def realised_ratio(truth: Any, candidates: Any) -> Realised:

@@ -42,17 +42,14 @@ def neighbour_labels(
     ----------
     X : array-like or sparse, shape (n_samples, n_features)
         Features; scaled to [-1, 1] here. Sparse features are made dense.
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     ratio : float
         False labels per true label; a row without a true label gains none.
     rounding : {"stochastic", "paper", "exact"}
         See :func:`~propml.corruption.add_most_probable`. By default each row is rounded up or down at random, so that
         the ratio holds on average also where rows have one label.
-    random_state : int, Generator or None
-        Decides the rounding, and which labels come first among those of equally near rows.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`~propml.corruption.independent_flips`; the seed decides the rounding, and which labels come first
+        among those of equally near rows.
 
     Examples
     --------

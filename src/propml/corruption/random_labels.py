@@ -6,23 +6,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from propml.corruption.inputs import (
-    RandomState,
-    add_labels,
-    clean_labels,
-    generator,
-    highest_spare,
-    probabilities_each,
-)
+from propml.corruption.inputs import RandomState, add_labels, clean_labels, generator, highest_spare, probabilities_each
+from propml.corruption.most_probable import SLACK
 from propml.targets import Candidates
 
 
 def independent_flips(
-    truth: Any,
-    rate: ArrayLike,
-    *,
-    random_state: RandomState = 0,
-    labels: Iterable[Hashable] | None = None,
+    truth: Any, rate: ArrayLike, *, random_state: RandomState = 0, labels: Iterable[Hashable] | None = None
 ) -> Candidates:
     """Flip each non-true entry to "candidate" with probability ``rate``; a true label is never dropped.
 
@@ -55,11 +45,7 @@ def independent_flips(
 
 
 def class_flips(
-    truth: Any,
-    rate: float,
-    *,
-    random_state: RandomState = 0,
-    labels: Iterable[Hashable] | None = None,
+    truth: Any, rate: float, *, random_state: RandomState = 0, labels: Iterable[Hashable] | None = None
 ) -> Candidates:
     """Flip non-true entries at rates that differ between labels: from 0 to ``2 * rate``, in equal steps.
 
@@ -68,14 +54,10 @@ def class_flips(
 
     Parameters
     ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     rate : float
         The mean rate, at most 0.5. A single label has it.
-    random_state : int, Generator or None
-        Decides the order of the rates and the flips.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`independent_flips`; the seed also decides the order of the rates.
 
     Examples
     --------
@@ -103,18 +85,14 @@ def fixed_count(
 
     Parameters
     ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     count : int
         The number of labels.
     mode : {"fill", "add"}
         ``"fill"``: a row with fewer than ``count`` true labels is filled up to ``count`` candidates ("avg. #CLs" in the
         papers); a row with more keeps what it has. ``"add"``: every row gains ``count`` labels. Where a row has too few
         spare labels, it takes all of them.
-    random_state : int, Generator or None
-        The same seed gives the same candidates.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`independent_flips`.
 
     Examples
     --------
@@ -135,24 +113,16 @@ def fixed_count(
 
 
 def fixed_fraction(
-    truth: Any,
-    fraction: float,
-    *,
-    random_state: RandomState = 0,
-    labels: Iterable[Hashable] | None = None,
+    truth: Any, fraction: float, *, random_state: RandomState = 0, labels: Iterable[Hashable] | None = None
 ) -> Candidates:
     """Add ``floor(fraction * spare labels)`` random labels to each row, the rule of DeNo.
 
     Parameters
     ----------
-    truth : array-like of 0/1, shape (n_samples, n_labels)
-        Dense, SciPy sparse, DataFrame or :class:`~propml.targets.Candidates`.
     fraction : float
         Between 0 and 1: how much of the labels that are not true become candidates.
-    random_state : int, Generator or None
-        The same seed gives the same candidates.
-    labels : iterable, optional
-        Names of the labels.
+    truth, random_state, labels
+        As in :func:`independent_flips`.
 
     Examples
     --------
@@ -162,8 +132,7 @@ def fixed_fraction(
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction is {fraction!r}; give a number between 0 and 1")
     clean = clean_labels(truth, labels)
-    # 1e-9: 0.29 * 100 is 28.999… in floating point and means 29.
-    wanted = np.floor(fraction * (clean.shape[1] - clean.sizes()) + 1e-9).astype(np.int64)
+    wanted = np.floor(fraction * (clean.shape[1] - clean.sizes()) + SLACK).astype(np.int64)
     return _add_random(clean, wanted, random_state)
 
 

@@ -12,8 +12,14 @@ Probabilities matter: margins, or a linear machine, give a problem that is easie
 precision.
 """
 
+import hashlib
+import json
 import os
-from collections.abc import Hashable, Iterable
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import joblib
@@ -26,7 +32,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from propml.corruption.cache import cached_array, content_key
+from propml.atomic_files import replacing
 from propml.corruption.inputs import RandomState, clean_labels, dense_features, seed_of
 from propml.corruption.most_probable import Rounding, add_most_probable
 from propml.progress import track
@@ -66,16 +72,14 @@ def svm_confusions(
         False labels per true label.
     rounding : {"paper", "exact", "stochastic"}
         See :func:`~propml.corruption.add_most_probable`; ``"paper"`` rounds down in each row.
-    random_state : int, Generator or None
-        Decides the folds and the stochastic rounding.
+    random_state, labels
+        As in :func:`~propml.corruption.independent_flips`; the seed decides the folds and the stochastic rounding.
     n_jobs : int, optional
         Labels that are worked on at the same time; -1 for all cores.
     cache_dir : path, optional
         Where probabilities are kept, under a key made of ``X``, ``truth`` and the settings.
     verbose : bool
         Show a progress bar.
-    labels : iterable, optional
-        Names of the labels.
     """
     machine = SVMConfusions(ratio, rounding, random_state, n_jobs, cache_dir, verbose)
     return machine.fit_transform(X, truth, labels=labels)
@@ -84,16 +88,8 @@ def svm_confusions(
 class SVMConfusions(BaseEstimator):
     """SVM confusions as an object that is fitted once and applied with several ratios.
 
-    Parameters
-    ----------
-    ratio, rounding, random_state, n_jobs, cache_dir, verbose
-        As in :func:`svm_confusions`.
-
-    Attributes
-    ----------
-    probabilities_ : ndarray, shape (n_samples, n_labels)
-        How plausible each label is for each row.
-    n_features_in_ : int
+    The arguments are those of :func:`svm_confusions`; ``probabilities_`` ``(n_samples, n_labels)`` says how plausible
+    each label is for each row.
 
     Examples
     --------
@@ -124,14 +120,8 @@ class SVMConfusions(BaseEstimator):
 
     def fit(self, X: Any, truth: Any) -> Self:
         """Learn which labels are plausible for which rows."""
-        self.probabilities_ = svm_probabilities(
-            X,
-            truth,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-            cache_dir=self.cache_dir,
-            verbose=self.verbose,
-        )
+        how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs, "cache_dir": self.cache_dir}
+        self.probabilities_ = svm_probabilities(X, truth, **how, verbose=self.verbose)
         self.n_features_in_ = int(np.shape(X)[1])
         return self
 
@@ -156,13 +146,9 @@ def svm_probabilities(
     cache_dir: str | os.PathLike[str] | None = None,
     verbose: bool = False,
 ) -> np.ndarray:
-    """In-sample Platt probabilities of one RBF SVM per label, the costly part of :func:`svm_confusions`.
+    """In-sample Platt probabilities ``(n_samples, n_labels)`` of one RBF SVM per label, for :func:`svm_confusions`.
 
     A label with fewer than two positive (or negative) rows gets its frequency as the probability of every row.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_samples, n_labels)
     """
     clean = clean_labels(truth)
     features, true = dense_features(X, clean), clean.to_matrix(bool)
@@ -231,24 +217,20 @@ def smoothed_targets(positive: np.ndarray) -> np.ndarray:
 def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray, *, max_iter: int = 100) -> tuple[float, float]:
     """The slope and offset of ``P(positive | f) = 1 / (1 + exp(slope * f + offset))`` of highest likelihood.
 
-    Parameters
-    ----------
-    decisions : ndarray of float, shape (n_samples,)
-        Decision values on rows that the classifier did not see.
-    positive : ndarray of bool, shape (n_samples,)
-    max_iter : int
-        Newton steps at most; about ten are needed.
-
-    Returns
-    -------
-    slope, offset : float
-        The slope is negative where high decision values mean "positive".
+    ``decisions`` and ``positive`` are those of rows ``(n_samples,)`` that the classifier did not see. The slope is
+    negative where high decision values mean "positive". About ten Newton steps are needed.
     """
     targets = smoothed_targets(positive)
     design = np.stack([decisions, np.ones_like(decisions)])
     n_positive = int(positive.sum())
     weights = np.array([0.0, np.log((len(positive) - n_positive + 1) / (n_positive + 1))])
-    loss = _loss(weights @ design, targets)
+
+    def loss_of(weights: np.ndarray) -> float:
+        """The negative log likelihood −Σ t·log p + (1−t)·log(1−p), without overflow."""
+        exponents = weights @ design
+        return float((np.logaddexp(0, exponents) - (1 - targets) * exponents).sum())
+
+    loss = loss_of(weights)
     for _ in range(max_iter):
         probability = expit(-(weights @ design))
         gradient = design @ (targets - probability)
@@ -258,7 +240,7 @@ def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray, *, max_iter: int = 
         # Least squares, since the system is singular where all decision values are equal.
         step = np.linalg.lstsq(hessian, gradient)[0]
         size = 1.0
-        while (trial := _loss((weights - size * step) @ design, targets)) > loss - 1e-4 * size * (gradient @ step):
+        while (trial := loss_of(weights - size * step)) > loss - 1e-4 * size * (gradient @ step):
             size /= 2
             if size < 1e-10:
                 return float(weights[0]), float(weights[1])
@@ -271,6 +253,44 @@ def sigmoid(decisions: np.ndarray, slope: float, offset: float) -> np.ndarray:
     return expit(-(slope * decisions + offset))
 
 
-def _loss(exponents: np.ndarray, targets: np.ndarray) -> float:
-    # The negative log likelihood −Σ t·log p + (1−t)·log(1−p), with p = 1/(1+exp(exponent)), without overflow.
-    return float((np.logaddexp(0, exponents) - (1 - targets) * exponents).sum())
+# -- probabilities on disk, under a key made of everything they depend on
+
+
+def content_key(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> str:
+    """SHA-256 over the names, types, shapes and bytes of the arrays, and over the settings."""
+    digest = hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode())
+    for name, array in arrays.items():
+        digest.update(f"|{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def cached_array(
+    folder: str | os.PathLike[str], key: str, shape: tuple[int, ...], compute: Callable[[], np.ndarray]
+) -> np.ndarray:
+    """The float64 array stored under ``key``; computed and stored where there is none, or where the file is damaged.
+
+    Where nothing can be stored there is a warning, and the array all the same.
+    """
+    path = Path(folder) / f"{key}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            values = stored["values"]
+        if values.shape != shape or values.dtype != np.float64:
+            raise ValueError("it holds another array than its name says")
+        return values
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # what is wrong with the folder is told where the array is to be stored
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        warnings.warn(f"the cache file {path} cannot be used ({error}); it is computed again", stacklevel=2)
+    values = np.asarray(compute(), dtype=np.float64)
+    try:
+        with replacing(path) as beside, beside.open("wb") as file:
+            np.savez_compressed(file, values=values)
+    except OSError as error:
+        warnings.warn(
+            f"nothing can be kept in the cache folder {folder} ({error.strerror or error}), so the same is computed "
+            f"again next time; make room there, or choose another folder",
+            stacklevel=2,
+        )
+    return values

@@ -5,12 +5,12 @@ The page is one file that needs no network, with Optuna's pictures of the study.
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
 import math
 import tomllib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from propml.extras import require
 from propml.file_errors import reading
 from propml.page import page_style
 from propml.schema import check_schema
-from propml.tuning.spaces import Range, Space, restored, stored
+from propml.tuning.spaces import Space, restored, stored
 from propml.tuning.studies import quiet
 from propml.tuning.trials import DIED, best_trial, finished
 
@@ -70,6 +70,7 @@ $rows
 </body>
 </html>
 """)
+FIGURE = '<h2>{0}</h2>\n<img alt="{0}" src="data:image/svg+xml;base64,{2}">\n<p>{1}</p>'
 STYLE = """body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; }
 h2 { font-size: 1.2rem; margin-top: 2rem; }
@@ -159,8 +160,8 @@ class SearchResult:
         if self.method == "vision":
             lines += ["[recipe]"]
         else:
-            name = f"[methods.{_toml(self.title + ' tuned')}"
-            lines += [f"{name}]", f"method = {_toml(self.method)}", "", f"{name}.params]"]
+            name = f'methods."{self.title} tuned"'
+            lines += [f"[{name}]", f'method = "{self.method}"', "", f"[{name}.params]"]
         return "\n".join([*lines, *_toml_lines(self.params), ""])
 
     def to_csv(self) -> str:
@@ -185,6 +186,7 @@ class SearchResult:
         return folder / BEST
 
     def failures(self) -> list[TrialRecord]:
+        """The trials that failed."""
         return [each for each in self.trials if each.state == "failed"]
 
 
@@ -214,13 +216,9 @@ def read_best(path: str | Path) -> tuple[str, dict[str, Any]]:
     return entry["method"], {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
 
 
-def _toml(value: Any) -> str:
-    """Every value of JSON but null is one of TOML."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _toml_lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in values.items()]
+    """Every value of JSON but null is one of TOML."""
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
 
 
 def render_page(result: SearchResult, command: str = "") -> str:
@@ -238,7 +236,7 @@ def render_page(result: SearchResult, command: str = "") -> str:
         f"Of {len(result.trials)} trials {parts}.",
         toml=escape(result.to_toml()),
         judged_by=by_truth if result.facts.get("objective") == "oracle" else by_candidates,
-        pictures="\n".join(_figure(*picture) for picture in pictures(result)),
+        pictures="\n".join(FIGURE.format(*words, b64encode(svg).decode()) for *words, svg in pictures(result)),
         heads="".join(f"<th>{name}</th>" for name in heads),
         rows="\n".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows),
         version=__version__,
@@ -257,12 +255,11 @@ def pictures(result: SearchResult) -> Iterator[tuple[str, str, bytes]]:
         caption = "Every trial at the epochs at which it was compared with others; a line that ends early was stopped."
         yield "Epoch by epoch", caption, _drawn(plots.plot_intermediate_values, result.study)
     epoch, study = compared_trials(result)
-    values = [trial.value for trial in study.trials]
-    searched = any(isinstance(each, Range) or len(each.values) > 1 for each in result.space.values())
-    if len(values) < FEWEST or not searched:
+    trials = study.get_trials(deepcopy=False)
+    if len(trials) < FEWEST or not any(trial.params for trial in trials):
         return
-    over = f"the {len(values)} trials that were compared after epoch {epoch}"
-    if len(set(values)) > 1:
+    over = f"the {len(trials)} trials that were compared after epoch {epoch}"
+    if len({trial.value for trial in trials}) > 1:
         caption = f"How much the value depends on each argument, over {over}."
         yield "Importance", caption, _drawn(plots.plot_param_importances, study)
     caption = f"One line for each of {over}, through its arguments; the better, the darker."
@@ -302,8 +299,3 @@ def _drawn(plot: Any, study: optuna.Study) -> bytes:
     finally:
         pyplot.switch_backend(backend)
     return svg.getvalue()
-
-
-def _figure(title: str, caption: str, svg: bytes) -> str:
-    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f'<h2>{title}</h2>\n<img alt="{title}" src="{source}">\n<p>{caption}</p>'

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from propml.tuning.tasks import TableData
 
 __all__ = [
-    *("ETA", "PER_MEMBER", "Configuration", "DeviceTable", "Rung", "Stack"),
+    *("BROKEN", "ETA", "PER_MEMBER", "Configuration", "DeviceTable", "Rung", "Stack"),
     *("best_places", "bracket_at", "levels", "reason", "structure"),
 ]
 
@@ -55,6 +54,7 @@ PER_MEMBER = ("lam", "order", "learning_rate", "weight_decay")
 # Held-out rows are scored at most this often during a whole training.
 LOOKS = 81
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+BROKEN = "its training loss is no number"
 MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
 # How Python and PyTorch report it.
 MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "memory limit")
@@ -297,20 +297,17 @@ class Rung:
         for places, stack in self.stacks.items():
             values[list(places)] = stack.best
             for place in np.array(places)[stack.broken]:
-                self.why[int(place)] = f"its training loss is no number by epoch {stack.epoch}"
+                self.why[int(place)] = f"{BROKEN} by epoch {stack.epoch}"
         return values
 
     def _trained(self, places: tuple[int, ...], epoch: int, stop: Callable[[], bool]) -> Stack:
         """The stack of as many of these trials as fit; one that fails is dropped, with its memory."""
         stack = self.stacks.pop(places, None)
         if stack is None:
-            stack = self._stack(places)
+            fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
+            stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
         stack.train_to(epoch, stop)
         return stack
-
-    def _stack(self, places: tuple[int, ...]) -> Stack:
-        fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
-        return Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
 
     @property
     def epoch(self) -> int:
@@ -326,19 +323,6 @@ class Rung:
                 whole = len(staying) == len(group)
                 stacks[tuple(group[i] for i in staying)] = stack if whole else stack.narrowed(staying)
         self.stacks = stacks
-
-    def save(self, path: str | Path) -> None:
-        """Write where a rung of one trial stands."""
-        (stack,) = self.stacks.values()
-        torch.save(stack.state(), path)
-
-    def load(self, path: str | Path) -> int:
-        """Go on from there; returns the epoch."""
-        (places,) = self.waiting
-        stack = self._stack(places)
-        stack.load_state(torch.load(path, weights_only=True))
-        self.stacks, self.waiting = {places: stack}, []
-        return stack.epoch
 
 
 class MemberRatesTrainer(StackTrainer):

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from propml.benchmark.executors import start_worker
+from propml.benchmark.ray_executor import join, slots
 from propml.deprecation import renamed_argument
-from propml.devices import usable_cores
+from propml.devices import runs_on_gpu, usable_cores
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
-from propml.tuning.rungs import best_places, bracket_at, levels, structure
+from propml.tuning.rungs import Configuration, best_places, bracket_at, levels, reason, structure
 from propml.tuning.spaces import Changes
 from propml.tuning.tasks import NetworkTask, TableData, Task, make_task, run_trial
-from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
+from propml.tuning.trials import DIED, LOOK, MOST_TRIES, Desk, RunningTrial, best_trial, finished
 
-__all__ = ["run_search", "search", "work", "work_in_processes"]
+__all__ = ["run_search", "search", "work", "work_in_processes", "work_on_ray"]
 
 # How often a worker process that was killed is replaced.
 RESTARTS = 5
@@ -124,12 +127,11 @@ def run_search(
     verbose: bool = False,
 ) -> SearchResult:
     """Search a task; see :func:`search`, which makes one of a table. ``folder`` is where single trials keep files."""
-    if trials < 1:
-        raise ValueError(f"trials is {trials}; give a whole number of at least 1")
+    for count, given in (("trials", trials), ("workers", workers)):
+        if given < 1:
+            raise ValueError(f"{count} is {given}; give a whole number of at least 1")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout is {timeout}; give the seconds that the search may take, or leave it out")
-    if workers < 1:
-        raise ValueError(f"workers is {workers}; give a whole number of at least 1")
     if workers > 1 and storage is None and ray_address is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
@@ -147,9 +149,7 @@ def run_search(
         desk.progress = progress
         progress()
         if ray_address is not None:
-            from propml.tuning.ray_search import search_on_ray
-
-            search_on_ray(desk, ray_address, home, workers)
+            work_on_ray(desk, ray_address, workers, home)
         elif storage is not None and (workers > 1 or task.is_large):
             work_in_processes(desk, str(storage), workers, home, seed)
         else:
@@ -223,9 +223,6 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
         trial = desk.ask(shared if len(trials) % PER_STRUCTURE else None)
         if trial is None:
             break
-        if trial.is_risky and trials:  # it is asked for again, before any other
-            desk.give_back(trial)
-            break
         trials.append(trial)
         if trial.is_risky:
             break
@@ -249,27 +246,24 @@ def _single(desk: Desk, folder: Path | None) -> bool:
 
 def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | None, seed: int) -> None:
     """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
-    threads = max(1, usable_cores() // workers)
     processes: list[Any] = []
-    missing, started = workers, 0
+    started, most, threads = 0, workers * (1 + RESTARTS), max(1, usable_cores() // workers)
     try:
-        while missing or processes:
-            for number in range(started, started + missing):
+        while workers:
+            while len(processes) < workers:
+                started += 1
                 left = desk.until - time.monotonic()
-                arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + 1 + number)
+                arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + started)
                 processes.append(start_worker(_work, arguments, threads))
-            started, missing = started + missing, 0
             time.sleep(LOOK)
             desk.progress()
             for process in [each for each in processes if not each.is_alive()]:
                 processes.remove(process)
                 if process.exitcode > 0:
                     raise ValueError(f"a worker stopped with exit code {process.exitcode}; what it said stands above")
-                missing += process.exitcode < 0
+                if process.exitcode == 0 or desk.is_over() or started >= most:
+                    workers -= 1
             desk.reclaim()
-            if desk.is_over():
-                missing = 0
-            missing = min(missing, workers * (1 + RESTARTS) - started)
     finally:
         for process in processes:
             process.kill()
@@ -280,3 +274,77 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
 
 def _work(task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)
+
+
+# -- on a Ray cluster: every trial is a task on a worker of its own. Only this process has the study, so that a search
+# may go on where it began on one machine. Nobody waits for the slowest: Optuna's Hyperband stops single trials.
+
+
+def work_on_ray(desk: Desk, address: str, workers: int, folder: Path | None) -> None:
+    """Do the trials that a study lacks on a cluster; ``"local"`` starts one here, with ``workers`` CPUs."""
+    if len(finished(desk.study)) >= desk.trials:
+        return
+    ray, ours = join(None, workers) if address == "local" else join(address, None)
+    running: dict[Any, RunningTrial] = {}
+    with ExitStack() as stack:
+        if ours:
+            stack.callback(ray.shutdown)
+        stack.enter_context(desk.at_work())
+        stack.callback(lambda: [ray.cancel(reference, force=True) for reference in running])
+        gpus = 1.0 if runs_on_gpu(getattr(desk.task, "device", "cpu")) else 0.0
+        train = ray.remote(_train).options(num_cpus=1, num_gpus=gpus, max_retries=MOST_TRIES - 1)
+        board, task = ray.remote(Board).options(num_cpus=0).remote(), ray.put(desk.task)
+        while not desk.is_over() and len(finished(desk.study)) < desk.trials:
+            desk.reclaim()
+            while len(running) < slots(ray, gpus) and (trial := desk.ask()) is not None:
+                home = trial.home(None if folder is None else folder.absolute())
+                running[train.remote(task, trial.configuration, trial.handle.number, home, board)] = trial
+            if not running:  # others have them under way
+                time.sleep(LOOK)
+                continue
+            ended, _ = ray.wait(list(running), timeout=LOOK)
+            by_number = {trial.handle.number: trial for trial in running.values()}
+            told = [(by_number[number], *values) for number, *values in ray.get(board.take.remote())]
+            board.stop.remote([trial.handle.number for trial, *values in told if desk.report(trial, *values)])
+            for reference in ended:
+                desk.end(running.pop(reference), *_outcome(ray, reference))
+
+
+def _outcome(ray: Any, reference: Any) -> tuple[str, str]:
+    """How a trial ended, and why where it failed."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:  # Ray could not even begin it
+        return "failed", reason(error.cause)
+    except ray.exceptions.RayError:
+        return "failed", DIED
+
+
+class Board:
+    """What workers and the search tell each other: values of epochs one way, who is to stop the other."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, int, float]] = []
+        self.stopped: set[int] = set()
+
+    def report(self, number: int, epoch: int, value: float) -> bool:
+        """Keep what a trial was worth; whether it is to stop."""
+        self.values.append((number, epoch, value))
+        return number in self.stopped
+
+    def take(self) -> list[tuple[int, int, float]]:
+        """What was reported since the last time."""
+        taken, self.values = self.values, []
+        return taken
+
+    def stop(self, numbers: Iterable[int]) -> None:
+        self.stopped.update(numbers)
+
+
+def _train(task: Task, configuration: Configuration, number: int, home: Path | None, board: Any) -> tuple[str, str]:
+    """One trial on a worker; after the death of a worker it goes on from its checkpoint on another."""
+    import ray
+    import torch
+
+    torch.set_num_threads(1)
+    return run_trial(task, configuration, lambda *told: ray.get(board.report.remote(number, *told)), home)

@@ -6,13 +6,12 @@ A space is a mapping from argument names to dimensions. A dimension with one val
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from propml.benchmark.experiment_file import GIVEN
-from propml.benchmark.toml_table import frozen
+from propml.benchmark.toml_table import frozen, is_number
 from propml.messages import did_you_mean
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam
@@ -22,17 +21,8 @@ if TYPE_CHECKING:
     import optuna
 
 __all__ = [
-    "SPACES",
-    "VISION",
-    "Changes",
-    "OneOf",
-    "Range",
-    "Space",
-    "When",
-    "altered",
-    "parse_dimension",
-    "space_of",
-    "suggest",
+    *("SPACES", "VISION", "Changes", "OneOf", "Range", "Space", "When"),
+    *("altered", "parse_dimension", "space_of", "suggest"),
 ]
 
 
@@ -139,55 +129,41 @@ def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> 
             raise ValueError(f"{name} is given by the search (seed, verbose); leave it out of the space")
         if name not in known:
             raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
-        result[name] = _checked(name, _dimension(change, space.get(name)))
-    for name, dimension in result.items():
-        if dimension.when is not None and dimension.when.name not in result:
-            raise ValueError(f"{name} depends on {dimension.when.name}, which is missing; add it to the space")
-    return _ordered(result)
+        result[name] = dimension = _dimension(change, space.get(name))
+        if isinstance(dimension, Range):
+            _check_range(name, dimension)
+        elif not dimension.values:
+            raise ValueError(f"{name} has no value to choose from; give at least one")
+        elif len({stored(value) for value in dimension.values}) < len(dimension.values):
+            raise ValueError(f"{name} has a value twice among {list(dimension.values)}; leave one out")
+    # What has a condition comes after what it depends on.
+    return dict(sorted(result.items(), key=lambda item: item[1].when is not None))
 
 
 def _dimension(change: Any, declared: Dimension | None) -> Dimension:
     when = None if declared is None else declared.when
     if isinstance(change, Range | OneOf):
         return change if change.when is not None else replace(change, when=when)
-    if isinstance(change, tuple) and len(change) == 2 and not isinstance(declared, OneOf) and all(map(_real, change)):
-        if isinstance(declared, Range):
-            return replace(declared, low=change[0], high=change[1])
-        return Range(change[0], change[1], integer=all(isinstance(end, int) for end in change), when=when)
     if isinstance(change, list):
         return OneOf(tuple(frozen(value) for value in change), when)
-    return OneOf((frozen(change),), None)  # what the user fixes is there whatever the others are
+    ends = change if isinstance(change, tuple) and all(isinstance(end, int | float) for end in change) else ()
+    if len(ends) == 2 and not isinstance(declared, OneOf):
+        scale = declared or Range(0, 0, integer=all(isinstance(end, int) for end in ends))
+        return replace(scale, low=ends[0], high=ends[1])
+    return OneOf((frozen(change),))  # what the user fixes is there whatever the others are
 
 
-def _checked(name: str, dimension: Dimension) -> Dimension:
-    if isinstance(dimension, OneOf):
-        if not dimension.values:
-            raise ValueError(f"{name} has no value to choose from; give at least one")
-        if len({stored(value) for value in dimension.values}) < len(dimension.values):
-            raise ValueError(f"{name} has a value twice among {list(dimension.values)}; leave one out")
-        return dimension
-    low, high = dimension.low, dimension.high
-    if not (_real(low) and _real(high) and math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"{name} goes from {low!r} to {high!r}; two finite numbers were expected")
-    if not low < high:
-        raise ValueError(f"{name} goes from {low} to {high}; the first must be smaller (give one value to fix it)")
-    if dimension.log and low <= 0:
-        raise ValueError(f"{name} goes from {low} on a logarithmic scale; start above 0, or give a linear Range")
-    if dimension.integer and not (float(low).is_integer() and float(high).is_integer()):
-        raise ValueError(f"{name} goes from {low} to {high} and is a whole number; give whole numbers")
-    return dimension
-
-
-def _ordered(space: Space) -> Space:
-    """Every dimension after the one it depends on."""
-    result: Space = {}
-    waiting = dict(space)
-    while waiting:
-        ready = [n for n, d in waiting.items() if d.when is None or d.when.name in result]
-        if not ready:
-            raise ValueError(f"the conditions of {', '.join(waiting)} go round in a circle; let one stand by itself")
-        result |= {name: waiting.pop(name) for name in ready}
-    return result
+def _check_range(name: str, given: Range) -> None:
+    ends = (given.low, given.high)
+    if not (all(map(is_number, ends)) and given.low < given.high):
+        raise ValueError(
+            f"{name} goes from {given.low!r} to {given.high!r}; two finite numbers were expected, of which the first "
+            f"must be smaller (give one value to fix it)"
+        )
+    if given.log and given.low <= 0:
+        raise ValueError(f"{name} goes from {given.low} on a logarithmic scale; start above 0, or give a linear Range")
+    if given.integer and not all(float(end).is_integer() for end in ends):
+        raise ValueError(f"{name} goes from {given.low} to {given.high} and is a whole number; give whole numbers")
 
 
 def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
@@ -210,7 +186,7 @@ def restored(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
 
 def _configuration(space: Space, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
-    for name, dimension in _ordered(space).items():
+    for name, dimension in space.items():
         if dimension.when is not None and not dimension.when.holds(chosen):
             continue
         values = {stored(value): value for value in dimension.values} if isinstance(dimension, OneOf) else {}
@@ -254,7 +230,7 @@ def parse_dimension(text: str) -> tuple[str, Any]:
     low, dots, high = (rest if log else value).partition("..")
     if dots:
         ends = (_value(name, low), _value(name, high))
-        if not all(map(_real, ends)):
+        if not all(map(is_number, ends)):
             raise ValueError(f"{text!r} has no two numbers around ..; write NAME=LOW..HIGH")
         return name, Range(ends[0], ends[1], log=True) if log else ends
     if "|" in value:
@@ -270,7 +246,3 @@ def _value(name: str, text: str) -> Any:
         if text[:1] in ("[", "{", '"'):
             raise ValueError(f"{name} is {text!r}; write a list such as [256,256], a number or a word") from None
         return text
-
-
-def _real(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import socket
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote_plus
 
 import numpy as np
 
+from propml.atomic_files import lock_file
 from propml.extras import require
 from propml.tuning.rungs import ETA, levels
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["is_gone", "is_near", "masked", "open_storage", "open_study", "quiet", "this_worker", "without_secrets"]
+__all__ = ["is_gone", "lifeline", "open_storage", "open_study", "quiet", "without_secrets"]
 
 SQLITE = "sqlite:///"
 # Seconds between the heartbeats of a worker, and after which a silent one is given up. That is for other machines only:
-# whether a process of this machine lives is known at once.
+# whether a process of this machine lives is known at once, by the lock of its file.
 HEARTBEAT, GRACE = 20, 90
+LIFELINE = "propml-worker-"
 # Marks a trial that only keeps the number of one in a study that was replaced.
 REPLACED = "replaced"
-
-HIDDEN = "***"
-# User and password. A password may hold signs that should have been quoted; a port with a query is none.
-PASSWORD = re.compile(
-    r"(?<=://)[^:/?@]*?(?::|%3a)(?!\d*(?:/[^@?]*)?\?[\w.%+-]+=)(.*?)(?=@[^@]*(?:$|\?[\w.%+-]+=))", re.IGNORECASE
-)
-ARGUMENT = re.compile(r"(?<=[?&])([^=&]*)=([^&]*)")
-# What the name of a secret argument has in it, such as `sslpassword`, `passwd`, `PWD`, `ssl_key`, `access_token`.
-SECRET = re.compile(r"pass|pwd|secret|token|key|credential|auth", re.IGNORECASE)
-# A whole connection string as one argument, such as that of `odbc_connect`.
-SECRET_INSIDE = re.compile(r"(?:pass\w*|pwd)\s*=", re.IGNORECASE)
 
 
 @contextmanager
@@ -59,81 +50,51 @@ def quiet() -> Iterator[None]:
 def open_study(
     storage: Any, name: str, facts: Mapping[str, Any], *, seed: int = 0, epochs: int | None = None
 ) -> optuna.Study:
-    """The study of that name, made if it is not there.
+    """The study of that name, made if it is not there; with ``epochs``, Hyperband prunes single trials of that budget.
 
-    One that was made with other facts is refused, unless no trial of it can be used: then a new one takes its place.
-
-    Parameters
-    ----------
-    storage : optuna.storages.BaseStorage
-        From :func:`open_storage`.
-    facts : mapping
-        What all searches on this study must agree on, as plain values.
-    seed : int
-        Of the sampler.
-    epochs : int, optional
-        Prune single trials by Hyperband with this whole budget; by default nobody prunes.
+    ``facts`` are plain values that all searches on a study must agree on. One that was made with others is refused,
+    unless no trial of it can be used: then a new one takes its place.
     """
     optuna = require("optuna", "tune")
-    _replace_unusable(storage, name, facts)
     pruner: Any = optuna.pruners.NopPruner()
     if epochs is not None:
         pruner = optuna.pruners.HyperbandPruner(levels(epochs)[0], epochs, reduction_factor=ETA)
+    how: dict[str, Any] = {"storage": storage, "pruner": pruner, "direction": "maximize", "load_if_exists": True}
     with quiet():
-        study = optuna.create_study(
-            storage=storage, study_name=name, pruner=pruner, direction="maximize", load_if_exists=True
-        )
-        # A search that goes on must not propose once more what it began with.
-        begun = len(study.get_trials(deepcopy=False))
-        own_seed = int(np.random.SeedSequence([seed, begun]).generate_state(1)[0])
-        study.sampler = optuna.samplers.TPESampler(seed=own_seed, constant_liar=True)
-    known = study.user_attrs.get("propml")
-    if known is None:
-        study.set_user_attr("propml", dict(facts))
-        return study
-    for key in _differing(known, facts):
-        raise ValueError(
-            f"the study {name!r} was made with another {key}: {known.get(key)!r}, now {facts.get(key)!r}; "
-            f"give the search another name or another storage"
-        )
-    return study
-
-
-def _differing(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """What a study and a search disagree on; a study that does not tell the seed of its folds is not asked for it."""
-    keys = [key for key in {**facts, **known} if key in known or key != "seed"]
-    return [key for key in keys if known.get(key) != facts.get(key)]
-
-
-def _replace_unusable(storage: Any, name: str, facts: Mapping[str, Any]) -> None:
-    """Put a new study in the place of one with other facts in which no trial can be used."""
-    optuna = require("optuna", "tune")
-    try:
+        study = optuna.create_study(study_name=name, **how)
         study_id = storage.get_study_id_from_name(name)
-        known = storage.get_study_user_attrs(study_id).get("propml")
-        trials = storage.get_all_trials(study_id)
-    except KeyError:  # there is none
-        return
-    if known is None or not _differing(known, facts) or not trials or any(map(_is_of_use, trials)):
-        return
-    with quiet():
-        try:
-            storage.delete_study(study_id)  # the one that was looked at, whatever has its name now
-            study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
-        except (KeyError, optuna.exceptions.DuplicatedStudyError):
-            return  # another search has done so
-        # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
-        placeholder = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"lost": REPLACED})
-        study.add_trials([placeholder] * len(trials))
+        known = storage.get_study_user_attrs(study_id).get("propml", {})
+        trials = storage.get_all_trials(study_id, deepcopy=False)
+        # A study that does not tell the seed of its folds is not asked for it.
+        keys = [key for key in {**facts, **known} if known and (key in known or key != "seed")]
+        differing = [key for key in keys if known.get(key) != facts.get(key)]
+        if differing and (not trials or any(map(_is_of_use, trials))):
+            key = differing[0]
+            raise ValueError(
+                f"the study {name!r} was made with another {key}: {known.get(key)!r}, now {facts.get(key)!r}; "
+                f"give the search another name or another storage"
+            )
+        if differing:
+            with suppress(KeyError):  # another search has done so
+                storage.delete_study(study_id)
+            study = optuna.create_study(study_name=name, **how)
+            # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
+            placeholder = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"lost": REPLACED})
+            study.add_trials([placeholder] * len(trials))
+        if differing or not known:
+            study.set_user_attr("propml", dict(facts))
+        # A search that goes on must not propose once more what it began with.
+        own_seed = int(np.random.SeedSequence([seed, len(trials)]).generate_state(1)[0])
+        study.sampler = optuna.samplers.TPESampler(seed=own_seed, constant_liar=True)
+    return study
 
 
 def _is_of_use(trial: Any) -> bool:
     """Whether a trial has ended well, is under way, or was stopped after it was worth something."""
     if trial.state.name == "RUNNING" and not is_gone(trial.user_attrs.get("owner", {})):
         return True
-    if trial.state.name in ("FAIL", "WAITING", "RUNNING"):
-        return bool(trial.intermediate_values) and "why" not in trial.user_attrs
-    return True
+    worth = bool(trial.intermediate_values) and "why" not in trial.user_attrs
+    return worth or trial.state.name in ("COMPLETE", "PRUNED")
 
 
 def open_storage(storage: str | Path | None) -> Any:
@@ -152,16 +113,13 @@ def open_storage(storage: str | Path | None) -> Any:
                 _with_driver(url), engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
             )
     except ImportError as error:
-        raise ImportError(
-            f"the storage {masked(url)} needs a driver for its database; install one, such as: "
-            f"pip install psycopg2-binary"
-        ) from error
+        told = f"the storage {url} needs a driver for its database; install one, such as: pip install psycopg2-binary"
+        raise ImportError(without_secrets(told, url)) from error
     except Exception as error:
         first = " ".join(str(error).split("\n(Background")[0].split())[:300]
-        raise ValueError(
-            f"the storage {masked(url)} cannot be opened: {without_secrets(first, url)}; give a path, or the URL of a "
-            f"running server such as postgresql://user@host/database"
-        ) from None  # the trace of a driver may have the whole URL in it
+        told = f"the storage {url} cannot be opened: {first}; give a path, or the URL of a running server"
+        told = f"{without_secrets(told, url)} such as postgresql://user@host/database"
+        raise ValueError(told) from None  # the trace of a driver may have the whole URL in it
     if url.startswith(SQLITE):
         _share(database)
     return database
@@ -201,84 +159,45 @@ def _share(storage: Any) -> None:
     storage.engine.dispose()
 
 
-def masked(url: str) -> str:
-    """A URL without its password and other secrets, wherever it has them; SQLAlchemy hides the password only.
-
-    >>> masked("postgresql://me:secret@host/db"), masked("postgresql://host/db?user=me&password=secret")
-    ('postgresql://me:***@host/db', 'postgresql://host/db?user=me&password=***')
-    """
-    for start, end in reversed(_secrets(url)):
-        url = url[:start] + HIDDEN + url[end:]
-    return url
-
-
 def without_secrets(text: str, url: str) -> str:
-    """A message about a URL, such as a driver's, without the secrets of that URL.
+    """A text about the URL of a server, such as a driver's message, without user, password and values of arguments.
 
-    >>> without_secrets("invalid port 'p' in me:p/w@h", "mysql://me:p/w@h/db")
-    "invalid port '***' in me:***@h"
+    >>> without_secrets("no me:p/w@h: invalid port 'p' in mysql://me:p/w@h/db?x=1", "mysql://me:p/w@h/db?x=1")
+    "no ***:***/***@h: invalid port '***' in mysql://***@h/db?***"
     """
-    secrets = [url[start:end] for start, end in _secrets(url)]
-    text = text.replace(url, masked(url))
-    for secret in sorted({*secrets, *map(unquote, secrets), *map(unquote_plus, secrets)}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    # Drivers split a password that should have been quoted, and name a part of it in their message.
-    parts = {re.escape(part) for secret in secrets for part in re.split(r"[/?#@:&]", secret) if part}
-    for part in sorted(parts, key=len, reverse=True):
-        text = re.sub(rf"(?<=['\"]){part}(?=['\"@])", HIDDEN, text)
+    scheme, _, rest = url.partition("://")
+    if not rest or url.startswith(SQLITE):
+        return text
+    place, question, arguments = rest.partition("?")
+    if "@" in arguments:  # the ? may be one of the password
+        shown, hidden = f"{scheme}://***", rest
+    else:
+        user, at, host = place.rpartition("@")
+        shown = f"{scheme}://{at and '***'}{at}{host}{question}{question and '***'}"
+        hidden = user + re.sub(r"(?:^|&)[^&=]*=", " ", arguments)
+    text = text.replace(url, shown)
+    # Drivers split a password that should have been quoted, and name a part of it in their message. A short word is
+    # hidden where it stands by itself only: as a part of others it tells nothing.
+    words = {word for word in re.split(r"[\s:/?#@&;=]+", f"{hidden} {unquote_plus(hidden)}") if word}
+    for word in sorted(map(re.escape, words), key=len, reverse=True):
+        text = re.sub(word if len(word) > 3 else rf"\b{word}\b", "***", text)
     return text
 
 
-def _secrets(url: str) -> list[tuple[int, int]]:
-    """Where the secrets of a URL begin and end."""
-    password = PASSWORD.search(url)
-    spans = [password.span(1)] if password else []
-    for argument in ARGUMENT.finditer(url, spans[0][1] if spans else 0):
-        name, value = argument.groups()
-        if SECRET.search(unquote(name)) or SECRET_INSIDE.search(unquote_plus(value)):
-            spans.append(argument.span(2))
-    return [(start, end) for start, end in spans if start < end]
+@contextmanager
+def lifeline() -> Iterator[dict[str, str]]:
+    """Who works here, as others on this machine can tell: a file is locked until the block, or this process, ends."""
+    with tempfile.NamedTemporaryFile(prefix=LIFELINE) as file:
+        with suppress(OSError):  # a file system without locks: then nobody can tell, and heartbeats are left
+            lock_file(file.fileno())
+        yield {"host": socket.gethostname(), "lifeline": file.name}
 
 
-def this_worker() -> dict[str, Any]:
-    """This process, as other workers can recognise it."""
-    return {**_machine(), "pid": os.getpid(), "started": _started(os.getpid())}
-
-
-def is_near(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker is, or was, a process that can be seen from here."""
-    return all(worker.get(name) == value for name, value in _machine().items())
-
-
-def is_gone(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker is known to be gone; of one on another machine that is never known."""
-    if not is_near(worker):
-        return False
-    try:
-        os.kill(int(worker["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return _started(int(worker["pid"])) != worker.get("started")
-
-
-def _machine() -> dict[str, str]:
-    """This machine and its process numbers: containers share names, and count processes each by themselves."""
-    machine = {"host": socket.gethostname(), "boot": "", "pids": ""}
-    with suppress(OSError):
-        machine["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        machine["pids"] = os.readlink("/proc/self/ns/pid")
-    return machine
-
-
-def _started(pid: int) -> str:
-    """When a process began, which tells it from a later one of the same number.
-
-    Empty where the system does not say, and for a zombie.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+def is_gone(worker: Mapping[str, Any]) -> bool | None:
+    """Whether a worker has died; None where nobody can tell from here, as of one on another machine."""
+    path = Path(worker.get("lifeline", ""))
+    if worker.get("host") != socket.gethostname() or not path.name.startswith(LIFELINE) or not path.is_file():
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        return lock_file(file.fileno(), wait=False)
+    return None

@@ -13,6 +13,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,33 +32,20 @@ from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
-from propml.tuning.rungs import Configuration, DeviceTable, Rung, reason
+from propml.tuning.rungs import BROKEN, Configuration, DeviceTable, Rung, Stack, reason
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
     from propml.vision.recipe import VisionRecipe
     from propml.vision.sources import ImageSource
 
-__all__ = [
-    "MethodTask",
-    "NetworkTask",
-    "Pruned",
-    "TableData",
-    "Task",
-    "VisionTask",
-    "make_task",
-    "run_trial",
-]
+__all__ = ["MethodTask", "NetworkTask", "TableData", "Task", "VisionTask", "make_task", "run_trial"]
 
 # Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
 
-# report(epoch, value): called after every epoch; raises Pruned where the trial is to end.
-Report = Callable[[int, float], None]
-
-
-class Pruned(Exception):
-    """Raised to stop a trial early."""
+# report(epoch, value): called after every epoch; whether the trial is to end there.
+Report = Callable[[int, float], bool]
 
 
 class Task(Protocol):
@@ -76,10 +64,7 @@ class Task(Protocol):
         ...
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
-        """Train one trial and report after every epoch.
-
-        ``folder`` is the trial's own; where it holds a checkpoint, training goes on from there.
-        """
+        """Train one trial, reporting after every epoch; a checkpoint in its ``folder`` is gone on from."""
         ...
 
 
@@ -119,7 +104,16 @@ class TableData:
         if not 2 <= cv <= n_rows:
             raise ValueError(f"cv is {cv} and there are {n_rows} rows; give between 2 and {n_rows} folds")
         self.folds: list[Fold] = make_folds(n_rows, cv, seed)
-        self.answers = _true_labels(truth, self.candidates) if objective == "oracle" else self.candidates.to_matrix()
+        self.answers = self.candidates.to_matrix()
+        if objective == "oracle":
+            if truth is None:
+                raise ValueError('objective="oracle" judges by true labels, and none were given; pass truth')
+            matrix = truth.to_matrix() if isinstance(truth, Candidates) else np.asarray(truth)
+            if matrix.shape != self.answers.shape:
+                raise ValueError(
+                    f"truth has shape {matrix.shape} and the candidates {self.answers.shape}; they must be alike"
+                )
+            self.answers = (matrix > 0).astype(np.int8)
 
     @property
     def n_rows(self) -> int:
@@ -150,15 +144,6 @@ class TableData:
             "seed": self.seed,
             "data": f"{self.n_rows} × {self.X.shape[1]}, {self.answers.shape[1]} labels, {digest.hexdigest()[:16]}",
         }
-
-
-def _true_labels(truth: MatrixLike | None, candidates: Candidates) -> np.ndarray:
-    if truth is None:
-        raise ValueError('objective="oracle" judges by true labels, and none were given; pass truth, or leave it out')
-    matrix = truth.to_matrix() if isinstance(truth, Candidates) else np.asarray(truth)
-    if matrix.shape != candidates.shape:
-        raise ValueError(f"truth has shape {matrix.shape} and the candidates {candidates.shape}; they must be alike")
-    return (matrix > 0).astype(np.int8)
 
 
 class MethodTask:
@@ -225,18 +210,20 @@ class NetworkTask(MethodTask):
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """One trial alone, with a checkpoint after every epoch."""
-        rung = self.rung([configuration])
+        stack = Stack(self.table, [configuration], self.epochs)
         # Named by what it holds: a folder may have files of a study that is gone.
         content = json.dumps([self.facts(), configuration], sort_keys=True)
         checkpoint = folder / f"checkpoint-{hashlib.sha256(content.encode()).hexdigest()[:16]}.pt"
-        done = rung.load(checkpoint) if checkpoint.exists() else 0
-        for epoch in range(min(done + 1, self.epochs), self.epochs + 1):
-            value = float(rung.train_to(epoch)[0])
-            if rung.why:
-                raise ValueError(rung.why[0])
+        if checkpoint.exists():
+            stack.load_state(torch.load(checkpoint, weights_only=True))
+        for epoch in range(min(stack.epoch + 1, self.epochs), self.epochs + 1):
+            stack.train_to(epoch)
+            if stack.broken.any():
+                raise ValueError(f"{BROKEN} by epoch {epoch}")
             with replacing(checkpoint) as beside:
-                rung.save(beside)
-            report(epoch, value)
+                torch.save(stack.state(), beside)
+            if report(epoch, float(stack.best[0])):
+                return
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
@@ -246,18 +233,10 @@ class NetworkTask(MethodTask):
 class VisionTask:
     """A network on images: every trial is a run of :func:`propml.vision.training.train`.
 
-    Parameters
-    ----------
-    source : ImageSource
-        Images with candidates, or with true labels that the recipe's noise makes candidates of.
-    recipe : VisionRecipe
-        What stays; its ``epochs`` are the whole budget, its ``select`` is the objective.
-    changes : mapping, optional
-        Changes of the space, as in :func:`propml.tuning.search`; by default the paper's ranges.
-    validation : ImageSource, optional
-        For ``select="oracle"``: images with true labels.
-    device, cache
-        As in the trainer.
+    The ``source`` has images with candidates, or with true labels that the recipe's noise makes candidates of. Of the
+    ``recipe`` stays what is not searched; its ``epochs`` are the whole budget, its ``select`` is the objective, and
+    "oracle" needs ``validation`` images with true labels. ``changes`` are those of the space, as in
+    :func:`propml.tuning.search`.
     """
 
     method = "vision"
@@ -303,17 +282,14 @@ class VisionTask:
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """Train one network; it continues from the checkpoint in its folder, if there is one."""
-        best, pruned, out = -math.inf, False, folder / "run"
+        best, stopped, out = -math.inf, False, folder / "run"
 
         def on_epoch(record: Mapping[str, Any]) -> bool:
-            nonlocal best, pruned
+            nonlocal best, stopped
             value = self.value(record)
             best = value if math.isnan(value) else max(best, value)
-            try:
-                report(record["epoch"], best)
-            except Pruned:
-                pruned = True
-            return pruned
+            stopped = report(record["epoch"], best)
+            return stopped
 
         resume = (out / "recipe.json").exists()
         options = {"device": self.device, "cache": self.cache, "verbose": False, "on_epoch": on_epoch, "resume": resume}
@@ -321,10 +297,8 @@ class VisionTask:
             self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
         finally:
             gc.collect()  # reference cycles would hold memory that the next trial needs
-        if pruned:
-            for name in ("last.safetensors", "best.safetensors"):  # large, and no longer needed
-                (out / name).unlink()
-            raise Pruned
+        for name in ("last.safetensors", "best.safetensors") if stopped else ():  # large, and no longer needed
+            (out / name).unlink()
 
     @staticmethod
     def train(*arguments: Any, **options: Any) -> None:
@@ -360,20 +334,19 @@ def run_trial(
     trial has a temporary one.
     """
 
-    def report(epoch: int, value: float) -> None:
+    stopped = False
+
+    def report(epoch: int, value: float) -> bool:
+        nonlocal stopped
         if not math.isfinite(value):
             raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        if stops(epoch, value) and epoch < task.epochs:
-            raise Pruned
+        stopped = stops(epoch, value) and epoch < task.epochs
+        return stopped
 
-    if folder is None:
-        with tempfile.TemporaryDirectory(prefix="propml-tune-") as scratch:
-            return run_trial(task, configuration, stops, Path(scratch))
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        task.run(configuration, report, folder)
-    except Pruned:
-        return "pruned", ""
-    except Exception as error:  # one bad trial must not end the search
-        return "failed", reason(error)
-    return "complete", ""
+    with tempfile.TemporaryDirectory(prefix="propml-tune-") if folder is None else nullcontext(folder) as home:
+        Path(home).mkdir(parents=True, exist_ok=True)
+        try:
+            task.run(configuration, report, Path(home))
+        except Exception as error:  # one bad trial must not end the search
+            return "failed", reason(error)
+    return "pruned" if stopped else "complete", ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from propml.extras import require
 from propml.tuning.spaces import kinds, stored, suggest
-from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, is_near, open_storage, open_study, quiet, this_worker
+from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, lifeline, open_storage, open_study, quiet
 from propml.tuning.tasks import NetworkTask, Task
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class Desk:
         self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
         self.study_id = self.storage.get_study_id_from_name(name)
         self.sampler = self.study.sampler
+        self.owner: dict[str, str] = {}  # of the trials that are begun here, while it is at work
         self.under_way: dict[int, RunningTrial] = {}  # by their storage_id
         self.watched: set[int] = set()  # trials of other machines
         self.progress: Callable[[], None] = lambda: None  # called whenever a trial has ended
@@ -162,7 +163,7 @@ class Desk:
 
     def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
         """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
-        signature: dict[str, Any] = {"owner": this_worker()}
+        signature: dict[str, Any] = {"owner": self.owner}
         fixed: dict[str, Any] = {}
         if tries:
             signature["first"] = _first(tries[-1])
@@ -198,14 +199,9 @@ class Desk:
             return True  # given up by others, which took this worker for dead
 
     def end(self, trial: RunningTrial, state: str, why: str = "") -> None:
-        """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed".
-
-        One that is complete without a finite value has failed.
-        """
+        """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed"."""
         if trial.storage_id not in self.under_way:
             return
-        if state == "complete" and not math.isfinite(trial.value):
-            state, why = "failed", f"its objective is {trial.value}, which is no number to compare"
         told = self.optuna.trial.TrialState["FAIL" if state == "failed" else state.upper()]
         with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
             if why:
@@ -228,10 +224,10 @@ class Desk:
         """Give up the trials whose workers are gone, so that they are begun again."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         for trial in running:
-            worker = trial.user_attrs.get("owner", {})
-            if is_gone(worker):
+            gone = is_gone(trial.user_attrs.get("owner", {}))
+            if gone:
                 self._give_up(trial.number, None if died or "lost" in trial.user_attrs else STOPPED)
-            elif not is_near(worker) and trial.number not in self.watched:
+            elif gone is None and trial.number not in self.watched:
                 # Its worker may have died before its first sign of life: the time is taken from now on.
                 self.watched.add(trial.number)
                 self._beat([self._storage_id(trial.number)])
@@ -258,7 +254,7 @@ class Desk:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Record heartbeats while the block runs, as Optuna's own loop does; then give unfinished trials back."""
+        """Show other workers, by lifeline and heartbeats, that this one is alive; then give unfinished trials back."""
         over = threading.Event()
 
         def beat() -> None:
@@ -267,10 +263,11 @@ class Desk:
                     self._beat(list(self.under_way))
 
         thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            self.give_all_back()
+        with lifeline() as self.owner:
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                self.give_all_back()
