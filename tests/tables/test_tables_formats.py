@@ -14,7 +14,7 @@ import pytest
 from propml.file_errors import FileError
 from propml.tables import open_table, read_dataset, read_table, write_cleaned
 from propml.tables.features import Features, learn_features
-from propml.tables.writing import write_rows
+from propml.tables.sources import write_rows
 from propml.targets import Candidates
 
 ROWS = [
@@ -236,7 +236,7 @@ def test_the_content_tells_what_the_name_does_not(tmp_path):
 def test_new_tables_are_read_back(tmp_path, ending, monkeypatch):
     if ending == ".xlsx":
         pytest.importorskip("openpyxl", reason="needs propml[formats]")
-    monkeypatch.setattr("propml.tables.writing.BLOCK_ROWS", 2)
+    monkeypatch.setattr("propml.tables.sources.BLOCK_ROWS", 2)
     path = tmp_path / f"p{ending}"
     rows = [["a", [], 0.25], ["b", [], 0.5], ["=c", ["sea", "sky"], 0.75]]
     write_rows(path, ["id", "predicted", "p"], iter(rows))

@@ -135,7 +135,7 @@ def predict(
     from propml.auditing.destinations import check_folder, check_not_read
     from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
-    from propml.tables.writing import LISTS, check_ending, like, write_rows
+    from propml.tables.sources import LISTS, check_ending, like, write_rows
 
     if running.streams(data):
         from propml.streaming import stream_predict

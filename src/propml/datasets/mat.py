@@ -119,12 +119,10 @@ def _label_matrix(stored: Any, key: str, n_samples: int, path: Path) -> np.ndarr
 # -- the format --------------------------------------------------------------------------------------------------------
 
 
-def read_mat5(path: Path, wanted: Collection[str]) -> dict[str, Any]:
-    """The variables of a file: matrices for those that are wanted, ``None`` for the others.
+def read_mat5(path: Path, wanted: Collection[str] | None = None) -> dict[str, Any]:
+    """The variables of a file: arrays for those that are wanted, ``None`` for the others.
 
-    Returns
-    -------
-    dict of str to ndarray or csc_array or None
+    By default all are wanted that are matrices of real numbers; one that is named and is none is an error.
     """
     content = path.read_bytes()
     if content[:10] == b"MATLAB 7.3" or content[124:128] in (b"\x00\x02IM", b"\x02\x00MI"):
@@ -169,7 +167,7 @@ def _elements(buffer: memoryview, order: str, *, padded: bool = True) -> Iterato
         yield kind, buffer[start : start + size]
 
 
-def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str, Any]:
+def _matrix(body: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, Any]:
     """Name and value of a matrix element; the value is read only where the name is wanted."""
     elements = _elements(body, order)
     parts = list(islice(elements, 3))
@@ -178,10 +176,11 @@ def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str,
     flags = struct.unpack_from(f"{order}I", parts[0][1])[0]
     shape = tuple(int(size) for size in _numbers(parts[1], order))
     name = bytes(parts[2][1]).decode("latin-1")
-    if name not in wanted:
-        return name, None
     kind = flags & 0xFF
-    if flags & _COMPLEX_FLAG or (kind != _SPARSE_CLASS and kind not in _NUMERIC_CLASSES):
+    is_real = not flags & _COMPLEX_FLAG and (kind == _SPARSE_CLASS or kind in _NUMERIC_CLASSES)
+    if not is_real if wanted is None else name not in wanted:
+        return name, None
+    if not is_real:
         raise ValueError(f"{name} is not a matrix of real numbers")
     if len(shape) < 2 or min(shape) < 0:
         raise ValueError(f"{name} has shape {shape}")
