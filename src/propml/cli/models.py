@@ -305,7 +305,9 @@ def _opened(data: str, manner: opt.Manner, *, plain: bool = False) -> Any:
     from propml.tables.sources import open_table
 
     told = manner.options()
-    return open_table(Path(data), plain=plain, **{name: told[name] for name in ("delimiter", "encoding", "file_format")})
+    return open_table(
+        Path(data), plain=plain, **{name: told[name] for name in ("delimiter", "encoding", "file_format")}
+    )
 
 
 def _features(saved: SavedModel, source: Any, manner: opt.Manner) -> Any:

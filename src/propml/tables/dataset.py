@@ -17,7 +17,7 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import FlagLabels, TextLabels, alike, differing, merged, over_labels, same_spelling
+from propml.tables.labels import FlagLabels, TextLabels, alike, merged, over_labels, same_spelling, told_alike
 from propml.tables.sources import format_of, open_table
 from propml.tables.table import Table, checked_column
 from propml.tables.truth import certain
@@ -133,7 +133,7 @@ def _label_sets(
         first = {matched_by(name): str(name) for name in reversed(by_name)}
         labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
     if groups := alike(labels):
-        warnings.warn(f"{table.path}: {differing(groups)}", stacklevel=4)
+        warnings.warn(f"{table.path}: {told_alike(groups, merge=False)}", stacklevel=4)
     over = []
     for columns, given in sets:
         if isinstance(columns, str):

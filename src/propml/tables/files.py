@@ -19,7 +19,6 @@ from propml.tables.labels import (
     TextLabels,
     alike,
     changes_between,
-    differing,
     labels_in,
     merged,
     same_spelling,
@@ -311,10 +310,8 @@ def _merged(
 ) -> tuple[Candidates, dict[str, list[str]]]:
     """Labels that differ in case or blanks only are merged, or noted; and the spellings of those that were merged."""
     groups = alike(given.labels)
-    if groups and merge:
-        notes.append(f"labels that differ only in case or blanks were merged: {told_alike(groups)}")
-    elif groups:
-        notes.append(differing(groups))
+    if groups:
+        notes.append(told_alike(groups, merge=merge))
     return (merged(given, min_votes), {name: group for group in groups for name in group}) if merge else (given, {})
 
 

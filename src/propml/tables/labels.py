@@ -25,8 +25,8 @@ from propml.tables.table import Edit, Table, checked_column, choose_columns, quo
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, Candidates
 
 __all__ = [
-    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "differing", "labels_in", "merged",
-    "over_labels", "same_spelling", "told_alike",
+    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "labels_in", "merged", "over_labels",
+    "same_spelling", "told_alike",
 ]  # fmt: skip
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
@@ -318,16 +318,14 @@ def alike(names: Iterable[Hashable]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def told_alike(groups: list[list[str]]) -> str:
-    """Such groups in a sentence; of many, the first."""
-    sentences = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
-    return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
-
-
-def differing(groups: list[list[str]]) -> str:
-    """The sentence on such groups where nobody asked to merge them."""
+def told_alike(groups: list[list[str]], *, merge: bool) -> str:
+    """The sentence on such groups, of many the first, where they are merged or left as they are."""
+    each = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
+    told = "; ".join(each) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+    if merge:
+        return f"labels that differ only in case or blanks were merged: {told}"
     way = argument("merge_labels", True)
-    return f"labels differ only in case or blanks: {told_alike(groups)}; if each means one label, give {way}"
+    return f"labels differ only in case or blanks: {told}; if each means one label, give {way}"
 
 
 def merged(given: Candidates, min_votes: int = 1) -> Candidates:
