@@ -75,7 +75,7 @@ def fit(
         from propml.streaming import stream_fit
 
         with told_when_stopped("no model was written; run the same command again to go on"):
-            how = {"categorical": categorical, "seed": seed, "quick": quick}
+            how: dict[str, Any] = {"categorical": categorical, "seed": seed, "quick": quick}
             fitted = stream_fit(data, out, model, reading=told, ray_address=running.ray_address, **how)
         opt.echo_notes(fitted.notes)
         print_columns(console, fitted.columns)
@@ -142,7 +142,7 @@ def predict(
 
         told = {"id_column": id_column, **manner.options()}
         place = out or "predictions"
-        how = {"top": top, "probabilities": probabilities}
+        how: dict[str, Any] = {"top": top, "probabilities": probabilities}
         with told_when_stopped("what is finished is kept; run the same command again to go on"):
             rows_done = stream_predict(model, data, place, reading=told, ray_address=running.ray_address, **how)
         typer.echo(f"{rows_done} rows; predictions: {place}/predictions")
@@ -236,10 +236,8 @@ def evaluate(
 
 
 def _print_metrics(metrics: Evaluation, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"metrics": dict(metrics), "counts": metrics.counts()}, indent=2))
-    else:
-        typer.echo(str(metrics))
+    told = {"metrics": dict(metrics), "counts": metrics.counts()}
+    typer.echo(json.dumps(told, indent=2) if as_json else str(metrics))
 
 
 def print_columns(console: Console, described: dict[str, str]) -> None:
@@ -304,17 +302,15 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
 def _opened(data: str, manner: opt.Manner, *, plain: bool = False) -> Any:
     from propml.tables.sources import open_table
 
-    told = manner.options()
-    return open_table(
-        Path(data), plain=plain, **{name: told[name] for name in ("delimiter", "encoding", "file_format")}
-    )
+    how = {"delimiter": opt.delimiter_of(manner.delimiter), "encoding": manner.encoding}
+    return open_table(Path(data), file_format=manner.file_format, plain=plain, **how)
 
 
 def _features(saved: SavedModel, source: Any, manner: opt.Manner) -> Any:
     """The features of new rows; numbers and missing values are written as somebody says now, or as in training."""
-    reading, told = saved.card["settings"].get("reading", {}), manner.options()
-    missing = reading.get("missing", ()) if told["missing"] is None else told["missing"]
-    decimal = told["decimal"] or reading.get("decimal")
+    reading = saved.card["settings"].get("reading", {})
+    missing = reading.get("missing", ()) if manner.missing is None else opt.words_of(manner.missing)
+    decimal = manner.decimal or reading.get("decimal")
     X, notes = saved.features.apply(source, decimal=decimal, missing=missing, verbose=True)
     opt.echo_notes(notes)
     return X

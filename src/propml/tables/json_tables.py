@@ -42,7 +42,7 @@ class JsonTable(MemoryTable):
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed: dict[int, Record] = {}
         for name, edit in (edits or {}).items():
-            before = self.cells(name)
+            before = list(self.cells(name))
             for row, cell in enumerate(edit(0, before)):
                 if cell is not before[row] and cell != before[row]:
                     self._put(changed.setdefault(row, deepcopy(self.records[row])), name, cell)

@@ -31,7 +31,7 @@ class Vote(NamedTuple):
     """What one annotator proposed for an item, and how sure each proposal is where that is told."""
 
     annotator: str
-    labels: Sequence[str]
+    labels: Sequence[str | None]
     confidence: Sequence[float] | None = None
 
 

@@ -137,7 +137,7 @@ class VoteFile:
         for row, (item, who, cell) in enumerate(columns):
             names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
             told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
-            counted = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
+            counted: list[Any] = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
             for name, confidence in counted or [(None, 1.0)]:  # looked, and saw nothing
                 yield (item, who, name), confidence
 
