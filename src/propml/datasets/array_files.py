@@ -15,7 +15,7 @@ from propml.schema import checked_csr
 from propml.targets import Candidates
 from propml.unpacking import check_zip, open_unpacked
 
-__all__ = ["check_n_features", "feature_matrix", "load_arrays", "names_in", "read_npz", "read_svmlight"]
+__all__ = ["checked_features", "load_arrays", "names_in", "read_npz", "read_svmlight"]
 
 # More is a slip in the file, and would fill the memory with the names of its features alone.
 MAX_FEATURES = 10_000_000
@@ -32,16 +32,18 @@ def load_svmlight(path: Path) -> tuple[sp.csr_array, list[tuple[float, ...]]]:
         X, numbers = load_svmlight_file(file, multilabel=True, zero_based=True)
         if not X.shape[0] or not X.nnz:
             raise ValueError(f"{path} has no rows or no features")
-        check_n_features(X.shape[1], path)
-        if not np.isfinite(X.data).all():
-            raise ValueError(f"{path} has values that are not finite; fill them in before reading")
-        return checked_csr(X.data, X.indices, X.indptr, X.shape), numbers
+        return checked_features(checked_csr(X.data, X.indices, X.indptr, X.shape), path, "its matrix"), numbers
 
 
-def check_n_features(count: int, path: Path) -> None:
-    """Refuse a number of features that only a slip can be."""
-    if count > MAX_FEATURES:
-        raise ValueError(f"{path} has a feature index of {count - 1}, which is beyond {MAX_FEATURES}")
+def checked_features(X: Any, path: Path, called: str) -> Any:
+    """The matrix, if it has a number of features that is no slip, and finite numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        raise ValueError(f"{path}: {called} has shape {X.shape} and type {X.dtype}, expected a matrix of numbers")
+    if X.shape[1] > MAX_FEATURES:
+        raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {MAX_FEATURES}")
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise ValueError(f"{path}: {called} has entries that are not finite; fill them in before reading")
+    return X
 
 
 def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
@@ -69,7 +71,7 @@ def read_npz(path: Path, labels: Sequence[str] | None, name: str, *, needed: boo
     The candidates may be missing where they are not ``needed``.
     """
     content = load_arrays(path)
-    X = feature_matrix(content, path)
+    X = _feature_matrix(content, path)
     if needed and "candidates" not in content:
         raise ValueError(f"{path} holds {', '.join(content)}; the array candidates is missing")
     given, truth = (content.get(key) for key in ("candidates", "truth"))
@@ -117,25 +119,16 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
             return content
 
 
-def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
+def _feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
     """The features ``(n_samples, n_features)`` among the arrays: ``X``, or the four parts of a sparse matrix."""
     parts = ("X_data", "X_indices", "X_indptr", "X_shape")
     if "X" in content:
-        X = content["X"]
-        if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-            raise ValueError(f"{path}: X has shape {X.shape} and type {X.dtype}, expected a matrix of numbers")
-        X = X.astype(np.float64)
-    elif all(part in content for part in parts):
-        data, indices, indptr, shape = (content[part] for part in parts)
-        try:
-            X = checked_csr(data, indices, indptr, shape).astype(np.float64)
-        except ValueError as error:
-            raise ValueError(f"{path}: {', '.join(parts)} do not form a sparse matrix ({error})") from error
-        check_n_features(X.shape[1], path)
-        X.sum_duplicates()
-    else:
+        return checked_features(content["X"], path, "X").astype(np.float64)
+    if not all(part in content for part in parts):
         raise ValueError(f"{path} holds {', '.join(content)}; the array X is missing")
-    values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError(f"{path}: X has entries that are not finite; fill them in before reading")
-    return X
+    try:
+        X = checked_csr(*(content[part] for part in parts)).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"{path}: {', '.join(parts)} do not form a sparse matrix ({error})") from error
+    X.sum_duplicates()
+    return checked_features(X, path, "X")

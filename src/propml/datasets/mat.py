@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.datasets.array_files import check_n_features
+from propml.datasets.array_files import checked_features
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
 from propml.schema import checked_csr
@@ -87,12 +87,7 @@ def _read(path: Path, name: str, needed: bool) -> Dataset:
 
 
 def _features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
-    if data.ndim != 2 or 0 in data.shape:
-        raise ValueError(f"{path}: data has shape {data.shape}, expected (n_samples, n_features)")
-    check_n_features(data.shape[1], path)
-    values = data.data if sp.issparse(data) else data
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
+    data = checked_features(data, path, "data")
     if sp.issparse(data):
         return sp.csr_array(data, dtype=np.float64)
     mostly_zero = np.count_nonzero(data) < SPARSE_BELOW * data.size
