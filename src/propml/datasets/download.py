@@ -161,32 +161,28 @@ def download(
         raise ValueError(f"{url} is not an http or https address")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    while True:
-        resumed = part.exists()
-        _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
-        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
-        if found == checksum:
-            os.replace(part, path)
-            return path
-        part.unlink()
-        if not resumed:  # otherwise the beginning may be of another file: once more, from the start
-            raise ValueError(
-                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
-                f"Something on the way changed it: try again, or from another network"
-            )
-
-
-def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, verbose: bool) -> None:
-    failures = 0
+    failures, resumed = 0, part.exists()
     while True:
         before = _size(part)
         try:
-            return _transfer(url, part, timeout, verbose)
+            _transfer(url, part, timeout, verbose)
         except _Dropped as error:
             failures = 0 if _size(part) > before else failures + 1
             if failures > retries:
                 raise OSError(f"{url} could not be downloaded: {error}; {_kept(part)}") from error
             time.sleep(wait * 2**failures if failures else 0)
+            continue
+        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
+        if found == checksum:
+            os.replace(part, path)
+            return path
+        part.unlink()
+        if not resumed:
+            raise ValueError(
+                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
+                f"Something on the way changed it: try again, or from another network"
+            )
+        failures, resumed = 0, False  # the beginning may have been of another file: once more, from the start
 
 
 def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
