@@ -21,20 +21,6 @@ __all__ = ["checked_features", "load_arrays", "names_in", "read_npz", "read_svml
 MAX_FEATURES = 10_000_000
 
 
-def load_svmlight(path: Path) -> tuple[sp.csr_array, list[tuple[float, ...]]]:
-    """Features and the labels of each row of ``label,label index:value …``.
-
-    Positions are taken as they are written: a guess whether they start at 0 or 1 may differ from file to file.
-    """
-    from sklearn.datasets import load_svmlight_file
-
-    with reading(path, "svmlight file", "a row is 'label,label index:value …'"), open_unpacked(path) as file:
-        X, numbers = load_svmlight_file(file, multilabel=True, zero_based=True)
-        if not X.shape[0] or not X.nnz:
-            raise ValueError(f"{path} has no rows or no features")
-        return checked_features(checked_csr(X.data, X.indices, X.indptr, X.shape), path, "its matrix"), numbers
-
-
 def checked_features(X: Any, path: Path, called: str) -> Any:
     """The matrix, if it has a number of features that is no slip, and finite numbers."""
     if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
@@ -46,12 +32,18 @@ def checked_features(X: Any, path: Path, called: str) -> Any:
     return X
 
 
-def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
-    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers.
+def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
+    """Rows of ``label,label index:value …``; the labels, if there are some, are the candidates, named by their numbers.
 
-    A file without labels has no candidates, where they are not ``needed``.
+    Positions are taken as they are written: a guess whether they start at 0 or 1 may differ from file to file.
     """
-    X, numbers = load_svmlight(path)
+    from sklearn.datasets import load_svmlight_file
+
+    with reading(path, "svmlight file", "a row is 'label,label index:value …'"), open_unpacked(path) as file:
+        X, numbers = load_svmlight_file(file, multilabel=True, zero_based=True)
+        if not X.shape[0] or not X.nnz:
+            raise ValueError(f"{path} has no rows or no features")
+        X = checked_features(checked_csr(X.data, X.indices, X.indptr, X.shape), path, "its matrix")
     rows = [[f"{number:.15g}" for number in row] for row in numbers]
     if labels is None:
         labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
@@ -59,21 +51,16 @@ def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed
         name=name,
         X=X,
         truth=None,
-        candidates=Candidates.from_lists(rows, labels, empty="ignore") if needed or labels else None,
+        candidates=Candidates.from_lists(rows, labels, empty="ignore") if labels else None,
         label_names=tuple(labels),
         feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
     )
 
 
-def read_npz(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
-    """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``.
-
-    The candidates may be missing where they are not ``needed``.
-    """
+def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
+    """The array ``X``, and ``candidates``, ``truth``, ``label_names`` and ``feature_names`` where they are there."""
     content = load_arrays(path)
     X = _feature_matrix(content, path)
-    if needed and "candidates" not in content:
-        raise ValueError(f"{path} holds {', '.join(content)}; the array candidates is missing")
     given, truth = (content.get(key) for key in ("candidates", "truth"))
     for key, matrix in (("candidates", given), ("truth", truth)):
         if matrix is not None and (matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != X.shape[0]):

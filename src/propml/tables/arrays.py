@@ -57,7 +57,7 @@ def read_array_file(path: Path, kind: str) -> ArrayFile:
     if kind == "mat":
         data = read_mat(path, needed=False)
     else:
-        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem, needed=False)
+        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem)
     truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
     if kind == "svmlight":  # its only labels are whatever somebody takes them for
         truth = data.candidates

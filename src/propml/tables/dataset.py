@@ -74,6 +74,8 @@ def read_dataset(
             raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
         with reading(path, f"{kind} file"):
             dataset = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
+            if dataset.candidates is None:
+                raise ValueError(f"{path} holds no candidate labels; in an npz file the array candidates is missing")
             return _without_empty(dataset, empty, path)
     if candidates is None:
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
