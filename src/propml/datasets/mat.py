@@ -55,35 +55,32 @@ def read_mat(path: str | Path, *, name: str | None = None, needed: bool = True) 
         Label matrices are turned to (n_samples, n_labels); rows may have no candidates, as in the Yeast files.
         ``X`` is sparse where the file was, and where it holds whole numbers that are mostly zero.
     """
+    path = Path(path)
     with reading(path, ".mat file"):
-        return _read(Path(path), name or Path(path).stem, needed)
-
-
-def _read(path: Path, name: str, needed: bool) -> Dataset:
-    content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
-    key = next((key for key in CANDIDATE_KEYS if key in content), None)
-    if "data" not in content or (key is None and needed):
-        found = ", ".join(sorted(content)) or "nothing"
-        raise ValueError(
-            f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
+        content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
+        key = next((key for key in CANDIDATE_KEYS if key in content), None)
+        if "data" not in content or (key is None and needed):
+            found = ", ".join(sorted(content)) or "nothing"
+            raise ValueError(
+                f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
+            )
+        X = _features(content["data"], path)
+        candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
+        truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
+        if truth is not None and candidates is not None and truth.shape != candidates.shape:
+            raise ValueError(
+                f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
+            )
+        n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
+        labels = tuple(f"label_{j}" for j in range(n_labels))
+        return Dataset(
+            name=name or path.stem,
+            X=X,
+            truth=truth,
+            candidates=None if candidates is None else Candidates.from_matrix(candidates, labels, empty="ignore"),
+            label_names=labels,
+            feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
         )
-    X = _features(content["data"], path)
-    candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
-    truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
-    if truth is not None and candidates is not None and truth.shape != candidates.shape:
-        raise ValueError(
-            f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
-        )
-    n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
-    labels = tuple(f"label_{j}" for j in range(n_labels))
-    return Dataset(
-        name=name,
-        X=X,
-        truth=truth,
-        candidates=None if candidates is None else Candidates.from_matrix(candidates, labels, empty="ignore"),
-        label_names=labels,
-        feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
-    )
 
 
 def _features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
