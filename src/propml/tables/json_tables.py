@@ -119,7 +119,8 @@ def write_records(
         start += len(part.rows)
         contents[str(part.name)] = _rewritten(part, own, mask, added if part is parts[-1] else ()).encode()
     with replacing(path) as beside:
-        if (content := contents.get(str(source))) is not None:
+        if parts[0].name is source:
+            (content,) = contents.values()
             beside.write_bytes(gzip.compress(content) if is_gzipped(source) else content)
             return
         with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as zipped:
