@@ -207,7 +207,7 @@ def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
     with response:
         if response.status != 206:  # a server may ignore the range and send all of the file
             start = 0
-        elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+        elif start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             part.unlink()
             raise _Dropped("the server sent another range than it was asked for")
         announced = response.headers.get("Content-Length", "")
