@@ -220,15 +220,13 @@ def labels_in(
             raise ValueError(f"{table.path}: the label columns name nothing; it has {quoted_names(table.names)}")
         return FlagLabels(tuple(columns))
     if isinstance(table, ArffTable):
-        beside = table.path.with_name(table.path.name.partition(".")[0] + ".xml")
-        if xml is not None and not Path(xml).is_file():
+        header = table.path.with_name(table.path.name.partition(".")[0] + ".xml") if xml is None else Path(xml)
+        if xml is not None and not header.is_file():
             raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
-        if xml is not None or beside.is_file():
-            names = read_label_header(xml or beside)
+        if header.is_file():
+            names = read_label_header(header)
             if absent := [name for name in names if name not in table.names]:
-                raise ValueError(
-                    f"{xml or beside} names the label {absent[0]!r}, which is no attribute of {table.path}"
-                )
+                raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
             return FlagLabels(names)
     if needed:
         ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
