@@ -170,6 +170,16 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path):
         read_table(folder, candidates="tags")
 
 
+def test_the_folder_that_one_stands_in_takes_votes(tmp_path, monkeypatch):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    pq.write_table(arrow_columns(), folder / "part-0.parquet")
+    (tmp_path / "v.csv").write_text("item,annotator,label\na,ann,sea\nb,ann,sky\n")
+    monkeypatch.chdir(folder)
+    table = read_table(".", id_column="k", votes=tmp_path / "v.csv", ignore="tags")
+    assert table.candidates.to_lists() == [["sea"], ["sky"]]
+
+
 def saved_dataset(folder):
     """A folder as ``datasets.Dataset.save_to_disk`` writes it: a stream of batches, and class labels as numbers."""
     names = ["joy", "fear", "anger"]
