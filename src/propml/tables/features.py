@@ -77,11 +77,6 @@ class Learned:
 class Features:
     """How columns become features.
 
-    Attributes
-    ----------
-    treatments : list of Treatment
-        One per column, in order.
-
     Examples
     --------
     >>> learned = Features.learn({"price": [1.0, 2.0, None, 4.0], "city": ["Rome", "Oslo", "Rome", "Oslo"]})
@@ -92,7 +87,7 @@ class Features:
     city: category, 2 values as 0/1 features
     """
 
-    treatments: list[Treatment]
+    treatments: list[Treatment]  #: one per column, in order
 
     @classmethod
     def learn(
@@ -124,10 +119,8 @@ class Features:
             Text columns that become embeddings, and the encoder (or the column of vectors) of each.
         explicit : bool
             Somebody named these columns: one that merely counts its rows is kept.
-        decimal : {",", "."}, optional
-            What stands before the fraction of numbers that have commas; the other sign groups thousands.
-        missing : collection of str
-            Words that mean a missing value, beside the usual ones.
+        decimal, missing
+            How numbers and missing values are written, as in :func:`read_table`.
         verbose : bool
             Show a progress bar.
         """

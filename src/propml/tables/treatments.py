@@ -176,17 +176,11 @@ class Category(Treatment):
 
 @dataclass
 class Text(Treatment):
-    """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai).
-
-    Attributes
-    ----------
-    terms, weights : list
-        The vocabulary and its inverse document frequencies by scikit-learn, saved without pickle.
-    """
+    """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai)."""
 
     kind: ClassVar[str] = "text"
-    terms: list[str]
-    weights: list[float]
+    terms: list[str]  #: the vocabulary of scikit-learn's vectoriser
+    weights: list[float]  #: its inverse document frequencies
     by_character: bool = False
 
     @classmethod
