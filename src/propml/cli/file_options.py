@@ -73,8 +73,7 @@ Embed = Annotated[
     ),
 ]
 AllowOutside = Annotated[
-    bool,
-    typer.Option("--allow-outside", help="Also read images outside the folder of the table."),
+    bool, typer.Option("--allow-outside", help="Also read images outside the folder of the table.")
 ]
 Categorical = Annotated[
     list[str] | None, option(COLUMNS, "Columns whose numbers are codes, not quantities.", metavar="A,B")
@@ -118,11 +117,7 @@ Stream = Annotated[
 ]
 RayAddress = Annotated[
     str | None,
-    option(
-        ROWS,
-        "Stream on the machines of this Ray cluster; local: on all cores of this one.",
-        metavar="HOST:PORT",
-    ),
+    option(ROWS, "Stream on the machines of this Ray cluster; local: on all cores of this one.", metavar="HOST:PORT"),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 

@@ -133,7 +133,6 @@ def predict(
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
     from propml.auditing.destinations import check_folder, check_not_read
-    from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
     from propml.tables.sources import LISTS, check_ending, like, write_rows
 
@@ -153,7 +152,7 @@ def predict(
         raise IsADirectoryError(f"{file} is a folder, and predictions are written as one file; choose another name")
     check_folder(file.parent)
     check_not_read([file], [data])
-    saved = _on_device(read_model(model), model, running.device)
+    saved = _saved(model, running.device)
     source = _opened(data, manner)
     X = _features(saved, source, manner)
     reading = saved.card["settings"].get("reading", {})
@@ -207,7 +206,6 @@ def evaluate(
     """
     import numpy as np
 
-    from propml.auditing.model_card import read_model
     from propml.metrics import evaluate as all_metrics
     from propml.tables.truth import true_labels
 
@@ -220,7 +218,7 @@ def evaluate(
         metrics = stream_evaluate(model, data, reading=told, ignore_unseen=ignore_unseen, ray_address=address)
         _print_metrics(metrics, as_json)
         return
-    saved = _on_device(read_model(model), model, running.device)
+    saved = _saved(model, running.device)
     source = _opened(data, manner, plain=truth is not None or label_columns is not None)
     merge = saved.card["settings"].get("reading", {}).get("merge_labels", False)
     known = saved.model.labels_
@@ -290,8 +288,11 @@ def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
     return params
 
 
-def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
+def _saved(folder: Path, device: str) -> SavedModel:
     """The model where it is to run now, wherever it was trained."""
+    from propml.auditing.model_card import read_model
+
+    saved = read_model(folder)
     if hasattr(saved.model, "device"):
         saved.model.device = opt.checked_device(device)
     elif device != "auto":
