@@ -208,7 +208,7 @@ def test_svmlight_stays_sparse(tmp_path):
     [
         ("1 1:x\n", "is not a readable svmlight file"),
         ("a 1:1\n", "is not a readable svmlight file"),
-        ("1 1:nan\n", "values that are not finite"),
+        ("1 1:nan\n", "entries that are not finite"),
         ("1 50000000:1\n", "feature index"),
         ("# nothing\n", "no rows or no features"),
     ],

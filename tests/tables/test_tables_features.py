@@ -105,9 +105,10 @@ def test_a_cell_that_is_no_number_later_is_told():
 # -- categories ----------------------------------------------------------------------------------------------------
 
 
-def test_categories_with_a_cap():
+def test_categories_with_a_cap(monkeypatch):
     cells = ["b"] * 4 + ["a"] * 4 + ["c"] * 2 + ["d"] * 2 + ["once", None]
-    features, X = learned("c", cells, most_categories=3)
+    monkeypatch.setattr("propml.tables.features.MOST_CATEGORIES", 3)
+    features, X = learned("c", cells)
     assert features.names[1:] == ["c = a", "c = b", "c = c", "c (other)", "c (missing)"]
     expected = [[0, 1, 0, 0, 0]] * 4 + [[1, 0, 0, 0, 0]] * 4 + [[0, 0, 1, 0, 0]] * 2 + [[0, 0, 0, 1, 0]] * 3
     assert X.tolist() == [*expected, [0, 0, 0, 0, 1]]

@@ -14,7 +14,7 @@ import pytest
 from propml.file_errors import FileError
 from propml.tables import open_table, read_dataset, read_table, write_cleaned
 from propml.tables.features import Features, learn_features
-from propml.tables.writing import write_rows
+from propml.tables.sources import write_rows
 from propml.targets import Candidates
 
 ROWS = [
@@ -170,6 +170,16 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path):
         read_table(folder, candidates="tags")
 
 
+def test_the_folder_that_one_stands_in_takes_votes(tmp_path, monkeypatch):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    pq.write_table(arrow_columns(), folder / "part-0.parquet")
+    (tmp_path / "v.csv").write_text("item,annotator,label\na,ann,sea\nb,ann,sky\n")
+    monkeypatch.chdir(folder)
+    table = read_table(".", id_column="k", votes=tmp_path / "v.csv", ignore="tags")
+    assert table.candidates.to_lists() == [["sea"], ["sky"]]
+
+
 def saved_dataset(folder):
     """A folder as ``datasets.Dataset.save_to_disk`` writes it: a stream of batches, and class labels as numbers."""
     names = ["joy", "fear", "anger"]
@@ -236,7 +246,7 @@ def test_the_content_tells_what_the_name_does_not(tmp_path):
 def test_new_tables_are_read_back(tmp_path, ending, monkeypatch):
     if ending == ".xlsx":
         pytest.importorskip("openpyxl", reason="needs propml[formats]")
-    monkeypatch.setattr("propml.tables.writing.BLOCK_ROWS", 2)
+    monkeypatch.setattr("propml.tables.sources.BLOCK_ROWS", 2)
     path = tmp_path / f"p{ending}"
     rows = [["a", [], 0.25], ["b", [], 0.5], ["=c", ["sea", "sky"], 0.75]]
     write_rows(path, ["id", "predicted", "p"], iter(rows))

@@ -36,8 +36,7 @@ from propml.schema import Schema, check_schema
 from propml.tables.arrays import ArrayFile
 from propml.tables.features import Features
 from propml.tables.files import UserTable, read_table, write_cleaned
-from propml.tables.sources import FORMATS
-from propml.tables.writing import LISTS, like, write_rows
+from propml.tables.sources import FORMATS, LISTS, like, write_rows
 
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport

@@ -73,8 +73,7 @@ Embed = Annotated[
     ),
 ]
 AllowOutside = Annotated[
-    bool,
-    typer.Option("--allow-outside", help="Also read images outside the folder of the table."),
+    bool, typer.Option("--allow-outside", help="Also read images outside the folder of the table.")
 ]
 Categorical = Annotated[
     list[str] | None, option(COLUMNS, "Columns whose numbers are codes, not quantities.", metavar="A,B")
@@ -118,11 +117,7 @@ Stream = Annotated[
 ]
 RayAddress = Annotated[
     str | None,
-    option(
-        ROWS,
-        "Stream on the machines of this Ray cluster; local: on all cores of this one.",
-        metavar="HOST:PORT",
-    ),
+    option(ROWS, "Stream on the machines of this Ray cluster; local: on all cores of this one.", metavar="HOST:PORT"),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
@@ -158,6 +153,35 @@ class Reading:
 
 
 READING = tuple(each.name for each in fields(Reading))
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a file of new rows is written, for a saved model."""
+
+    file_format: Format = None
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+    decimal: Decimal = None
+    missing: Missing = None
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of ``read_table``; None where nothing was said."""
+        missing = None if self.missing is None else words_of(self.missing)
+        return {**vars(self), "delimiter": delimiter_of(self.delimiter), "missing": missing}
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where the work is done."""
+
+    device: Device = "auto"
+    stream: Stream = False
+    ray_address: RayAddress = None
+
+    def streams(self, data: str) -> bool:
+        """Whether rows are to be streamed: on request, on Ray, and from a URL."""
+        return streams(data, self.stream, self.ray_address, self.device)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -30,6 +30,7 @@ BLOCK_ROWS = 16_384
 @opt.grouped
 def fit(
     data: Annotated[str, typer.Argument(help=f"{opt.DATA}.")],
+    *,
     reading: opt.Reading,
     out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
     categorical: opt.Categorical = None,
@@ -40,9 +41,7 @@ def fit(
     ] = None,
     seed: opt.Seed = 0,
     quick: opt.Quick = False,
-    device: opt.Device = "auto",
-    stream: opt.Stream = False,
-    ray_address: opt.RayAddress = None,
+    running: opt.Running,
 ) -> None:
     """Train a model on the candidate labels of your own file.
 
@@ -66,26 +65,18 @@ def fit(
     from propml.tables.files import read_table
 
     check_folder(out)
-    model = _model(method, seed, quick, device)
+    model = _model(method, seed, quick, running.device)
     if tuned is not None:
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
             model.set_params(**_tuned(tuned, method, quick))
     told = opt.reading_options(vars(reading))
     console = Console(soft_wrap=True)
-    if opt.streams(data, stream, ray_address, device):
+    if running.streams(data):
         from propml.streaming import stream_fit
 
         with told_when_stopped("no model was written; run the same command again to go on"):
-            fitted = stream_fit(
-                data,
-                out,
-                model,
-                reading=told,
-                categorical=categorical,
-                seed=seed,
-                quick=quick,
-                ray_address=ray_address,
-            )
+            how: dict[str, Any] = {"categorical": categorical, "seed": seed, "quick": quick}
+            fitted = stream_fit(data, out, model, reading=told, ray_address=running.ray_address, **how)
         opt.echo_notes(fitted.notes)
         print_columns(console, fitted.columns)
         drawn = f"{fitted.sample['rows_drawn']} of {fitted.sample['rows']} rows"
@@ -104,9 +95,11 @@ def fit(
     console.print(f"{shape}; model: {opt.printable(folder)}", highlight=False)
 
 
+@opt.grouped
 def predict(
     model: opt.ModelFolder,
     data: Annotated[str, typer.Argument(help="File with the same columns; labels are not needed.")],
+    *,
     out: Annotated[
         str | None,
         typer.Option(
@@ -125,14 +118,8 @@ def predict(
         ),
     ] = None,
     id_column: opt.Id = None,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
-    encoding: opt.Encoding = None,
-    decimal: opt.Decimal = None,
-    missing: opt.Missing = None,
-    device: opt.Device = "auto",
-    stream: opt.Stream = False,
-    ray_address: opt.RayAddress = None,
+    manner: opt.Manner,
+    running: opt.Running,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -146,26 +133,17 @@ def predict(
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
     from propml.auditing.destinations import check_folder, check_not_read
-    from propml.auditing.model_card import read_model
     from propml.progress import progress_bar
-    from propml.tables.sources import open_table
-    from propml.tables.writing import LISTS, check_ending, like, write_rows
+    from propml.tables.sources import LISTS, check_ending, like, write_rows
 
-    if opt.streams(data, stream, ray_address, device):
+    if running.streams(data):
         from propml.streaming import stream_predict
 
-        how: dict[str, Any] = {
-            "id_column": id_column,
-            "file_format": file_format,
-            "delimiter": delimiter,
-            "encoding": encoding,
-        }
-        how |= {"decimal": decimal, "missing": None if missing is None else opt.words_of(missing)}
+        told = {"id_column": id_column, **manner.options()}
         place = out or "predictions"
+        how: dict[str, Any] = {"top": top, "probabilities": probabilities}
         with told_when_stopped("what is finished is kept; run the same command again to go on"):
-            rows_done = stream_predict(
-                model, data, place, top=top, probabilities=probabilities, reading=how, ray_address=ray_address
-            )
+            rows_done = stream_predict(model, data, place, reading=told, ray_address=running.ray_address, **how)
         typer.echo(f"{rows_done} rows; predictions: {place}/predictions")
         return
     file = like(Path(data), Path("predictions")) if out is None else Path(out)
@@ -174,10 +152,9 @@ def predict(
         raise IsADirectoryError(f"{file} is a folder, and predictions are written as one file; choose another name")
     check_folder(file.parent)
     check_not_read([file], [data])
-    saved = _on_device(read_model(model), model, device)
-    source = open_table(Path(data), delimiter=opt.delimiter_of(delimiter), encoding=encoding, file_format=file_format)
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
-    opt.echo_notes(notes)
+    saved = _saved(model, running.device)
+    source = _opened(data, manner)
+    X = _features(saved, source, manner)
     reading = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, reading.get("id_column"))
     sep = reading.get("sep") or ";"
@@ -201,9 +178,11 @@ def predict(
     typer.echo(f"{X.shape[0]} rows; predictions: {file}")
 
 
+@opt.grouped
 def evaluate(
     model: opt.ModelFolder,
     data: Annotated[str, typer.Argument(help="File with the same columns, and with true labels.")],
+    *,
     truth: Annotated[
         str | None, opt.option(opt.LABELS, "Column of true labels, separated by --sep.", metavar="COLUMN")
     ] = None,
@@ -214,14 +193,8 @@ def evaluate(
         bool, opt.option(opt.LABELS, "Ignore true labels that the model was not trained on.", "--ignore-unseen")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with values as fractions.")] = False,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
-    encoding: opt.Encoding = None,
-    decimal: opt.Decimal = None,
-    missing: opt.Missing = None,
-    device: opt.Device = "auto",
-    stream: opt.Stream = False,
-    ray_address: opt.RayAddress = None,
+    manner: opt.Manner,
+    running: opt.Running,
 ) -> None:
     """Judge a model by true labels, with all metrics.
 
@@ -233,40 +206,24 @@ def evaluate(
     """
     import numpy as np
 
-    from propml.auditing.model_card import read_model
     from propml.metrics import evaluate as all_metrics
-    from propml.tables.sources import open_table
     from propml.tables.truth import true_labels
 
-    if opt.streams(data, stream, ray_address, device):
+    where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
+    if running.streams(data):
         from propml.streaming import stream_evaluate
 
-        told: dict[str, Any] = {
-            "candidates": truth,
-            "sep": opt.separator(sep),
-            "label_columns": label_columns,
-            "xml": xml,
-        }
-        told |= {"file_format": file_format, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
-        told |= {"missing": None if missing is None else opt.words_of(missing)}
-        metrics = stream_evaluate(model, data, reading=told, ignore_unseen=ignore_unseen, ray_address=ray_address)
+        told = {"candidates": truth, **where, **manner.options()}
+        address = running.ray_address
+        metrics = stream_evaluate(model, data, reading=told, ignore_unseen=ignore_unseen, ray_address=address)
         _print_metrics(metrics, as_json)
         return
-    saved = _on_device(read_model(model), model, device)
-    how = {"delimiter": opt.delimiter_of(delimiter), "encoding": encoding, "file_format": file_format}
-    source = open_table(Path(data), **how, plain=truth is not None or label_columns is not None)
-    true = true_labels(
-        source,
-        saved.model.labels_,
-        truth,
-        sep=opt.separator(sep),
-        label_columns=label_columns,
-        xml=xml,
-        merge_labels=saved.card["settings"].get("reading", {}).get("merge_labels", False),
-        ignore_unseen=ignore_unseen,
-    )
-    X, notes = saved.features.apply(source, **_manner(saved, decimal, missing), verbose=True)
-    opt.echo_notes(notes)
+    saved = _saved(model, running.device)
+    source = _opened(data, manner, plain=truth is not None or label_columns is not None)
+    merge = saved.card["settings"].get("reading", {}).get("merge_labels", False)
+    known = saved.model.labels_
+    true = true_labels(source, known, truth, **where, merge_labels=merge, ignore_unseen=ignore_unseen)
+    X = _features(saved, source, manner)
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
@@ -277,10 +234,8 @@ def evaluate(
 
 
 def _print_metrics(metrics: Evaluation, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"metrics": dict(metrics), "counts": metrics.counts()}, indent=2))
-    else:
-        typer.echo(str(metrics))
+    told = {"metrics": dict(metrics), "counts": metrics.counts()}
+    typer.echo(json.dumps(told, indent=2) if as_json else str(metrics))
 
 
 def print_columns(console: Console, described: dict[str, str]) -> None:
@@ -333,8 +288,11 @@ def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
     return params
 
 
-def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
+def _saved(folder: Path, device: str) -> SavedModel:
     """The model where it is to run now, wherever it was trained."""
+    from propml.auditing.model_card import read_model
+
+    saved = read_model(folder)
     if hasattr(saved.model, "device"):
         saved.model.device = opt.checked_device(device)
     elif device != "auto":
@@ -342,13 +300,21 @@ def _on_device(saved: SavedModel, folder: Path, device: str) -> SavedModel:
     return saved
 
 
-def _manner(saved: SavedModel, decimal: str | None, missing: list[str] | None) -> dict[str, Any]:
-    """How numbers and missing values are written: as somebody says now, or as in training."""
+def _opened(data: str, manner: opt.Manner, *, plain: bool = False) -> Any:
+    from propml.tables.sources import open_table
+
+    how = {"delimiter": opt.delimiter_of(manner.delimiter), "encoding": manner.encoding}
+    return open_table(Path(data), file_format=manner.file_format, plain=plain, **how)
+
+
+def _features(saved: SavedModel, source: Any, manner: opt.Manner) -> Any:
+    """The features of new rows; numbers and missing values are written as somebody says now, or as in training."""
     reading = saved.card["settings"].get("reading", {})
-    return {
-        "decimal": decimal or reading.get("decimal"),
-        "missing": reading.get("missing", ()) if missing is None else opt.words_of(missing),
-    }
+    missing = reading.get("missing", ()) if manner.missing is None else opt.words_of(manner.missing)
+    decimal = manner.decimal or reading.get("decimal")
+    X, notes = saved.features.apply(source, decimal=decimal, missing=missing, verbose=True)
+    opt.echo_notes(notes)
+    return X
 
 
 def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str, list[str]]:

@@ -92,30 +92,22 @@ def _unpack(archive: Path, folder: Path, bar: Bar) -> None:
     try:
         with reading(archive, "archive", "fetch or copy it again"):
             members = _zip_members if zipfile.is_zipfile(archive) else _tar_members
-            for name, source, consumed in members(archive):
-                _write(name, source, _inside(folder, name, archive), archive)
+            for name, content, consumed in members(archive):
+                target = _inside(folder, name, archive)
+                (target if content is None else target.parent).mkdir(parents=True, exist_ok=True)
+                if content is not None:
+                    with target.open("wb") as file:
+                        shutil.copyfileobj(content, file)
                 bar.advance(consumed)
     except TooLarge:  # a whole archive: with another limit it can be unpacked
         raise
     except FileError as error:
         raise DamagedArchive(archive, str(error)) from error
-
-
-def _write(name: str, source: IO[bytes] | None, target: Path, archive: Path) -> None:
-    try:
-        if source is None:
-            target.mkdir(parents=True, exist_ok=True)
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = target.open("wb")
     except OSError as error:
         if error.errno not in _OF_NAMES:
             raise
-        why = error.strerror
-        raise ValueError(f"{archive} has a member {name!r} that cannot be written ({why}); fetch it again") from error
-    with file:
-        assert source is not None
-        shutil.copyfileobj(source, file)
+        told = f"{archive} has a member that cannot be written ({error.strerror}); fetch it again"
+        raise DamagedArchive(archive, told) from error
 
 
 def _inside(folder: Path, name: str, archive: Path) -> Path:
@@ -135,8 +127,7 @@ def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
     ):
         before = 0
         for member in tar:
-            if not (member.isfile() or member.isdir()):
-                raise ValueError(_no_file(archive, member.name))
+            _check_kind(member.isfile() or member.isdir(), archive, member.name)
             yield member.name, tar.extractfile(member) if member.isfile() else None, raw.tell() - before
             before = raw.tell()
         while content.read(1 << 20):  # the checksum of the compression stands at the end
@@ -148,11 +139,11 @@ def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
     with zipfile.ZipFile(archive) as zipped:
         for member in zipped.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise ValueError(_no_file(archive, member.filename))
+            _check_kind(kind in (0, stat.S_IFREG, stat.S_IFDIR), archive, member.filename)
             content = None if member.is_dir() else zipped.open(member)
             yield member.filename, content, member.compress_size
 
 
-def _no_file(archive: Path, name: str) -> str:
-    return f"{archive} has a member {name!r} that is a link or a device; nothing was unpacked"
+def _check_kind(is_plain: bool, archive: Path, name: str) -> None:
+    if not is_plain:
+        raise ValueError(f"{archive} has a member {name!r} that is a link or a device; nothing was unpacked")

@@ -39,19 +39,11 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Arff:
-    """The content of an ARFF file.
-
-    Attributes
-    ----------
-    relation : str
-    attributes : tuple of Attribute
-    data : ndarray or csr_array of float64, shape (n_rows, n_attributes)
-        Nominal columns hold positions in :attr:`Attribute.values`.
-    """
+    """The content of an ARFF file."""
 
     relation: str
     attributes: tuple[Attribute, ...]
-    data: np.ndarray | sp.csr_array
+    data: np.ndarray | sp.csr_array  #: float64, shape (n_rows, n_attributes); nominal columns hold positions
 
 
 def read_arff(path: str | Path) -> Arff:
@@ -62,7 +54,17 @@ def read_arff(path: str | Path) -> Arff:
     """
     path = Path(path)
     with reading(path, "ARFF file", "fetch or copy it again"):
-        return _read(path)
+        with open_unpacked(path) as file:
+            text, _ = decoded(file.read())
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        relation, attributes, start = read_header(lines, path)
+        texts = [(number, without_comment(line).strip()) for number, line in enumerate(lines[start:], start + 1)]
+        filled = [(number, text) for number, text in texts if text]
+        if not filled:
+            raise ValueError(f"{path} has no rows after @data; the file may be truncated")
+        rows = [(f"{path}: line {number} (row {i})", text) for i, (number, text) in enumerate(filled)]
+        of_kind = _sparse_rows if rows[0][1].startswith("{") else _dense_rows
+        return Arff(relation, attributes, of_kind(rows, attributes))
 
 
 def decoded(content: bytes) -> tuple[str, str]:
@@ -71,21 +73,6 @@ def decoded(content: bytes) -> tuple[str, str]:
         return content.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         return content.decode("latin-1"), "latin-1"
-
-
-def _read(path: Path) -> Arff:
-    with open_unpacked(path) as file:
-        text, _ = decoded(file.read())
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    relation, attributes, start = read_header(lines, path)
-    texts = ((number, without_comment(line).strip()) for number, line in enumerate(lines[start:], start + 1))
-    rows = [
-        (f"{path}: line {number} (row {i})", text) for i, (number, text) in enumerate(each for each in texts if each[1])
-    ]
-    if not rows:
-        raise ValueError(f"{path} has no rows after @data; the file may be truncated")
-    sparse = rows[0][1].startswith("{")
-    return Arff(relation, attributes, (_sparse_rows if sparse else _dense_rows)(rows, attributes))
 
 
 # -- the header -------------------------------------------------------------------------------------------------------

@@ -15,14 +15,25 @@ from propml.schema import checked_csr
 from propml.targets import Candidates
 from propml.unpacking import check_zip, open_unpacked
 
-__all__ = ["check_n_features", "feature_matrix", "load_arrays", "names_in", "read_npz", "read_svmlight"]
+__all__ = ["checked_features", "load_arrays", "names_in", "read_npz", "read_svmlight"]
 
 # More is a slip in the file, and would fill the memory with the names of its features alone.
 MAX_FEATURES = 10_000_000
 
 
-def load_svmlight(path: Path) -> tuple[sp.csr_array, list[tuple[float, ...]]]:
-    """Features and the labels of each row of ``label,label index:value …``.
+def checked_features(X: Any, path: Path, called: str) -> Any:
+    """The matrix, if it has a number of features that is no slip, and finite numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        raise ValueError(f"{path}: {called} has shape {X.shape} and type {X.dtype}, expected a matrix of numbers")
+    if X.shape[1] > MAX_FEATURES:
+        raise ValueError(f"{path} has a feature index of {X.shape[1] - 1}, which is beyond {MAX_FEATURES}")
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise ValueError(f"{path}: {called} has entries that are not finite; fill them in before reading")
+    return X
+
+
+def read_svmlight(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
+    """Rows of ``label,label index:value …``; the labels, if there are some, are the candidates, named by their numbers.
 
     Positions are taken as they are written: a guess whether they start at 0 or 1 may differ from file to file.
     """
@@ -32,24 +43,7 @@ def load_svmlight(path: Path) -> tuple[sp.csr_array, list[tuple[float, ...]]]:
         X, numbers = load_svmlight_file(file, multilabel=True, zero_based=True)
         if not X.shape[0] or not X.nnz:
             raise ValueError(f"{path} has no rows or no features")
-        check_n_features(X.shape[1], path)
-        if not np.isfinite(X.data).all():
-            raise ValueError(f"{path} has values that are not finite; fill them in before reading")
-        return checked_csr(X.data, X.indices, X.indptr, X.shape), numbers
-
-
-def check_n_features(count: int, path: Path) -> None:
-    """Refuse a number of features that only a slip can be."""
-    if count > MAX_FEATURES:
-        raise ValueError(f"{path} has a feature index of {count - 1}, which is beyond {MAX_FEATURES}")
-
-
-def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
-    """Rows of ``label,label index:value …``; the labels are the candidates, named by their numbers.
-
-    A file without labels has no candidates, where they are not ``needed``.
-    """
-    X, numbers = load_svmlight(path)
+        X = checked_features(checked_csr(X.data, X.indices, X.indptr, X.shape), path, "its matrix")
     rows = [[f"{number:.15g}" for number in row] for row in numbers]
     if labels is None:
         labels = [f"{number:.15g}" for number in sorted({number for row in numbers for number in row})]
@@ -57,21 +51,16 @@ def read_svmlight(path: Path, labels: Sequence[str] | None, name: str, *, needed
         name=name,
         X=X,
         truth=None,
-        candidates=Candidates.from_lists(rows, labels, empty="ignore") if needed or labels else None,
+        candidates=Candidates.from_lists(rows, labels, empty="ignore") if labels else None,
         label_names=tuple(labels),
         feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
     )
 
 
-def read_npz(path: Path, labels: Sequence[str] | None, name: str, *, needed: bool = True) -> Dataset:
-    """Arrays ``X`` and ``candidates``, optionally ``truth``, ``label_names`` and ``feature_names``.
-
-    The candidates may be missing where they are not ``needed``.
-    """
+def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
+    """The array ``X``, and ``candidates``, ``truth``, ``label_names`` and ``feature_names`` where they are there."""
     content = load_arrays(path)
-    X = feature_matrix(content, path)
-    if needed and "candidates" not in content:
-        raise ValueError(f"{path} holds {', '.join(content)}; the array candidates is missing")
+    X = _feature_matrix(content, path)
     given, truth = (content.get(key) for key in ("candidates", "truth"))
     for key, matrix in (("candidates", given), ("truth", truth)):
         if matrix is not None and (matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != X.shape[0]):
@@ -117,25 +106,16 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
             return content
 
 
-def feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
+def _feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
     """The features ``(n_samples, n_features)`` among the arrays: ``X``, or the four parts of a sparse matrix."""
     parts = ("X_data", "X_indices", "X_indptr", "X_shape")
     if "X" in content:
-        X = content["X"]
-        if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-            raise ValueError(f"{path}: X has shape {X.shape} and type {X.dtype}, expected a matrix of numbers")
-        X = X.astype(np.float64)
-    elif all(part in content for part in parts):
-        data, indices, indptr, shape = (content[part] for part in parts)
-        try:
-            X = checked_csr(data, indices, indptr, shape).astype(np.float64)
-        except ValueError as error:
-            raise ValueError(f"{path}: {', '.join(parts)} do not form a sparse matrix ({error})") from error
-        check_n_features(X.shape[1], path)
-        X.sum_duplicates()
-    else:
+        return checked_features(content["X"], path, "X").astype(np.float64)
+    if not all(part in content for part in parts):
         raise ValueError(f"{path} holds {', '.join(content)}; the array X is missing")
-    values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError(f"{path}: X has entries that are not finite; fill them in before reading")
-    return X
+    try:
+        X = checked_csr(*(content[part] for part in parts)).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"{path}: {', '.join(parts)} do not form a sparse matrix ({error})") from error
+    X.sum_duplicates()
+    return checked_features(X, path, "X")

@@ -36,8 +36,8 @@ def lookup(name: str) -> Entry:
     >>> lookup("Music emotion").name
     'music-emotion'
     """
-    known = {_plain(key): entry for key, entry in REGISTRY.items()}
-    if (entry := known.get(_plain(name))) is not None:
+    known = {re.sub(r"[^a-z0-9]", "", key): entry for key, entry in REGISTRY.items()}
+    if (entry := known.get(re.sub(r"[^a-z0-9]", "", name.lower()))) is not None:
         return entry
     raise ValueError(f"dataset {name!r} is not known; {did_you_mean(name, REGISTRY)}")
 
@@ -83,7 +83,13 @@ def find(entry: Entry, data_dir: str | Path | None = None) -> Path:
             f"{entry.title} ({missing}) was not found in {', '.join(map(str, folders))}; "
             f"run `propml datasets fetch {entry.name}` or set PROPML_DATA"
         )
-    return _unpacked(entry, place) if place.is_file() else place
+    if not place.is_file():
+        return place
+    # By checksum, so that another archive is another folder.
+    folder = cache_dir() / "unpacked" / checksum_of(place, "sha256").partition(":")[2][:16]
+    if not all(existing_file(folder, path) for path in entry.needs):
+        extract([place], folder, required=entry.needs, verbose=sys.stderr.isatty())
+    return folder
 
 
 def at_hand(entry: Entry, data_dir: str | Path | None = None) -> Path | None:
@@ -97,14 +103,6 @@ def at_hand(entry: Entry, data_dir: str | Path | None = None) -> Path | None:
     return None
 
 
-def _unpacked(entry: Entry, archive: Path) -> Path:
-    """The content of an archive in the user's cache, keyed by checksum so that another archive is another folder."""
-    folder = cache_dir() / "unpacked" / checksum_of(archive, "sha256").partition(":")[2][:16]
-    if not all(existing_file(folder, path) for path in entry.needs):
-        extract([archive], folder, required=entry.needs, verbose=sys.stderr.isatty())
-    return folder
-
-
 def _check_shape(dataset: Dataset, entry: Entry, folder: Path) -> None:
     """A truncated file can be well-formed: its shape gives it away."""
     shape = (*dataset.X.shape, len(dataset.label_names))
@@ -115,10 +113,6 @@ def _check_shape(dataset: Dataset, entry: Entry, folder: Path) -> None:
             f"{entry.title} in {folder} is {' × '.join(map(str, shape))} (rows × features × labels), expected {sizes}; "
             f"the file is truncated or is another version. Fetch it again, or read it with the reader of its format"
         )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @dataclass(frozen=True)
@@ -160,16 +154,12 @@ def verify(name: str, data_dir: str | Path | None = None) -> Verification:
     """
     entry = lookup(name)
     folder = find(entry, data_dir)
-    statistics = _load_all(entry, data_dir).statistics()
+    splits: list[dict[str, Any]] = [{"split": each} for each in entry.splits] if entry.suite == "vision" else [{}]
+    parts = [load(entry.name, data_dir, **options) for options in splits]
+    images = [part for part in parts if isinstance(part, ImageDataset)]
+    statistics = (joined_images(images) if images else parts[0]).statistics()
     facts = next((facts for facts in entry.facts if facts.n_samples == statistics.n_samples), entry.facts[0])
     return Verification(entry, folder, facts, _compare(statistics, facts), _file_states(entry, folder))
-
-
-def _load_all(entry: Entry, data_dir: str | Path | None) -> Dataset | ImageDataset:
-    if entry.suite != "vision":
-        return load(entry.name, data_dir)
-    parts = [load(entry.name, data_dir, split=split) for split in entry.splits]
-    return joined_images([part for part in parts if isinstance(part, ImageDataset)])
 
 
 def _compare(statistics: Statistics, facts: Facts) -> tuple[Check, ...]:

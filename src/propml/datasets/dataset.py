@@ -33,16 +33,6 @@ class Statistics:
 class Dataset:
     """Rows of features with their true labels, their candidate labels, or both.
 
-    Attributes
-    ----------
-    name : str
-    X : ndarray or csr_array of float64, shape (n_samples, n_features)
-        Sparse where the file was sparse.
-    truth : ndarray of uint8, shape (n_samples, n_labels), or None
-    candidates : Candidates or None
-    label_names : tuple of str
-    feature_names : tuple of str
-
     Examples
     --------
     >>> d = Dataset("toy", np.eye(2), np.array([[1, 0], [0, 0]], dtype=np.uint8), None, ("a", "b"), ("x", "y"))
@@ -53,8 +43,8 @@ class Dataset:
     """
 
     name: str
-    X: np.ndarray | sp.csr_array
-    truth: np.ndarray | None
+    X: np.ndarray | sp.csr_array  #: float64, shape (n_samples, n_features); sparse where the file was sparse
+    truth: np.ndarray | None  #: uint8, shape (n_samples, n_labels)
     candidates: Candidates | None
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -74,9 +64,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         kind = "sparse " if sp.issparse(self.X) else ""
-        labels = "".join(
-            f", {part}" for part, given in (("truth", self.truth), ("candidates", self.candidates)) if given is not None
-        )
+        labels = "".join(f", {part}" for part in ("truth", "candidates") if getattr(self, part) is not None)
         return f"Dataset({self.name!r}, {kind}X {self.X.shape}, {len(self.label_names)} labels{labels})"
 
     def take(self, rows: Any) -> Dataset:
@@ -109,23 +97,13 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class ImageDataset:
-    """Image files with their true labels; the images are opened by whoever trains on them.
-
-    Attributes
-    ----------
-    name : str
-    paths : tuple of Path
-    truth : ndarray of uint8, shape (n_samples, n_labels)
-    label_names : tuple of str
-    split : str
-        The name of the part, such as ``"trainval"``.
-    """
+    """Image files with their true labels; the images are opened by whoever trains on them."""
 
     name: str
     paths: tuple[Path, ...]
-    truth: np.ndarray
+    truth: np.ndarray  #: uint8, shape (n_samples, n_labels)
     label_names: tuple[str, ...]
-    split: str
+    split: str  #: the name of the part, such as "trainval"
 
     def __post_init__(self) -> None:
         if self.truth.shape != (len(self.paths), len(self.label_names)):

@@ -6,16 +6,12 @@ usual library for this, starts again from the beginning, which hurts with gigaby
 
 from __future__ import annotations
 
-import errno
 import http.client
 import os
-import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +28,6 @@ _BLOCK = 1 << 18
 _WEB = ("http", "https")
 # Answers that may be different the next time: timeouts, too many requests, trouble of the server.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-
-# Trouble of the disk, which another try does not mend.
-_OF_THIS_MACHINE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EISDIR)
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
@@ -88,41 +81,34 @@ def fetch(
         if _complete(entry, folder):
             return folder
     folder = writable_data_dir(data_dir)
+    how: dict[str, Any] = {"retries": retries, "wait": wait, "verbose": verbose}
     if entry.folder:
-        _fetch_archives(entry, folder, retries, wait, verbose)
+        _fetch_archives(entry, folder, how)
         return folder
     for file in entry.files:
         present = existing_file(folder, file.path)
-        if present is not None and _is_published(present, file):
+        if _is_published(present, file):
             continue
         if present is not None and not force:
             raise ValueError(
                 f"{present} is there and is not the published file (checksum {file.checksum}); "
                 f"move it away, or pass --force to replace it"
             )
-        download(
-            file.url,
-            folder / file.path,
-            checksum=file.checksum,
-            retries=retries,
-            wait=wait,
-            verbose=verbose,
-        )
+        download(file.url, folder / file.path, checksum=file.checksum, **how)
     return folder
 
 
 def _complete(entry: Entry, folder: Path) -> bool:
     if entry.folder:
         return all(existing_file(folder, path) for path in entry.needs)
-    present = [(existing_file(folder, file.path), file) for file in entry.files]
-    return all(path is not None and _is_published(path, file) for path, file in present)
+    return all(_is_published(existing_file(folder, file.path), file) for file in entry.files)
 
 
-def _is_published(path: Path, file: RemoteFile) -> bool:
-    return file.checksum is None or matches(path, file.checksum)
+def _is_published(path: Path | None, file: RemoteFile) -> bool:
+    return path is not None and (file.checksum is None or matches(path, file.checksum))
 
 
-def _fetch_archives(entry: Entry, folder: Path, retries: int, wait: float, verbose: bool) -> None:
+def _fetch_archives(entry: Entry, folder: Path, how: dict[str, Any]) -> None:
     """Archives are removed once they are unpacked; one that is damaged is removed too."""
     destination = folder / entry.folder
     if destination.exists():
@@ -130,10 +116,10 @@ def _fetch_archives(entry: Entry, folder: Path, retries: int, wait: float, verbo
     archives = [folder / file.path for file in entry.files]
     for file, archive in zip(entry.files, archives, strict=True):
         if not archive.is_file():
-            download(file.url, archive, retries=retries, wait=wait, verbose=verbose)
+            download(file.url, archive, **how)
     required = [need.partition("/")[2] for need in entry.needs]
     try:
-        extract(archives, destination, inner=entry.inner, required=required, verbose=verbose)
+        extract(archives, destination, inner=entry.inner, required=required, verbose=how["verbose"])
     except DamagedArchive as error:
         error.archive.unlink()
         raise
@@ -154,8 +140,7 @@ def download(
     """Download ``url`` to ``path``.
 
     The bytes go to ``path`` + ``.part``; a later call asks the server for the rest of it. When all have come and
-    the checksum is right the file is renamed. A wrong checksum removes everything that was written, and a folder in
-    which nothing came to lie is not left behind.
+    the checksum is right the file is renamed. A wrong checksum removes everything that was written.
 
     Parameters
     ----------
@@ -174,55 +159,30 @@ def download(
     """
     if urllib.parse.urlsplit(url).scheme not in _WEB:
         raise ValueError(f"{url} is not an http or https address")
-    with _folder(path.parent):
-        _download(url, path, checksum, retries, wait, timeout, verbose)
-    return path
-
-
-@contextmanager
-def _folder(folder: Path) -> Iterator[None]:
-    """A folder that is there while the block runs, and after an error only if it was there before or holds a file."""
-    new = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # not empty
-            for each in new:
-                each.rmdir()
-        raise
-
-
-def _download(
-    url: str, path: Path, checksum: str | None, retries: int, wait: float, timeout: float, verbose: bool
-) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    while True:
-        resumed = part.exists()
-        _transfer_stubbornly(url, part, retries, wait, timeout, verbose)
-        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
-        if found == checksum:
-            os.replace(part, path)
-            return
-        part.unlink()
-        if not resumed:  # otherwise the beginning may be of another file: once more, from the start
-            raise ValueError(
-                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
-                f"Something on the way changed it: try again, or from another network"
-            )
-
-
-def _transfer_stubbornly(url: str, part: Path, retries: int, wait: float, timeout: float, verbose: bool) -> None:
-    failures = 0
+    failures, resumed = 0, part.exists()
     while True:
         before = _size(part)
         try:
-            return _transfer(url, part, timeout, verbose)
+            _transfer(url, part, timeout, verbose)
         except _Dropped as error:
             failures = 0 if _size(part) > before else failures + 1
             if failures > retries:
                 raise OSError(f"{url} could not be downloaded: {error}; {_kept(part)}") from error
             time.sleep(wait * 2**failures if failures else 0)
+            continue
+        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
+        if found == checksum:
+            os.replace(part, path)
+            return path
+        part.unlink()
+        if not resumed:
+            raise ValueError(
+                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
+                f"Something on the way changed it: try again, or from another network"
+            )
+        failures, resumed = 0, False  # the beginning may have been of another file: once more, from the start
 
 
 def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
@@ -232,51 +192,42 @@ def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
     if start:
         headers["Range"] = f"bytes={start}-"
     try:
-        with _open(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
-            if start and not _continues_at(start, response, part):
-                start = 0
-            announced = response.headers.get("Content-Length")
-            total = start + int(announced) if announced and announced.isdecimal() else None
-            bar_shown = progress_bar(f"fetching {part.stem}", total or 0, show=verbose)
-            with bar_shown as bar, part.open("ab" if start else "wb") as file:
-                bar.advance(start)
-                while block := response.read(_BLOCK):
-                    file.write(block)
-                    bar.advance(len(block))
+        response = _open(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        _explain(error, url, part)
-        return
+        if error.code == 416:  # nothing after the end: the part is whole, or it is longer than the file
+            if error.headers.get("Content-Range") == f"bytes */{start}":
+                return
+            part.unlink(missing_ok=True)
+            raise _Dropped("what had been fetched before does not fit the file") from error
+        told = f"the server answered {error.code} {error.reason}"
+        raise _Dropped(told) if error.code in _PASSING else OSError(f"{url} could not be downloaded: {told}") from error
     except (OSError, http.client.HTTPException) as error:
-        if getattr(error, "errno", None) in _OF_THIS_MACHINE:
-            raise
         raise _Dropped(str(error) or type(error).__name__) from error
+    with response:
+        if response.status != 206:  # a server may ignore the range and send all of the file
+            start = 0
+        elif start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            part.unlink()
+            raise _Dropped("the server sent another range than it was asked for")
+        announced = response.headers.get("Content-Length", "")
+        total = start + int(announced) if announced.isdecimal() else None
+        bar_shown = progress_bar(f"fetching {part.stem}", total or 0, show=verbose)
+        with bar_shown as bar, part.open("ab" if start else "wb") as file:
+            bar.advance(start)
+            while block := _block(response):
+                file.write(block)
+                bar.advance(len(block))
     if total is not None and _size(part) != total:
         raise _Dropped(f"the connection ended after {_size(part)} of {total} bytes")
 
 
-def _continues_at(start: int, response: http.client.HTTPResponse, part: Path) -> bool:
-    """Whether the answer is the rest of the file; a server may ignore the range and send all of it."""
-    if response.status != 206:
-        return False
-    given = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    if given is None or int(given[1]) != start:
-        part.unlink()
-        raise _Dropped("the server sent another range than it was asked for")
-    return True
-
-
-def _explain(error: urllib.error.HTTPError, url: str, part: Path) -> None:
-    """Return when the answer means that all bytes are there, otherwise raise."""
-    if error.code == 416:  # nothing after the end: the part is whole, or it is longer than the file
-        end = re.match(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
-        if end and int(end[1]) == _size(part):
-            return
-        part.unlink(missing_ok=True)
-        raise _Dropped("what had been fetched before does not fit the file")
-    if error.code in _PASSING:
-        raise _Dropped(f"the server answered {error.code} {error.reason}")
-    raise OSError(f"{url} could not be downloaded: the server answered {error.code} {error.reason}")
+def _block(response: http.client.HTTPResponse) -> bytes:
+    """The next bytes; trouble of the disk, which another try does not mend, is not of this kind."""
+    try:
+        return response.read(_BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _Dropped(str(error) or type(error).__name__) from error
 
 
 def _kept(part: Path) -> str:

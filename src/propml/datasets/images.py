@@ -58,7 +58,10 @@ def read_voc(
         if missing == "error" and f"{identifier}.jpg" not in images:
             raise FileNotFoundError(f"{folder / 'JPEGImages' / identifier}.jpg is named in {listing} and is not there")
         annotation = folder / "Annotations" / f"{identifier}.xml"
-        for label in _object_names(annotation):
+        root = read_xml(annotation)
+        if root.tag != "annotation":
+            raise FileError(f"{annotation} has <{root.tag}> at its root, expected <annotation>")
+        for label in [(found.findtext("name") or "").strip() for found in root.findall("object")]:
             if label not in column:
                 raise FileError(f"{annotation} has an object {label!r}, which is not a class of VOC2007")
             truth[i, column[label]] = 1
@@ -69,13 +72,6 @@ def read_voc(
 def _names(folder: Path) -> set[str]:
     """The files of a folder in one look, which is much faster than asking for each."""
     return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-
-
-def _object_names(annotation: Path) -> list[str]:
-    root = read_xml(annotation)
-    if root.tag != "annotation":
-        raise FileError(f"{annotation} has <{root.tag}> at its root, expected <annotation>")
-    return [(found.findtext("name") or "").strip() for found in root.findall("object")]
 
 
 def read_coco(

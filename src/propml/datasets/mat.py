@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.datasets.array_files import check_n_features
+from propml.datasets.array_files import checked_features
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
 from propml.schema import checked_csr
@@ -55,44 +55,36 @@ def read_mat(path: str | Path, *, name: str | None = None, needed: bool = True) 
         Label matrices are turned to (n_samples, n_labels); rows may have no candidates, as in the Yeast files.
         ``X`` is sparse where the file was, and where it holds whole numbers that are mostly zero.
     """
+    path = Path(path)
     with reading(path, ".mat file"):
-        return _read(Path(path), name or Path(path).stem, needed)
-
-
-def _read(path: Path, name: str, needed: bool) -> Dataset:
-    content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
-    key = next((key for key in CANDIDATE_KEYS if key in content), None)
-    if "data" not in content or (key is None and needed):
-        found = ", ".join(sorted(content)) or "nothing"
-        raise ValueError(
-            f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
+        content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
+        key = next((key for key in CANDIDATE_KEYS if key in content), None)
+        if "data" not in content or (key is None and needed):
+            found = ", ".join(sorted(content)) or "nothing"
+            raise ValueError(
+                f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
+            )
+        X = _features(content["data"], path)
+        candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
+        truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
+        if truth is not None and candidates is not None and truth.shape != candidates.shape:
+            raise ValueError(
+                f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
+            )
+        n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
+        labels = tuple(f"label_{j}" for j in range(n_labels))
+        return Dataset(
+            name=name or path.stem,
+            X=X,
+            truth=truth,
+            candidates=None if candidates is None else Candidates.from_matrix(candidates, labels, empty="ignore"),
+            label_names=labels,
+            feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
         )
-    X = _features(content["data"], path)
-    candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
-    truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
-    if truth is not None and candidates is not None and truth.shape != candidates.shape:
-        raise ValueError(
-            f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
-        )
-    n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
-    labels = tuple(f"label_{j}" for j in range(n_labels))
-    return Dataset(
-        name=name,
-        X=X,
-        truth=truth,
-        candidates=None if candidates is None else Candidates.from_matrix(candidates, labels, empty="ignore"),
-        label_names=labels,
-        feature_names=tuple(f"feature_{j}" for j in range(X.shape[1])),
-    )
 
 
 def _features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
-    if data.ndim != 2 or 0 in data.shape:
-        raise ValueError(f"{path}: data has shape {data.shape}, expected (n_samples, n_features)")
-    check_n_features(data.shape[1], path)
-    values = data.data if sp.issparse(data) else data
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{path}: data has entries that are not finite; fill them in before reading")
+    data = checked_features(data, path, "data")
     if sp.issparse(data):
         return sp.csr_array(data, dtype=np.float64)
     mostly_zero = np.count_nonzero(data) < SPARSE_BELOW * data.size
@@ -119,12 +111,10 @@ def _label_matrix(stored: Any, key: str, n_samples: int, path: Path) -> np.ndarr
 # -- the format --------------------------------------------------------------------------------------------------------
 
 
-def read_mat5(path: Path, wanted: Collection[str]) -> dict[str, Any]:
-    """The variables of a file: matrices for those that are wanted, ``None`` for the others.
+def read_mat5(path: Path, wanted: Collection[str] | None = None) -> dict[str, Any]:
+    """The variables of a file: arrays for those that are wanted, ``None`` for the others.
 
-    Returns
-    -------
-    dict of str to ndarray or csc_array or None
+    By default all are wanted that are matrices of real numbers; one that is named and is none is an error.
     """
     content = path.read_bytes()
     if content[:10] == b"MATLAB 7.3" or content[124:128] in (b"\x00\x02IM", b"\x02\x00MI"):
@@ -169,7 +159,7 @@ def _elements(buffer: memoryview, order: str, *, padded: bool = True) -> Iterato
         yield kind, buffer[start : start + size]
 
 
-def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str, Any]:
+def _matrix(body: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, Any]:
     """Name and value of a matrix element; the value is read only where the name is wanted."""
     elements = _elements(body, order)
     parts = list(islice(elements, 3))
@@ -178,10 +168,11 @@ def _matrix(body: memoryview, order: str, wanted: Collection[str]) -> tuple[str,
     flags = struct.unpack_from(f"{order}I", parts[0][1])[0]
     shape = tuple(int(size) for size in _numbers(parts[1], order))
     name = bytes(parts[2][1]).decode("latin-1")
-    if name not in wanted:
-        return name, None
     kind = flags & 0xFF
-    if flags & _COMPLEX_FLAG or (kind != _SPARSE_CLASS and kind not in _NUMERIC_CLASSES):
+    is_real = not flags & _COMPLEX_FLAG and (kind == _SPARSE_CLASS or kind in _NUMERIC_CLASSES)
+    if not is_real if wanted is None else name not in wanted:
+        return name, None
+    if not is_real:
         raise ValueError(f"{name} is not a matrix of real numbers")
     if len(shape) < 2 or min(shape) < 0:
         raise ValueError(f"{name} has shape {shape}")

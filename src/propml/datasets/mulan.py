@@ -21,7 +21,7 @@ __all__ = ["read_label_header", "read_mulan", "read_xml"]
 
 def read_mulan(
     arff: str | Path | Sequence[str | Path],
-    xml: str | Path,
+    xml: str | Path | Sequence[str],
     *,
     name: str | None = None,
     nominal: Literal["codes", "one-hot"] = "codes",
@@ -32,10 +32,10 @@ def read_mulan(
     ----------
     arff : path or sequence of paths
         Several files (train and test) are joined, one after the other; ``.gz`` is fine.
-    xml : path
-        The label header.
+    xml : path, or sequence of str
+        The label header, or the names of the labels themselves.
     name : str, optional
-        By default the name of the XML file.
+        By default the name of the XML file, or else of the ARFF file.
     nominal : {"codes", "one-hot"}
         What becomes of a nominal feature of more than two values. "codes": one column, with the value's position in
         the declaration; shapes are those which papers report, and a method takes names for amounts. "one-hot": one
@@ -50,14 +50,13 @@ def read_mulan(
     if nominal not in ("codes", "one-hot"):
         raise ValueError(f'nominal is {nominal!r}; choose "codes" or "one-hot"')
     paths = [Path(arff)] if isinstance(arff, str | Path) else [Path(path) for path in arff]
-    xml = Path(xml)
     parts = [read_arff(path) for path in paths]
     for path, part in zip(paths[1:], parts[1:], strict=True):
         if part.attributes != parts[0].attributes:
             raise ValueError(f"{path} does not declare the same attributes as {paths[0]}; they cannot be joined")
     attributes = parts[0].attributes
     position = {attribute.name: j for j, attribute in enumerate(attributes)}
-    labels = read_label_header(xml)
+    labels = read_label_header(xml) if isinstance(xml, str | Path) else tuple(xml)
     absent = [label for label in labels if label not in position]
     if absent:
         raise ValueError(
@@ -73,7 +72,7 @@ def read_mulan(
         X = data[:, [position[feature.name] for feature in features]]
         X, feature_names = _one_hot(X, features) if nominal == "one-hot" else (X, [each.name for each in features])
         return Dataset(
-            name=name or xml.stem,
+            name=name or (Path(xml) if isinstance(xml, str | Path) else paths[0]).stem,
             X=X,
             truth=_truth(data, [attributes[position[label]] for label in labels], position, paths[0]),
             candidates=None,

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
-from propml.datasets.arff import read_arff
 from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
 from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import existing_file
@@ -33,18 +30,11 @@ def _raw(source: tuple[str, str], path: str) -> str:
     return f"https://raw.githubusercontent.com/{repository}/{commit}/{quote(path)}"
 
 
-def _read_mulan_from(folder: Path, *, name: str, arff: tuple[str, ...], xml: str, nominal: Any = "codes") -> Dataset:
+def _read_mulan_from(
+    folder: Path, *, name: str, arff: tuple[str, ...], xml: str | tuple[str, ...], nominal: Any = "codes"
+) -> Dataset:
     paths = [existing_file(folder, path) or folder / path for path in arff]
-    return read_mulan(paths, folder / xml, name=name, nominal=nominal)
-
-
-def _read_named_labels(folder: Path, *, name: str, path: str, labels: tuple[str, ...]) -> Dataset:
-    """An ARFF file that comes without a header: the labels are named here."""
-    table = read_arff(existing_file(folder, path) or folder / path)
-    names = [attribute.name for attribute in table.attributes]
-    features = [feature for feature in names if feature not in labels]
-    X, truth = (table.data[:, [names.index(each) for each in part]] for part in (features, labels))
-    return Dataset(name, X, truth.astype(np.uint8), None, labels, tuple(features))
+    return read_mulan(paths, folder / xml if isinstance(xml, str) else xml, name=name, nominal=nominal)
 
 
 def _mulan(
@@ -66,20 +56,6 @@ def _mulan(
         read=partial(_read_mulan_from, name=name, arff=arff, xml=f"{folder}/{name}.xml"),
         needs=tuple(file.path for file in files),
         source="https://github.com/tsoumakas/mulan, data/multi-label",
-        note=note,
-    )
-
-
-def _one_hot(entry: Entry, n_features: int, note: str) -> Entry:
-    """The same files with a column for each value of a nominal feature."""
-    name = f"{entry.name}-one-hot"
-    return replace(
-        entry,
-        name=name,
-        title=f"{entry.title} (one-hot)",
-        suite="extra",
-        facts=tuple(replace(facts, n_features=n_features) for facts in entry.facts),
-        read=partial(entry.read, name=name, nominal="one-hot"),
         note=note,
     )
 
@@ -193,7 +169,15 @@ _ENTRIES = (
         Facts(407, 21, 12, 2.290, rows_without_truth=0),
         "arff fb66ac51aeb61bcbcdc7e54557b90f09d93f1f37 xml 14f3ef738a0cdda97da942b3a6b8f3c84a6c6847",
     ),
-    _one_hot(_BIRDS, 271, "Birds with a column for each of the twelve places. Not what the paper ran on."),
+    replace(
+        _BIRDS,
+        name="birds-one-hot",
+        title="Birds (one-hot)",
+        suite="extra",
+        facts=(replace(_BIRDS.facts[0], n_features=271),),
+        read=partial(_BIRDS.read, name="birds-one-hot", nominal="one-hot"),
+        note="Birds with a column for each of the twelve places. Not what the paper ran on.",
+    ),
     Entry(
         name="chd-49",
         title="CHD_49",
@@ -206,11 +190,9 @@ _ENTRIES = (
                 "git:972cd919fbc8a51bc94c1deb73a1ada0d7cc1931",
             ),
         ),
+        # It comes without a header, so that the labels are named here.
         read=partial(
-            _read_named_labels,
-            name="chd-49",
-            path="more/CHD_49.arff",
-            labels=tuple(f"label{number}" for number in range(1, 7)),
+            _read_mulan_from, name="chd-49", arff=("more/CHD_49.arff",), xml=tuple(f"label{j}" for j in range(1, 7))
         ),
         needs=("more/CHD_49.arff",),
         source="https://github.com/hxtruong6/inference_probabilistic_mlc, datasets",

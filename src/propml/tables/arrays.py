@@ -24,21 +24,13 @@ __all__ = ["ArffTable", "ArrayFile", "read_array_file"]
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """A feature matrix with candidate labels, true labels, both or neither.
-
-    Attributes
-    ----------
-    path : Path
-    X : ndarray or csr_array, shape (n_samples, n_features)
-    candidates, truth : Candidates or None
-    write : callable
-        From the file, a path and 0/1 states ``(n_samples, n_labels)`` to a copy with these candidates.
-    """
+    """A feature matrix with candidate labels, true labels, both or neither."""
 
     path: Path
-    X: Any
+    X: Any  #: ndarray or csr_array, shape (n_samples, n_features)
     candidates: Candidates | None
     truth: Candidates | None
+    #: from the file, a path, states ``(n_samples, n_labels)`` and labels to a copy with these candidates
     write: Callable[[Path, Path, sp.csr_array, tuple[Hashable, ...]], None]
 
     @property
@@ -65,7 +57,7 @@ def read_array_file(path: Path, kind: str) -> ArrayFile:
     if kind == "mat":
         data = read_mat(path, needed=False)
     else:
-        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem, needed=False)
+        data = (read_npz if kind == "npz" else read_svmlight)(path, None, path.stem)
     truth = None if data.truth is None else Candidates.from_matrix(data.truth, data.label_names, empty="ignore")
     if kind == "svmlight":  # its only labels are whatever somebody takes them for
         truth = data.candidates
@@ -101,21 +93,13 @@ def _write_svmlight(source: Path, path: Path, states: sp.csr_array, labels: tupl
 def _write_mat(source: Path, path: Path, states: sp.csr_array, labels: tuple[Hashable, ...]) -> None:
     from scipy.io import savemat
 
-    key = next(key for key in CANDIDATE_KEYS if key in read_mat5(source, set()))
-    content = {name: value for name in read_mat5(source, set()) if (value := _numbers(source, name)) is not None}
-    was_sparse = sp.issparse(content[key])
-    content[key] = states.T.tocsc().astype(np.float64) if was_sparse else states.T.toarray().astype(np.float64)
+    content = {name: value for name, value in read_mat5(source).items() if value is not None}
+    key = next(key for key in CANDIDATE_KEYS if key in content)
+    content[key] = states.T if sp.issparse(content[key]) else states.T.toarray()
+    for name, value in content.items():  # as MATLAB's usual double matrices
+        content[name] = sp.csc_array(value, dtype=np.float64) if sp.issparse(value) else value.astype(np.float64)
     with replacing(path) as beside, beside.open("wb") as file:
         savemat(file, content, do_compression=True)
-
-
-def _numbers(path: Path, name: str) -> Any:
-    """A variable as MATLAB's usual double matrix, or None where it is no matrix of numbers."""
-    try:
-        value = read_mat5(path, {name})[name]
-    except ValueError:
-        return None
-    return sp.csc_array(value, dtype=np.float64) if sp.issparse(value) else value.astype(np.float64)
 
 
 # -- ARFF --------------------------------------------------------------------------------------------------------------

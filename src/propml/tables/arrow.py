@@ -7,8 +7,9 @@ as their names and written back as numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,13 @@ class ArrowTable(Table):
         self._schema: Any = None
         self.n_rows = 0
         for part in self._parts:
-            with _reading(part), part.open("rb") as handle:
-                schema, n_rows = _look(part, handle)
+            with _opened(part) as (schema, n_rows, batches):
+                self.n_rows += sum(map(len, batches(None))) if n_rows is None else n_rows
             if self._schema is not None and not schema.equals(self._schema):
                 raise ValueError(
                     f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same"
                 )
             self._schema = schema
-            self.n_rows += n_rows
         self.names = tuple(self._schema.names)
         check_names(self.names, path)
         if not self.n_rows:
@@ -65,12 +65,12 @@ class ArrowTable(Table):
             parts = [cells_of(batch.column(batch.schema.get_field_index(name))) for batch in self._batches([name])]
             if (count := sum(map(len, parts))) != self.n_rows:
                 raise ValueError(f"column {name!r} has {count} of its {self.n_rows} rows")
-            if names := self._classes.get(name):
-                cells = [cell for part in parts for cell in (part if isinstance(part, list) else part.tolist())]
-                return [named(cell, names) for cell in cells]
-        if all(isinstance(part, np.ndarray) for part in parts) and len({part.shape[1:] for part in parts}) == 1:
-            return np.concatenate(parts)
-        return [cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part)]
+            names = self._classes.get(name)
+            are_arrays = names is None and all(isinstance(part, np.ndarray) for part in parts)
+            if are_arrays and len({part.shape[1:] for part in parts}) == 1:
+                return np.concatenate(parts)
+            cells = (cell for part in parts for cell in (part.tolist() if isinstance(part, np.ndarray) else part))
+            return [named(cell, names) for cell in cells]
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         pyarrow = require("pyarrow", "data")
@@ -86,8 +86,8 @@ class ArrowTable(Table):
                 for name, edit in (edits or {}).items():
                     cells = columns[name].to_pylist() if name in columns else [None] * len(batch)
                     names = self._classes.get(name)
-                    changed = edit(start, [named(cell, names) for cell in cells] if names else cells)
-                    made = [_numbered(cell, names) for cell in changed] if names else list(changed)
+                    changed = edit(start, [named(cell, names) for cell in cells])
+                    made = [_numbered(cell, names) for cell in changed]
                     columns[name] = pyarrow.array(made, type=schema.field(name).type)
                 made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
                 write(made if keep is None else made.filter(pyarrow.array(keep[start : start + len(batch)])))
@@ -101,44 +101,34 @@ class ArrowTable(Table):
         """Blocks of rows; what goes wrong while they are read is about the file, what their reader does is not."""
         for part in self._parts:
             unpacked = 0
-            # Our own handle: pyarrow keeps a file open that it could not make sense of.
-            with _reading(part), part.open("rb") as handle:
-                for batch in _part_batches(part, handle, columns):
+            with _opened(part) as (_, _, batches):
+                for batch in batches(columns):
                     unpacked += batch.nbytes
                     check_unpacked(part, unpacked, known=False)
                     yield batch
 
 
-def _look(part: Path, handle: Any) -> tuple[Any, int]:
-    """The schema of a file, and how many rows it has."""
-    if _kind_of(part) != "parquet":
-        file = _arrow_file(part, handle)
-        return file.schema, sum(batch.num_rows for batch in _file_batches(file))
-    with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
-        _check_size(part, file.metadata)
-        return file.schema_arrow, file.metadata.num_rows
+@contextmanager
+def _opened(part: Path) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Iterator[Any]]]]:
+    """The schema of a file, how many rows it has where it says so, and its batches with these columns or all."""
+    kind = _kind_of(part)
+    with _reading(part), part.open("rb") as handle:  # pyarrow keeps a file open that it could not make sense of
+        if kind == "parquet":
+            with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
+                _check_size(part, file.metadata)
+                yield file.schema_arrow, file.metadata.num_rows, partial(file.iter_batches, BATCH_ROWS, None)
+        else:
+            ipc = require("pyarrow.ipc", "data")
+            file = ipc.open_file(handle) if kind == "feather" else ipc.open_stream(handle)
+            yield file.schema, None, partial(_arrow_batches, file)
 
 
-def _part_batches(part: Path, handle: Any, columns: list[str] | None) -> Iterator[Any]:
-    if _kind_of(part) == "parquet":
-        with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
-            yield from file.iter_batches(BATCH_ROWS, columns=columns)
-    else:
-        for batch in _file_batches(_arrow_file(part, handle)):
-            yield batch if columns is None else batch.select(columns)
-
-
-def _arrow_file(part: Path, handle: Any) -> Any:
-    """A file with an index of its batches (Feather), or a stream of them (what Hugging Face saves)."""
-    ipc = require("pyarrow.ipc", "data")
-    return ipc.open_file(handle) if _kind_of(part) == "feather" else ipc.open_stream(handle)
-
-
-def _file_batches(file: Any) -> Iterator[Any]:
+def _arrow_batches(file: Any, columns: list[str] | None) -> Iterator[Any]:
+    """Batches of a file that has an index of them (Feather), or of a stream (what Hugging Face saves)."""
     numbers = getattr(file, "num_record_batches", None)
     for batch in file if numbers is None else map(file.get_batch, range(numbers)):
         batch.validate(full=True)  # these files hold buffers as they are in memory, and nothing else looks at them
-        yield batch
+        yield batch if columns is None else batch.select(columns)
 
 
 def _kind_of(part: Path) -> str:
@@ -193,8 +183,10 @@ def class_names(told: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def named(cell: Any, names: Sequence[str]) -> Any:
-    """Numbers of classes as their names; -1 is a label that is missing."""
+def named(cell: Any, names: Sequence[str] | None) -> Any:
+    """Numbers of classes as their names, where there are some; -1 is a label that is missing."""
+    if names is None:
+        return cell
     if isinstance(cell, list):
         return [named(number, names) for number in cell]
     if cell is None or cell != cell or cell < 0:
@@ -204,7 +196,9 @@ def named(cell: Any, names: Sequence[str]) -> Any:
     return names[int(cell)]
 
 
-def _numbered(cell: Any, names: Sequence[str]) -> Any:
+def _numbered(cell: Any, names: Sequence[str] | None) -> Any:
+    if names is None:
+        return cell
     if isinstance(cell, list):
         return [_numbered(name, names) for name in cell]
     return names.index(cell) if cell else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,10 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import FlagLabels, TextLabels, alike, merged, same_spelling, told_alike
+from propml.tables.labels import FlagLabels, TextLabels, alike, merged, over_labels, same_spelling, told_alike
 from propml.tables.sources import format_of, open_table
 from propml.tables.table import Table, checked_column
-from propml.tables.truth import certain, over_labels
+from propml.tables.truth import certain
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
 
@@ -50,24 +51,14 @@ def read_dataset(
     candidates : str or sequence of str
         Of tables with columns: the column of delimited text or of lists, or the columns of 0 and 1, one per label (-1:
         unknown). The other formats carry their labels themselves.
-    sep : str
-        What stands between two labels in a text column.
-    features : sequence of str, optional
-        The feature columns; by default all that are not named otherwise.
+    sep, features, ignore, merge_labels, delimiter, file_format
+        As in :func:`read_table`; labels that differ in case or blanks only are named in a warning.
     truth : str or sequence of str, optional
         The true labels, in the same two ways; 0/1 columns stand in the order of the labels.
-    ignore : sequence of str
-        Columns that are no features, such as an identifier.
     labels : sequence of str, optional
         The labels and their order; by default the names of the 0/1 columns, or all names that occur, sorted.
-    merge_labels : bool
-        Take labels that differ in case or blanks only for one; by default a warning names them.
     empty : {"error", "ignore", "drop"}
         What to do with a row that has no candidate label.
-    delimiter : str, optional
-        Between the cells of a text table; by default ``,`` and, for ``.tsv``, a tab.
-    file_format : str, optional
-        Where the file does not tell, as :func:`~propml.tables.sources.open_table` has it.
     name : str, optional
         By default the name of the file.
     """
@@ -83,6 +74,8 @@ def read_dataset(
             raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
         with reading(path, f"{kind} file"):
             dataset = (read_svmlight if kind == "svmlight" else read_npz)(path, labels, name)
+            if dataset.candidates is None:
+                raise ValueError(f"{path} holds no candidate labels; in an npz file the array candidates is missing")
             return _without_empty(dataset, empty, path)
     if candidates is None:
         raise ValueError(f"{path}: say which columns hold the candidate labels, with {argument('candidates')}")
@@ -142,32 +135,24 @@ def _label_sets(
         first = {matched_by(name): str(name) for name in reversed(by_name)}
         labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
     if groups := alike(labels):
-        message = f"{table.path}: labels differ only in case or blanks: {told_alike(groups)}"
-        warnings.warn(f"{message}; if each means one label, give {argument('merge_labels', True)}", stacklevel=4)
-    given, *true = [_over(given, labels, table, columns, matched_by) for columns, given in sets]
-    return given, certain(table, true[0]) if true else None
+        warnings.warn(f"{table.path}: {told_alike(groups, merge=False)}", stacklevel=4)
+    over = []
+    for columns, given in sets:
+        if isinstance(columns, str):
+            told = partial(_not_one, table, columns)
+            over.append(over_labels(given, labels, told, matched_by=matched_by))
+        elif given.shape[1] == len(labels):
+            over.append(Candidates.from_matrix(given.states, labels, empty="ignore"))
+        else:
+            raise ValueError(
+                f"{table.path}: {given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels; "
+                f"name one for each label"
+            )
+    return over[0], certain(table, over[1]) if len(over) > 1 else None
 
 
-def _over(
-    given: Candidates,
-    labels: Sequence[str],
-    table: Table,
-    columns: str | Sequence[str],
-    matched_by: Callable[[Hashable], str],
-) -> Candidates:
-    """The same entries over these labels: by name from text, one after the other from columns of 0 and 1."""
-    if isinstance(columns, str):
-
-        def told(row: int, label: str) -> str:
-            return f"{table.where(row, columns)} has label {label!r}, which is not one of the labels"
-
-        return over_labels(given, labels, told, matched_by=matched_by)
-    if given.shape[1] != len(labels):
-        raise ValueError(
-            f"{table.path}: {given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels; "
-            f"name one for each label"
-        )
-    return Candidates.from_matrix(given.states, labels, empty="ignore")
+def _not_one(table: Table, column: str, row: int, label: str) -> str:
+    return f"{table.where(row, column)} has label {label!r}, which is not one of the labels"
 
 
 def _finite_numbers(table: Table, column: str) -> np.ndarray:

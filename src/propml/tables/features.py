@@ -33,10 +33,8 @@ from propml.tables.treatments import (
     writes_without_blanks,
 )
 from propml.tables.values import (
+    UNITS,
     CellError,
-    as_days,
-    as_flags,
-    as_numbers,
     as_texts,
     as_vectors,
     holds_codes,
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Features", "Learned", "learn_features", "treatment_of"]
 
+# Values of a category with a feature of their own.
 MOST_CATEGORIES = 50
 # Text rather than categories: so many words in a cell on average, and so many different cells for each row.
 WORDS_OF_TEXT, DIFFERENT_TEXTS = 3, 0.2
@@ -78,11 +77,6 @@ class Learned:
 class Features:
     """How columns become features.
 
-    Attributes
-    ----------
-    treatments : list of Treatment
-        One per column, in order.
-
     Examples
     --------
     >>> learned = Features.learn({"price": [1.0, 2.0, None, 4.0], "city": ["Rome", "Oslo", "Rome", "Oslo"]})
@@ -93,7 +87,7 @@ class Features:
     city: category, 2 values as 0/1 features
     """
 
-    treatments: list[Treatment]
+    treatments: list[Treatment]  #: one per column, in order
 
     @classmethod
     def learn(
@@ -108,7 +102,6 @@ class Features:
         explicit: bool = False,
         decimal: str | None = None,
         missing: Collection[str] = (),
-        most_categories: int = MOST_CATEGORIES,
         verbose: bool = False,
     ) -> Learned:
         """Look at the columns, decide what becomes of each, and do it.
@@ -126,12 +119,8 @@ class Features:
             Text columns that become embeddings, and the encoder (or the column of vectors) of each.
         explicit : bool
             Somebody named these columns: one that merely counts its rows is kept.
-        decimal : {",", "."}, optional
-            What stands before the fraction of numbers that have commas; the other sign groups thousands.
-        missing : collection of str
-            Words that mean a missing value, beside the usual ones.
-        most_categories : int
-            Values of a category with a feature of their own.
+        decimal, missing
+            How numbers and missing values are written, as in :func:`read_table`.
         verbose : bool
             Show a progress bar.
         """
@@ -148,11 +137,14 @@ class Features:
             asked = "text" if name in text else "category" if name in categorical else None
             with _naming_cells(table, name, rows):
                 cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
-                treatment = (
-                    _embedded(name, cells, encoders[name], table.names)
-                    if encoders and name in encoders
-                    else treatment_of(name, cells, asked=asked, explicit=explicit, most_categories=most_categories)
-                )
+                encoder = (encoders or {}).get(name)
+                treatment: Treatment
+                if encoder is None:
+                    treatment = treatment_of(name, cells, asked=asked, explicit=explicit)
+                elif encoder in table.names:
+                    treatment = LeftOut(name, f"its embedding is the column {encoder!r}")
+                else:
+                    treatment = Embedded.of(name, cells, encoder)
                 if asked is None and isinstance(treatment, Category | Text | LeftOut) and not holds_codes(cells):
                     notes += _notes_on_numbers(table, cells, treatment, rows)
                 treatments.append(treatment)
@@ -270,15 +262,7 @@ def _encoders(table: UserTable) -> dict[str, str]:
     return {} if best is None else {name: best}
 
 
-def _embedded(name: str, cells: Cells, encoder: str, columns: Collection[str]) -> Treatment:
-    if encoder in columns:
-        return LeftOut(name, f"its embedding is the column {encoder!r}")
-    return Embedded.of(name, cells, encoder)
-
-
-def treatment_of(
-    name: str, cells: Cells, *, asked: str | None = None, explicit: bool = False, most_categories: int = MOST_CATEGORIES
-) -> Treatment:
+def treatment_of(name: str, cells: Cells, *, asked: str | None = None, explicit: bool = False) -> Treatment:
     """What becomes of a column, from its cells and from what somebody asked for (``"text"``, ``"category"``)."""
     if asked is None or (isinstance(cells, np.ndarray) and cells.ndim == 2):
         if (vectors := as_vectors(cells)) is not None:
@@ -287,9 +271,8 @@ def treatment_of(
             return Vector.learn(name, vectors) if np.isfinite(vectors).all(axis=1).any() else _constant(name, 0)
         if any(isinstance(cell, list | dict | bytes | np.ndarray) for cell in cells[:100]):
             return LeftOut(name, "its cells are neither numbers nor text")
-        ways = ({} if holds_codes(cells) else {"number": as_numbers}) | {"boolean": as_flags, "date": as_days}
-        for unit, convert in ways.items():
-            if (values := convert(cells)) is not None:
+        for unit, convert in UNITS.items():
+            if not (unit == "number" and holds_codes(cells)) and (values := convert(cells)) is not None:
                 return _of_numbers(name, values, unit, explicit)
     texts = as_texts(cells)
     present = [text for text in texts if text is not None]
@@ -297,9 +280,12 @@ def treatment_of(
     if different == 0 or (different == 1 and len(present) == len(texts)):
         return _constant(name, different)
     if asked == "category" or (asked is None and not _reads_like_text(present, different)):
-        return Category.learn(name, texts, most_categories)
+        return Category.learn(name, texts, MOST_CATEGORIES)
     treatment = Text.learn(name, texts)
-    if treatment is None or (asked is None and _covered(treatment, texts) < FEWEST_COVERED):
+    if treatment is not None and asked is None:
+        share_covered = (np.diff(treatment.apply(texts, []).indptr) > 0).mean()
+        treatment = treatment if share_covered >= FEWEST_COVERED else None
+    if treatment is None:
         return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
     return treatment
 
@@ -357,12 +343,6 @@ def _reads_like_text(present: Sequence[str], different: int) -> bool:
     if writes_without_blanks(sample):
         words = sum(map(len, sample)) / len(sample) / 2  # about two characters to a word
     return words >= WORDS_OF_TEXT and different >= DIFFERENT_TEXTS * len(present)
-
-
-def _covered(text: Text, texts: Sequence[str | None]) -> float:
-    """The share of rows in which a term of the vocabulary occurs."""
-    counts = text.apply(texts, [])
-    return float((np.diff(counts.indptr) > 0).mean())
 
 
 def _taken(cells: Cells, rows: np.ndarray) -> Cells:

@@ -38,50 +38,23 @@ VOTES_COLUMNS = ("item", "annotator", "label")
 
 @dataclass(frozen=True, eq=False)
 class UserTable:
-    """What was read from a user's file.
+    """What was read from a user's file."""
 
-    Attributes
-    ----------
-    source : Table or ArrayFile
-        The file: its columns, or its feature matrix.
-    candidates : Candidates
-        Of the rows that have a candidate label; its index is ``item_ids``.
-    rows : ndarray of int, shape (n_samples,)
-        Where these rows stand in the file, ascending.
-    feature_columns : tuple of str
-        The columns that become features; empty for files that hold a matrix.
-    explicit_features : bool
-        Whether somebody named these columns, rather than taking all that are left.
-    texts, images : list of str or None
-        What to show of each row; a picture that must not be shown is empty.
-    text_columns : tuple of str
-        Columns that somebody called text.
-    embed : str or None
-        The encoder of these.
-    labels : TextLabels, FlagLabels, VoteFile or None
-        Where the candidates stand; None for files that carry them as a matrix.
-    spellings : dict of str to list of str
-        Of labels that were merged, all spellings in the file.
-    decimal, missing
-        How numbers and missing values are written, see :func:`read_table`.
-    notes : list of str
-        Sentences on what was left out.
-    """
-
-    source: Source
-    candidates: Candidates
-    rows: np.ndarray
-    feature_columns: tuple[str, ...] = ()
-    explicit_features: bool = False
-    texts: list[str] | None = None
-    images: list[str] | None = None
-    text_columns: tuple[str, ...] = ()
+    source: Source  #: the file: its columns, or its feature matrix
+    candidates: Candidates  #: of the rows that have a candidate label; its index is ``item_ids``
+    rows: np.ndarray  #: where these rows stand in the file, ascending
+    feature_columns: tuple[str, ...] = ()  #: empty for files that hold a matrix
+    explicit_features: bool = False  #: whether somebody named these columns, rather than taking all that are left
+    texts: list[str] | None = None  #: what to show of each row
+    images: list[str] | None = None  #: the same; a picture that must not be shown is empty
+    text_columns: tuple[str, ...] = ()  #: columns that somebody called text
+    #: where the candidates stand; None for files that carry them as a matrix
     labels: TextLabels | FlagLabels | VoteFile | None = None
-    spellings: Mapping[str, list[str]] = field(default_factory=dict)
-    decimal: str | None = None
-    missing: tuple[str, ...] = ()
-    embed: str | None = None
-    notes: list[str] = field(default_factory=list)
+    spellings: Mapping[str, list[str]] = field(default_factory=dict)  #: of labels that were merged, all in the file
+    decimal: str | None = None  #: how numbers are written, see :func:`read_table`
+    missing: tuple[str, ...] = ()  #: words for a missing value, besides the usual ones
+    embed: str | None = None  #: the encoder of the text columns
+    notes: list[str] = field(default_factory=list)  #: sentences on what was left out
 
     @property
     def path(self) -> Path:
@@ -337,15 +310,9 @@ def _merged(
 ) -> tuple[Candidates, dict[str, list[str]]]:
     """Labels that differ in case or blanks only are merged, or noted; and the spellings of those that were merged."""
     groups = alike(given.labels)
-    told = told_alike(groups)
-    if groups and not merge:
-        way = argument("merge_labels", True)
-        notes.append(f"labels differ only in case or blanks: {told}; if each means one label, give {way}")
-    elif groups:
-        notes.append(f"labels that differ only in case or blanks were merged: {told}")
-    if not merge:
-        return given, {}
-    return merged(given, min_votes), {name: group for group in groups for name in group}
+    if groups:
+        notes.append(told_alike(groups, merge=merge))
+    return (merged(given, min_votes), {name: group for group in groups for name in group}) if merge else (given, {})
 
 
 def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:

@@ -12,14 +12,14 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from propml.atomic_files import replacing
 from propml.file_errors import reading
 from propml.tables.cell_lists import shown
-from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
+from propml.tables.table import Edits, Extra, Keep, MemoryTable
 from propml.unpacking import check_zip, is_gzipped, open_unpacked
 
 __all__ = ["JsonTable", "read_records"]
@@ -30,34 +30,19 @@ MOST_DIGITS = 300  # of a whole number that is still a float
 USER, NOBODY = "username", ("all", "unknown")
 
 
-class JsonTable(Table):
-    """Objects by columns: ``{"meta": {"tags": ["a"]}}`` has a column ``meta.tags``.
+class JsonTable(MemoryTable):
+    """Objects by columns: ``{"meta": {"tags": ["a"]}}`` has a column ``meta.tags``."""
 
-    Parameters
-    ----------
-    path : path
-        A list of objects, an object that holds one such list, or an object per line; also gzip-compressed.
-    records : list of dict, optional
-        What was read of it; for formats that hold their rows in a way of their own.
-    """
-
-    def __init__(self, path: Path, records: list[Record] | None = None) -> None:
-        self.path = path
-        self.records = read_records(path) if records is None else records
+    def __init__(self, path: Path, records: list[Record]) -> None:
+        self.records = records
         self._keys: dict[str, tuple[str, ...]] = {}
-        self._flat = [self._flattened(record) for record in self.records]
-        self.names = tuple(self._keys)
-        check_names(self.names, path)
-        self.n_rows = len(self._flat)
-
-    def cells(self, name: str) -> list[Any]:
-        checked_column(self, name)
-        return [flat.get(name) for flat in self._flat]
+        flat = [self._flattened(record, path) for record in records]
+        super().__init__({name: [own.get(name) for own in flat] for name in self._keys}, path)
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed: dict[int, Record] = {}
         for name, edit in (edits or {}).items():
-            before = self.cells(name)
+            before = list(self.cells(name))
             for row, cell in enumerate(edit(0, before)):
                 if cell is not before[row] and cell != before[row]:
                     self._put(changed.setdefault(row, deepcopy(self.records[row])), name, cell)
@@ -69,12 +54,12 @@ class JsonTable(Table):
             added.append(record)
         write_records(self.path, path, changed, keep, added)
 
-    def _flattened(self, record: Record) -> Record:
+    def _flattened(self, record: Record, path: Path) -> Record:
         flat: Record = {}
         for keys, value in _leaves(record):
             name = ".".join(keys)
             if self._keys.setdefault(name, keys) != keys:
-                raise ValueError(f"{self.path}: {name!r} is the name of a value and the path to another; rename one")
+                raise ValueError(f"{path}: {name!r} is the name of a value and the path to another; rename one")
             flat[name] = value
         return flat
 
@@ -90,13 +75,22 @@ class JsonTable(Table):
         return kind(value) if kind in (int, float) and value is not None else value
 
 
+class _Part(NamedTuple):
+    """A JSON text: its objects, and the value that they stand in, which is None where each has a line of its own."""
+
+    name: Path
+    text: str
+    rows: list[Any]
+    whole: Any
+
+
 def read_records(path: Path) -> list[Record]:
-    """The objects of a JSON or JSONL file, or of those in a zip file."""
+    """The objects of a file: a list of them, an object that holds one such list, or one per line; or of a zip file."""
     rows: list[Record] = []
     with reading(path, "JSON file"):
-        for name, _, own in _parts(path):
-            person = name.stem if name is not path and name.stem not in NOBODY else None
-            rows += own if person is None else [{USER: person, **record} for record in own]
+        for part in _parts(path):
+            person = part.name.stem if part.name is not path and part.name.stem not in NOBODY else None
+            rows += part.rows if person is None else [{USER: person, **record} for record in part.rows]
     if not rows:
         raise ValueError(f"{path} has no rows")
     for row, record in enumerate(rows):
@@ -114,27 +108,28 @@ def write_records(
 ) -> None:
     """The file again: some objects changed, those of a mask kept, others added; in JSONL all other lines stay."""
     parts = _parts(source)
-    contents: list[bytes] = []
+    contents: dict[str, bytes] = {}
     start = 0
-    for name, text, rows in parts:
+    for part in parts:
         own = {}
-        for row, old in enumerate(rows):
+        for row, old in enumerate(part.rows):
             if (new := changed.get(start + row)) is not None:
                 own[row] = new if USER in old else {key: value for key, value in new.items() if key != USER}
-        mask = None if keep is None else keep[start : start + len(rows)]
-        start += len(rows)
-        contents.append(_rewritten(text, name, own, mask, added if len(contents) == len(parts) - 1 else ()).encode())
+        mask = None if keep is None else keep[start : start + len(part.rows)]
+        start += len(part.rows)
+        contents[str(part.name)] = _rewritten(part, own, mask, added if part is parts[-1] else ()).encode()
     with replacing(path) as beside:
-        if parts[0][0] is source:
-            beside.write_bytes(gzip.compress(contents[0]) if is_gzipped(source) else contents[0])
+        if parts[0].name is source:
+            (content,) = contents.values()
+            beside.write_bytes(gzip.compress(content) if is_gzipped(source) else content)
             return
         with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as zipped:
-            for (name, _, _), content in zip(parts, contents, strict=True):
-                zipped.writestr(str(name), content)
+            for name, content in contents.items():
+                zipped.writestr(name, content)
 
 
-def _parts(path: Path) -> list[tuple[Path, str, list[Any]]]:
-    """Name, text and objects of the file, or of each JSON file in a zip file."""
+def _parts(path: Path) -> list[_Part]:
+    """The file, or each JSON file in a zip file."""
     if zipfile.is_zipfile(path):
         check_zip(path)
         with zipfile.ZipFile(path) as zipped:
@@ -143,29 +138,25 @@ def _parts(path: Path) -> list[tuple[Path, str, list[Any]]]:
     else:
         with open_unpacked(path) as file:
             texts = {path: file.read().decode("utf-8-sig")}
-    return [
-        (name, text, list(_parsed_lines(text, path)) if _is_lines(text, name) else _list_in(_parsed(text), path))
-        for name, text in texts.items()
-        if text.strip() or name is path  # a person who has labelled nothing
-    ]
+    parts = []
+    for name, text in texts.items():
+        if _is_lines(text, name):
+            parts.append(_Part(name, text, list(_parsed_lines(text, path)), None))
+        elif text.strip() or name is path:  # otherwise a person who has labelled nothing
+            whole = _parsed(text)
+            parts.append(_Part(name, text, _list_in(whole, path), whole))
+    return parts
 
 
-def _rewritten(
-    text: str, path: Path, changed: Mapping[int, Record], keep: np.ndarray | None, added: Sequence[Record]
-) -> str:
-    in_lines = _is_lines(text, path)
-    write = _writer(text, in_lines)
-    if in_lines:
-        lines = [line for line in text.split("\n") if line.strip()]
-        written = [write(changed[row]) if row in changed else line for row, line in enumerate(lines)]
-        written = [line for row, line in enumerate(written) if keep is None or keep[row]] + [
-            write(new) for new in added
-        ]
-        return "\n".join(written) + "\n"
-    whole = json.loads(text)
-    rows = _list_in(whole, path)
-    rows[:] = [changed.get(row, old) for row, old in enumerate(rows) if keep is None or keep[row]] + list(added)
-    return write(whole) + ("\n" if text.endswith("\n") else "")
+def _rewritten(part: _Part, changed: Mapping[int, Record], keep: np.ndarray | None, added: Sequence[Record]) -> str:
+    write = _writer(part.text, part.whole is None)
+    kept = [row for row in range(len(part.rows)) if keep is None or keep[row]]
+    if part.whole is None:
+        lines = [line for line in part.text.split("\n") if line.strip()]
+        written = [write(changed[row]) if row in changed else lines[row] for row in kept]
+        return "\n".join([*written, *map(write, added)]) + "\n"
+    part.rows[:] = [*(changed.get(row, part.rows[row]) for row in kept), *added]
+    return write(part.whole) + ("\n" if part.text.endswith("\n") else "")
 
 
 def _is_lines(text: str, path: Path) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,8 +25,8 @@ from propml.tables.table import Edit, Table, checked_column, choose_columns, quo
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, Candidates
 
 __all__ = [
-    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "labels_in", "merged", "same_spelling",
-    "told_alike",
+    "FlagLabels", "States", "TextLabels", "alike", "changes_between", "labels_in", "merged", "over_labels",
+    "same_spelling", "told_alike",
 ]  # fmt: skip
 
 OTHER_SEPARATORS = (";", ",", "|", "/", "\t", " ")
@@ -44,11 +45,10 @@ def changes_between(before: Candidates, after: Candidates, rows: Sequence[Any] |
             f"the cleaned labels are {after.shape[0]} rows by {after.shape[1]} labels and those of the file "
             f"{before.shape[0]} by {before.shape[1]}; they do not belong together"
         )
-    differ = sp.csr_array(after.states.astype(np.int16) - before.states.astype(np.int16))
-    differ.eliminate_zeros()
+    differ = sp.csr_array(after.states != before.states)
     differ.sort_indices()
-    row, label = differ.tocoo().coords
-    state = np.ravel(after.states[row, label]) if differ.nnz else row
+    row, label = differ.nonzero()
+    state = np.ravel(after.states[row, label]) if len(row) else row
     changes: dict[Any, States] = {}
     for i, j, new in zip(row.tolist(), label.tolist(), state.tolist(), strict=True):
         changes.setdefault(rows[i], {})[str(after.labels[j])] = new
@@ -185,13 +185,10 @@ class FlagLabels:
             for name, state in states.items():
                 by_column.setdefault(name, {})[row] = state
 
-        def edit_of(mine: Mapping[int, int]) -> Edit:
-            def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-                return [_flag_like(cell, mine[row]) if row in mine else cell for row, cell in enumerate(cells, start)]
+        def edit(mine: Mapping[int, int], start: int, cells: Sequence[Any]) -> Sequence[Any]:
+            return [_flag_like(cell, mine[row]) if row in mine else cell for row, cell in enumerate(cells, start)]
 
-            return edit
-
-        return {name: edit_of(mine) for name, mine in by_column.items()}
+        return {name: partial(edit, mine) for name, mine in by_column.items()}
 
 
 def labels_in(
@@ -222,12 +219,15 @@ def labels_in(
         if not columns:
             raise ValueError(f"{table.path}: the label columns name nothing; it has {quoted_names(table.names)}")
         return FlagLabels(tuple(columns))
-    if isinstance(table, ArffTable) and (header := _label_header(table.path, xml)) is not None:
-        names = read_label_header(header)
-        absent = [name for name in names if name not in table.names]
-        if absent:
-            raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
-        return FlagLabels(names)
+    if isinstance(table, ArffTable):
+        header = table.path.with_name(table.path.name.partition(".")[0] + ".xml") if xml is None else Path(xml)
+        if xml is not None and not header.is_file():
+            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
+        if header.is_file():
+            names = read_label_header(header)
+            if absent := [name for name in names if name not in table.names]:
+                raise ValueError(f"{header} names the label {absent[0]!r}, which is no attribute of {table.path}")
+            return FlagLabels(names)
     if needed:
         ways = [f"one delimited column ({in_one})", f"columns of 0 and 1 ({argument('label_columns')})"]
         ways += [f"an annotator table ({argument('votes')})"] if what == "candidate" else []
@@ -256,15 +256,6 @@ def _check_separator(table: Table, column: str, sep: str, texts: Sequence[str]) 
                 f"{share:.0%} of them; choose {argument('sep', sign)} "
                 f"(or {argument('sep', '')}, if every cell is one label)"
             )
-
-
-def _label_header(path: Path, xml: str | Path | None) -> Path | None:
-    if xml is not None:
-        if not Path(xml).is_file():
-            raise FileNotFoundError(f"{xml} does not exist or is not a file; give the XML header that names the labels")
-        return Path(xml)
-    beside = path.with_name(path.name.partition(".")[0] + ".xml")
-    return beside if beside.is_file() else None
 
 
 def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: Sequence[Any]) -> list[Any]:
@@ -328,10 +319,14 @@ def alike(names: Iterable[Hashable]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def told_alike(groups: list[list[str]]) -> str:
-    """Such groups in a sentence; of many, the first."""
-    sentences = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
-    return "; ".join(sentences) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+def told_alike(groups: list[list[str]], *, merge: bool) -> str:
+    """The sentence on such groups, of many the first, where they are merged or left as they are."""
+    each = [f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}" for group in groups[:_MOST_TOLD]]
+    told = "; ".join(each) + (f"; and {len(groups) - _MOST_TOLD} more" if len(groups) > _MOST_TOLD else "")
+    if merge:
+        return f"labels that differ only in case or blanks were merged: {told}"
+    way = argument("merge_labels", True)
+    return f"labels differ only in case or blanks: {told}; if each means one label, give {way}"
 
 
 def merged(given: Candidates, min_votes: int = 1) -> Candidates:
@@ -340,21 +335,54 @@ def merged(given: Candidates, min_votes: int = 1) -> Candidates:
     best: dict[str, int] = {}
     for j in sorted(range(len(counts)), key=lambda j: (-counts[j], str(given.labels[j]))):
         best.setdefault(same_spelling(given.labels[j]), j)
-    kept = sorted(best.values())
-    place = {same_spelling(given.labels[j]): m for m, j in enumerate(kept)}
-    column = np.array([place[same_spelling(name)] for name in given.labels])
-    together = sp.csr_array((np.ones(len(column), np.int32), (np.arange(len(column)), column)))
-    candidate = (given.states > 0).astype(np.int32) @ together > 0
-    unknown = (given.states < 0).astype(np.int32) @ together > 0
+    labels = tuple(given.labels[j] for j in sorted(best.values()))
+    column = _places(given, labels, same_spelling)
     made = replace(
         given,
-        states=sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8),
-        labels=tuple(given.labels[j] for j in kept),
+        states=_together(given.states, column, len(labels)),
+        labels=labels,
         annotations=_merged_votes(given.annotations, column),
     )
     if min_votes > 1 and made.votes is not None:
         made = replace(made, states=sp.csr_array(made.votes >= min_votes).astype(np.int8))
     return made
+
+
+def over_labels(
+    given: Candidates,
+    labels: Sequence[Hashable],
+    told: Callable[[int, str], str],
+    *,
+    matched_by: Callable[[Hashable], str] = str,
+    ignore_unseen: bool = False,
+) -> Candidates:
+    """The same labels as columns of others, such as those of a model; what ``given`` lacks is excluded in every row.
+
+    Names of which ``matched_by`` says the same are one label. ``told`` makes a sentence of a row and of the name of a
+    candidate that is none of ``labels``, unless such candidates are to be left out.
+    """
+    column = _places(given, labels, matched_by)
+    unseen = np.flatnonzero(column < 0)
+    row, label = (given.states[:, unseen] == CANDIDATE).nonzero()
+    if len(row) and not ignore_unseen:
+        raise ValueError(told(int(row[0]), str(given.labels[unseen[label[0]]])))
+    known = np.flatnonzero(column >= 0)
+    states = _together(given.states[:, known], column[known], len(labels))
+    return Candidates.from_matrix(states, labels, empty="ignore")
+
+
+def _places(given: Candidates, labels: Sequence[Hashable], matched_by: Callable[[Hashable], str]) -> np.ndarray:
+    """For each label its place among others, -1 where it is none of them."""
+    place = {matched_by(name): j for j, name in enumerate(labels)}
+    return np.array([place.get(matched_by(name), -1) for name in given.labels], dtype=np.int64)
+
+
+def _together(states: sp.csr_array, column: np.ndarray, n_labels: int) -> sp.csr_array:
+    """Columns that become one: a candidate in any of them is one, and otherwise what is unknown in any is unknown."""
+    ones = np.ones(len(column), np.int32)
+    goes = sp.csr_array((ones, (np.arange(len(column)), column)), shape=(len(column), n_labels))
+    candidate, unknown = (sign.astype(np.int32) @ goes > 0 for sign in (states > 0, states < 0))
+    return sp.csr_array(2 * candidate.astype(np.int8) - unknown.astype(np.int8)).sign().astype(np.int8)
 
 
 def _merged_votes(votes: Annotations | None, column: np.ndarray) -> Annotations | None:

@@ -1,14 +1,7 @@
 """Columns that hold the answers: a copy of the labels, or of the truth, that was left among the features.
 
-Four cheap checks of every feature column; the first that finds something is reported.
-
-1. Most cells consist of label names, alone or in lists.
-2. It has the name of a label, apart from words such as ``true`` or ``is``, and says yes only in rows with that label.
-3. Labels are numbers, and the column names a candidate of nearly every row.
-4. The column alone separates rows with a label from rows without it: area under the curve of at least 0.995, with at
-   least 30 rows on both sides. Of ten tables of the literature with their true labels, seven have no such column
-   (``tests/tables/test_tables_leaks.py``). Medical and Bibtex have two each, and Genbase, whose classes are made of its
-   columns, has ten.
+Four cheap checks of every feature column (``docs/audit_files.md``); the first that finds something is reported.
+``tests/tables/test_tables_leaks.py`` counts the columns that they find in ten tables of the literature.
 """
 
 from __future__ import annotations
@@ -92,7 +85,9 @@ class _Labels:
         if self.are_numbers:
             return "names a candidate of nearly every row" if self._are_candidates(as_numbers(cells)) else None
         texts = [text for text in as_texts(cells) if text is not None]
-        named = sum(all(same_spelling(name) in self._spelled for name in _names_in(text)) for text in texts)
+        in_lists = ((list_in(text), text) for text in texts)
+        names = (re.split("[;,|/]", text.strip(" ;,|/")) if own is None else own for own, text in in_lists)
+        named = sum(all(same_spelling(name) in self._spelled for name in own) for own in names)
         return "names labels" if named > len(texts) / 2 else None
 
     def told_by(self, column: np.ndarray, treatment: Treatment) -> str | None:
@@ -122,12 +117,6 @@ class _Labels:
         named = np.asarray(self._given[np.arange(len(label)), label]).mean()
         by_chance = self._counts[label].mean() / len(label)
         return bool(named >= NEARLY_ALL and by_chance < HALF)
-
-
-def _names_in(text: str) -> list[str]:
-    """The names that a cell may consist of: in a list, or between the usual separators."""
-    spelled = list_in(text)
-    return re.split("[;,|/]", text.strip(" ;,|/")) if spelled is None else [str(name) for name in spelled]
 
 
 def _core(name: str) -> tuple[str, ...]:

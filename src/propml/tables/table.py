@@ -12,18 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 __all__ = [
-    "Cells",
-    "Edit",
-    "Edits",
-    "Extra",
-    "Keep",
-    "MemoryTable",
-    "Table",
-    "as_table",
-    "check_names",
-    "checked_column",
-    "choose_columns",
-    "quoted_names",
+    "Cells", "Edit", "Edits", "Extra", "Keep", "MemoryTable", "Table", "as_table", "check_names", "checked_column",
+    "choose_columns", "quoted_names",
 ]  # fmt: skip
 
 # So many column names stand in a message at most.
@@ -91,13 +81,8 @@ def as_table(source: Any) -> Table:
         from propml.tables.arrow import class_names, named
 
         classes = class_names({"info": {"features": source.features.to_dict()}})
-        cells = {name: list(source[name]) for name in source.column_names}
-        return MemoryTable(
-            {
-                name: [named(cell, classes[name]) for cell in own] if name in classes else own
-                for name, own in cells.items()
-            }
-        )
+        named_cells = {name: [named(cell, classes.get(name)) for cell in source[name]] for name in source.column_names}
+        return MemoryTable(named_cells)
     names = source.columns if hasattr(source, "columns") else source.keys()
     columns = {}
     for name in names:

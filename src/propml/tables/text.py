@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 from propml.atomic_files import replacing
 from propml.csv_safety import LEADS, neutralised, original
@@ -32,34 +32,29 @@ _APOSTROPHE_OR_LEAD = LEADS | {"'"}
 csv.field_size_limit(2**31 - 1)
 
 
-class _Format(NamedTuple):
-    """How the file is written, so that a copy is written alike."""
-
-    delimiter: str
-    encoding: str
-    gzipped: bool
-    line_end: str
-
-
 class TextTable(Table):
-    """A text table with a header line, by columns.
+    """A text table with a header line, by columns; also gzip-compressed.
 
     A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
     fifty bytes more per cell. What :func:`propml.csv_safety.neutralised` did to a cell is undone.
-
-    Parameters
-    ----------
-    path : path
-        ``.csv`` or ``.tsv``, plain or gzip-compressed.
-    delimiter : str
-    encoding : str, optional
-        By default UTF-8.
     """
 
     def __init__(self, path: Path, delimiter: str = ",", encoding: str | None = None) -> None:
-        self.path = path
-        self._format = _format_of(path, delimiter, encoding)
-        rows = _rows(path, self._format)
+        if len(delimiter) != 1:
+            raise ValueError(
+                f"{path}: the delimiter is {delimiter!r}; give the one character that stands between two cells"
+            )
+        self.path, self._delimiter, self._encoding = path, delimiter, encoding or "utf-8"
+        try:
+            "".encode(self._encoding)
+        except LookupError as error:
+            raise ValueError(f"{path}: the encoding {encoding!r} is not known; utf-8, cp1252 and utf-16 are") from error
+        with open_unpacked(path) as file:
+            first = file.readline(2**20)
+        if first.startswith(codecs.BOM_UTF8) and codecs.lookup(self._encoding).name == "utf-8":
+            self._encoding = "utf-8-sig"
+        self._line_end = "\r\n" if b"\r" in first[-3:] else "\n"
+        rows = self._rows()
         _, header = next(rows)
         self.names = tuple(header)
         lines = array("q")
@@ -78,10 +73,11 @@ class TextTable(Table):
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         changed = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}
-        rows = _rows(self.path, self._format)
+        rows = self._rows()
         _, header = next(rows)
-        with replacing(path) as beside, _open_to_write(beside, self._format) as file:
-            write = csv.writer(file, delimiter=self._format.delimiter, lineterminator=self._format.line_end)
+        opened = gzip.open if is_gzipped(self.path) else open
+        with replacing(path) as beside, opened(beside, "wt", encoding=self._encoding, newline="") as file:
+            write = csv.writer(file, delimiter=self._delimiter, lineterminator=self._line_end)
             write.writerow(map(neutralised, header))
             start = 0
             while block := [row for _, row in islice(rows, BLOCK_ROWS)]:
@@ -92,6 +88,54 @@ class TextTable(Table):
                 write.writerows(map(_safe, kept))
                 start += len(block)
             write.writerows([neutralised(cell_text(row.get(name))) for name in self.names] for row in extra)
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number and cells of the header and of every row that is not blank, with the checks of a table."""
+        path, delimiter = self.path, self._delimiter
+        with reading(path, "text table"), io.TextIOWrapper(open_unpacked(path), self._encoding, newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            try:
+                header = [original(name.strip()) for name in next(reader, [])]
+                self._check_header(header)
+                yield reader.line_num, header
+                width = len(header)
+                for row in reader:
+                    if len(row) == width:
+                        yield reader.line_num, row
+                    elif row:
+                        raise ValueError(
+                            f"{path}: line {reader.line_num} has {len(row)} cells, the header has {width}; "
+                            f"quote cells that contain {delimiter!r}"
+                        )
+            except csv.Error as error:
+                raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
+            except UnicodeError:
+                raise ValueError(self._encoding_sentence()) from None
+
+    def _check_header(self, header: Sequence[str]) -> None:
+        check_names(header, self.path)
+        others = [sign for sign in OTHER_DELIMITERS if sign != self._delimiter and sign in header[0]]
+        if len(header) == 1 and others:
+            raise ValueError(
+                f"the delimiter {self._delimiter!r} occurs nowhere in the first line of {self.path}, and "
+                f"{others[0]!r} does; choose {argument('delimiter', others[0])}"
+            )
+
+    def _encoding_sentence(self) -> str:
+        """Where the text stops being what it was taken for, and what it probably is."""
+        with open_unpacked(self.path) as file:
+            content = file.read(LOOKED_AT)
+        called = "UTF-8" if self._encoding.startswith("utf-8") else self._encoding
+        place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
+        try:
+            content.decode(self._encoding)
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            place = f"byte 0x{content[error.start]:02X} at position {error.start} (line {line})"
+        guess, name = _guessed_encoding(content)
+        other = f"save it as UTF-8, or give {argument('encoding', name)}"
+        advice = f"leave out {argument('encoding')}" if name == "utf-8" else other
+        return f"{self.path} is not {called} text: {place}; it looks like {guess}: {advice}"
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], delimiter: str = ",") -> None:
@@ -122,84 +166,6 @@ def _unpacked(block: str | tuple[str, ...]) -> Sequence[str]:
     cells = block.split(SEPARATOR) if isinstance(block, str) else block
     needs_look = not isinstance(block, str) or block[:1] == "'" or SEPARATOR + "'" in block
     return [original(cell) for cell in cells] if needs_look else cells
-
-
-def _rows(path: Path, form: _Format) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of the header and of every row that is not blank, with the checks of a table."""
-    with reading(path, "text table"), _open_to_read(path, form) as file:
-        reader = csv.reader(file, delimiter=form.delimiter, strict=True)
-        try:
-            header = [original(name.strip()) for name in next(reader, [])]
-            _check_header(header, path, form.delimiter)
-            yield reader.line_num, header
-            width = len(header)
-            for row in reader:
-                if len(row) == width:
-                    yield reader.line_num, row
-                elif row:
-                    raise ValueError(
-                        f"{path}: line {reader.line_num} has {len(row)} cells, the header has {width}; "
-                        f"quote cells that contain {form.delimiter!r}"
-                    )
-        except csv.Error as error:
-            raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
-        except UnicodeError:
-            raise ValueError(_encoding_sentence(path, form)) from None
-
-
-def _check_header(header: Sequence[str], path: Path, delimiter: str) -> None:
-    check_names(header, path)
-    if len(header) == 1:
-        other = next((sign for sign in OTHER_DELIMITERS if sign != delimiter and sign in header[0]), None)
-        if other is not None:
-            raise ValueError(
-                f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {other!r} does; "
-                f"choose {argument('delimiter', other)}"
-            )
-
-
-def _format_of(path: Path, delimiter: str, encoding: str | None) -> _Format:
-    if len(delimiter) != 1:
-        raise ValueError(
-            f"{path}: the delimiter is {delimiter!r}; give the one character that stands between two cells"
-        )
-    with open_unpacked(path) as file:
-        first = file.readline(2**20)
-    encoding = encoding or "utf-8"
-    try:
-        "".encode(encoding)
-    except LookupError as error:
-        raise ValueError(f"{path}: the encoding {encoding!r} is not known; utf-8, cp1252 and utf-16 are") from error
-    if first.startswith(codecs.BOM_UTF8) and codecs.lookup(encoding).name == "utf-8":
-        encoding = "utf-8-sig"
-    return _Format(delimiter, encoding, is_gzipped(path), "\r\n" if b"\r" in first[-3:] else "\n")
-
-
-def _open_to_read(path: Path, form: _Format) -> IO[str]:
-    return io.TextIOWrapper(open_unpacked(path), encoding=form.encoding, newline="")
-
-
-def _open_to_write(path: Path, form: _Format) -> IO[str]:
-    if form.gzipped:
-        return gzip.open(path, "wt", encoding=form.encoding, newline="")
-    return path.open("w", encoding=form.encoding, newline="")
-
-
-def _encoding_sentence(path: Path, form: _Format) -> str:
-    """Where the text stops being what it was taken for, and what it probably is."""
-    with open_unpacked(path) as file:
-        content = file.read(LOOKED_AT)
-    called = "UTF-8" if form.encoding.startswith("utf-8") else form.encoding
-    place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
-    try:
-        content.decode(form.encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        place = f"byte 0x{content[error.start]:02X} at position {error.start} (line {line})"
-    guess, name = _guessed_encoding(content)
-    other = f"save it as UTF-8, or give {argument('encoding', name)}"
-    advice = f"leave out {argument('encoding')}" if name == "utf-8" else other
-    return f"{path} is not {called} text: {place}; it looks like {guess}: {advice}"
 
 
 def _guessed_encoding(content: bytes) -> tuple[str, str]:

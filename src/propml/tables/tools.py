@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import numpy as np
 from propml.tables.cell_lists import shown
 from propml.tables.json_tables import JsonTable, Record, write_records
 from propml.tables.labels import States
-from propml.tables.table import Edit, MemoryTable, Table
+from propml.tables.table import MemoryTable, Table
 from propml.tables.votes import AUDITOR, VoteFile, identifier
 from propml.targets import CANDIDATE
 
@@ -30,7 +31,7 @@ class Vote(NamedTuple):
     """What one annotator proposed for an item, and how sure each proposal is where that is told."""
 
     annotator: str
-    labels: Sequence[str]
+    labels: Sequence[str | None]
     confidence: Sequence[float] | None = None
 
 
@@ -54,22 +55,7 @@ class Tool(NamedTuple):
 
 
 class ToolTable(JsonTable):
-    """The items of an export by columns, with the votes on them.
-
-    Parameters
-    ----------
-    path : path
-    records : list of dict
-        What stands in it.
-    tool : str
-    origin : Table, optional
-        Where the records come from, if not from JSON.
-
-    Attributes
-    ----------
-    ids : list of str
-        One per item.
-    """
+    """The items of an export by columns, with the votes on them; ``origin`` is where it stands, if not in JSON."""
 
     def __init__(self, path: Path, records: list[Record], tool: str, origin: Table | None = None) -> None:
         self.tool, self._objects, self._origin = TOOLS[tool], records, origin
@@ -84,20 +70,25 @@ class ToolTable(JsonTable):
 
     def votes(self) -> ToolVotes:
         """One row per item, annotator and label."""
-        columns: dict[str, list[Any]] = {"item": [], "annotator": [], "label": [], "confidence": []}
-        for key, record in zip(self._keys_of_objects, self._objects, strict=True):
-            for who, labels, confidence in self.tool.votes(record):
-                sure: Sequence[Any] = confidence or [None] * len(labels)
-                named: Sequence[str | None] = labels or [None]
-                for label, share in zip(named, sure or [None], strict=True):
-                    for name, value in zip(columns, (key, who, label, share), strict=True):
-                        columns[name].append(value)
-        if not columns["item"]:
+        told = [
+            (key, who, label, share)
+            for key, record in zip(self._keys_of_objects, self._objects, strict=True)
+            for who, labels, confidence in self.tool.votes(record)
+            for label, share in zip(labels or [None], confidence or repeat(None), strict=False)
+        ]
+        if not told:
             raise ValueError(f"{self.path} holds no label of anybody, so nothing is there to learn from")
-        return ToolVotes(MemoryTable(columns, self.path), export=self)
+        columns = map(list, zip(*told, strict=True))
+        named = dict(zip(("item", "annotator", "label", "confidence"), columns, strict=True))
+        return ToolVotes(MemoryTable(named, self.path), export=self)
 
-    def write_outcomes(self, path: Path, outcomes: Mapping[str, Outcome]) -> None:
-        """The export with the labels that an audit leaves, by identifier of the item."""
+    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+        """The export with the labels that an audit leaves: by item what changes, and all that are left."""
+        outcomes = {}
+        for item, labels in left.items():
+            states = changes.get(item, {})
+            came = [name for name, state in states.items() if state == CANDIDATE]
+            outcomes[item] = Outcome(list(map(str, labels)), frozenset(states) - set(came), came)
         changed = {
             row: self.tool.cleaned(deepcopy(record), outcomes[key], row in self._first)
             for row, (key, record) in enumerate(zip(self._keys_of_objects, self._objects, strict=True))
@@ -106,17 +97,12 @@ class ToolTable(JsonTable):
         if self._origin is None:
             write_records(self.path, path, changed)
             return
-        names = {
-            name: None for row, new in changed.items() for name in new if new[name] != self._objects[row].get(name)
-        }
+        names = [name for row, new in changed.items() for name in new if new[name] != self._objects[row].get(name)]
 
-        def edit_of(name: str) -> Edit:
-            def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-                return [changed[row].get(name) if row in changed else cell for row, cell in enumerate(cells, start)]
+        def edit(name: str, start: int, cells: Sequence[Any]) -> Sequence[Any]:
+            return [changed[row].get(name) if row in changed else cell for row, cell in enumerate(cells, start)]
 
-            return edit
-
-        self._origin.copy(path, {name: edit_of(name) for name in names})
+        self._origin.copy(path, {name: partial(edit, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -127,12 +113,7 @@ class ToolVotes(VoteFile):
 
     def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         assert self.export is not None
-        outcomes = {}
-        for item, labels in left.items():
-            states = changes.get(item, {})
-            came = [name for name, state in states.items() if state == CANDIDATE]
-            outcomes[item] = Outcome(list(map(str, labels)), frozenset(states) - set(came), came)
-        self.export.write_outcomes(path, outcomes)
+        self.export.write(path, changes, left)
 
 
 def tool_of(records: Sequence[Record]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, get_type_hints
@@ -16,7 +16,7 @@ from propml.messages import argument
 from propml.schema import check_schema, checked_csr, schema_of
 from propml.tables.cell_lists import shown
 from propml.tables.table import Cells
-from propml.tables.values import CellError, as_days, as_flags, as_numbers, as_texts, as_vectors
+from propml.tables.values import UNITS, CellError, as_numbers, as_texts, as_vectors
 
 __all__ = [
     "Category", "LeftOut", "Matrix", "Number", "Text", "Treatment", "Vector", "treatment_from_json",
@@ -176,17 +176,11 @@ class Category(Treatment):
 
 @dataclass
 class Text(Treatment):
-    """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai).
-
-    Attributes
-    ----------
-    terms, weights : list
-        The vocabulary and its inverse document frequencies by scikit-learn, saved without pickle.
-    """
+    """TF-IDF of words, or of single characters and pairs where the writing has no blanks (Chinese, Japanese, Thai)."""
 
     kind: ClassVar[str] = "text"
-    terms: list[str]
-    weights: list[float]
+    terms: list[str]  #: the vocabulary of scikit-learn's vectoriser
+    weights: list[float]  #: its inverse document frequencies
     by_character: bool = False
 
     @classmethod
@@ -312,8 +306,7 @@ def _vectoriser(by_character: bool, **settings: Any) -> Any:
 
 def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
     """The cells as numbers, dates or yes and no."""
-    convert: Callable[[Cells], np.ndarray | None] = {"date": as_days, "boolean": as_flags}.get(unit, as_numbers)
-    values = convert(cells)
+    values = UNITS.get(unit, as_numbers)(cells)
     # True and false may come as numbers from one file and as words from another.
     return as_numbers(cells) if values is None and unit == "boolean" else values
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-
-import numpy as np
-import scipy.sparse as sp
 
 from propml.messages import argument
 from propml.tables.arrays import ArrayFile
-from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
+from propml.tables.labels import FlagLabels, labels_in, over_labels, same_spelling
 from propml.tables.sources import Source
-from propml.targets import CANDIDATE, Candidates
+from propml.targets import Candidates
 
 __all__ = ["certain", "over_labels", "true_labels"]
 
@@ -28,18 +25,10 @@ def true_labels(
     merge_labels: bool = False,
     ignore_unseen: bool = False,
 ) -> Candidates:
-    """The true labels of a file, over the labels of a model.
+    """The true labels of a file, over the labels of a model; a file with a matrix holds them itself.
 
-    Parameters
-    ----------
-    source : Table or ArrayFile
-        The second holds its true labels itself.
-    labels : sequence
-        Those of the model.
-    truth, sep, label_columns, xml, merge_labels
-        Where the true labels stand and how they are spelled, as in :func:`read_table`.
-    ignore_unseen : bool
-        Leave out true labels that the model does not have; otherwise they are an error.
+    Where they stand and how they are spelled is said as in :func:`read_table`. With ``ignore_unseen`` true labels that
+    the model does not have are left out; otherwise they are an error.
     """
     matched_by = same_spelling if merge_labels else str
     column = None
@@ -63,8 +52,6 @@ def true_labels(
             f"remove it from the file, or give {argument('ignore_unseen', True)}"
         )
 
-    if merge_labels:
-        given = merged(given)
     return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
 
 
@@ -79,36 +66,3 @@ def certain(source: Source, true: Candidates) -> Candidates:
             f"or not; write 1 or 0, or leave the row out"
         )
     return true
-
-
-def over_labels(
-    given: Candidates,
-    labels: Sequence[Hashable],
-    told: Callable[[int, str], str],
-    *,
-    matched_by: Callable[[Hashable], str] = str,
-    ignore_unseen: bool = False,
-) -> Candidates:
-    """The same labels as columns of others, such as those of a model.
-
-    Parameters
-    ----------
-    given : Candidates
-    labels : sequence
-        Those that ``given`` lacks are excluded in every row.
-    told : function of a row and a name
-        The sentence on a candidate that is none of them.
-    matched_by : function of a name
-        Names of which this is the same are one label.
-    ignore_unseen : bool
-        Leave such candidates out instead.
-    """
-    place = {matched_by(name): j for j, name in enumerate(labels)}
-    column = np.array([place.get(matched_by(name), -1) for name in given.labels])
-    marked = given.states.tocoo()
-    row, label = marked.coords[0], column[marked.coords[1]]
-    if (bad := np.flatnonzero((label < 0) & (marked.data == CANDIDATE))).size and not ignore_unseen:
-        raise ValueError(told(int(row[bad[0]]), str(given.labels[marked.coords[1][bad[0]]])))
-    known = label >= 0
-    states = sp.coo_array((marked.data[known], (row[known], label[known])), shape=(len(given), len(labels)))
-    return Candidates.from_matrix(states.tocsr(), labels, empty="ignore")

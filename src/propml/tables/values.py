@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
@@ -16,8 +16,7 @@ from propml.tables.cell_lists import numbers_in, shown
 from propml.tables.table import Cells
 
 __all__ = [
-    "CellError", "as_days", "as_flags", "as_numbers", "as_texts", "as_vectors", "holds_codes", "odd_among_numbers",
-    "plain_cells",
+    "UNITS", "CellError", "as_numbers", "as_texts", "as_vectors", "holds_codes", "odd_among_numbers", "plain_cells",
 ]  # fmt: skip
 
 MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "nat", "null", "none", "?", "-", "<na>"})
@@ -193,6 +192,10 @@ def as_days(cells: Cells) -> np.ndarray | None:
             return None
         days[row] = day
     return days
+
+
+#: How a column becomes numbers, by what it holds; the first that can read all cells is the right one.
+UNITS: dict[str, Callable[[Cells], np.ndarray | None]] = {"number": as_numbers, "boolean": as_flags, "date": as_days}
 
 
 def as_texts(cells: Cells) -> list[str | None]:

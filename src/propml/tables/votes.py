@@ -63,10 +63,7 @@ class VoteFile:
             checked_column(self.table, name)
 
     def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
-        """The candidates of those items that have an identifier among ``ids``, and the votes with their confidences.
-
-        A vote that is less sure than ``min_confidence`` is none, and its annotator has looked at the item.
-        """
+        """The candidates of the items in ``ids``, with votes; one less sure than ``min_confidence`` only looked."""
         proposed = self.table.cells(self.label)
         if holds_lists(proposed):
             row = next(row for row, cell in enumerate(proposed) if cell)
@@ -75,8 +72,8 @@ class VoteFile:
                 f"each label that somebody proposed, so give every label of the list a row of its own"
             )
         votes: dict[tuple[str, str, str | None], float] = {}
-        for vote, sure in self._votes(min_confidence):
-            votes[vote] = max(sure, votes.get(vote, sure))  # a proposal made twice counts once
+        for vote, share in self._votes(min_confidence):
+            votes[vote] = max(share, votes.get(vote, share))  # a proposal made twice counts once
         row_of = {item: row for row, item in enumerate(ids)}
         kept = [vote for vote in votes if vote[0] in row_of]
         if not kept:
@@ -92,7 +89,12 @@ class VoteFile:
                 f"no label has {min_votes} votes on any item, so no candidate is left; "
                 f"ask for a smaller {argument('min_votes')}"
             )
-        candidates = _with_confidence(candidates, votes)
+        if (given := candidates.annotations) is not None and set(votes.values()) != {1.0}:
+            names: Any = (*candidates.labels, None)  # -1: nothing
+            entries = zip(given.row.tolist(), given.annotator.tolist(), given.label.tolist(), strict=True)
+            said = [(str(candidates.index[row]), str(given.names[who]), names[label]) for row, who, label in entries]
+            sure = np.array([votes[vote] for vote in said])
+            candidates = replace(candidates, annotations=replace(given, confidence=sure))
         rows = np.array([row_of[str(item)] for item in candidates.index])
         order = np.argsort(rows)
         notes = []
@@ -101,9 +103,9 @@ class VoteFile:
         return Voted(candidates[order], rows[order], notes)
 
     def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
-        """The same table without the votes for labels that went, and with those of the audit for labels that came.
+        """The same table without votes for labels that went, and with those of the audit for labels that came.
 
-        Both by item: what changes, and all labels that are left.
+        Both arguments are by item: what changes, and all labels that are left.
         """
         went, came = _went_and_came(changes)
         items, proposed = self._texts(self.item), self.table.cells(self.label)
@@ -135,10 +137,8 @@ class VoteFile:
         for row, (item, who, cell) in enumerate(columns):
             names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
             told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
-            counted = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
-            if not counted:
-                yield (item, who, None), 1.0  # looked, and saw nothing
-            for name, confidence in counted:
+            counted: list[Any] = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
+            for name, confidence in counted or [(None, 1.0)]:  # looked, and saw nothing
                 yield (item, who, name), confidence
 
     def _confidences(self) -> Any:
@@ -222,18 +222,6 @@ class RuleMatrix(VoteFile):
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
             else:
                 np.save(file, arrays[name])
-
-
-def _with_confidence(candidates: Candidates, sure: Mapping[tuple[str, str, str | None], float]) -> Candidates:
-    """The candidates with the confidence of each vote, where one of them is not 1."""
-    votes = candidates.annotations
-    if votes is None or set(sure.values()) == {1.0}:
-        return candidates
-    names: Any = (*candidates.labels, None)  # -1: nothing
-    items: Any = candidates.index
-    entries = zip(votes.row.tolist(), votes.annotator.tolist(), votes.label.tolist(), strict=True)
-    confidence = [sure[items[row], str(votes.names[who]), names[label]] for row, who, label in entries]
-    return replace(candidates, annotations=replace(votes, confidence=np.array(confidence)))
 
 
 def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
