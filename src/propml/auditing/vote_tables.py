@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from propml.jsonable import unboxed
+from propml.messages import did_you_mean
 from propml.target_checks import is_missing
 from propml.targets import Annotations, Candidates
 
-__all__ = ["annotations_of"]
+__all__ = ["annotations_of", "finder"]
 
 COLUMNS = ("item", "annotator", "label")
 CONFIDENCE = "confidence"
@@ -35,7 +36,9 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     if votes is None:
         return candidates.annotations
     if isinstance(votes, Annotations):
-        _check_range(votes, candidates)
+        for name, limit in (("row", len(candidates)), ("annotator", len(votes.names)), ("label", candidates.shape[1])):
+            if (most := getattr(votes, name).max(initial=-1)) >= limit:
+                raise ValueError(f"votes name {name} {most}, and there are {limit}, counted from 0")
         return votes
     if not isinstance(votes, Mapping) and not hasattr(votes, "columns"):
         raise ValueError(
@@ -49,39 +52,32 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     confidence = [1.0 if is_missing(cell) else float(cell) for cell in sure]
     if not len(items) == len(people) == len(labels) == len(confidence):
         raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
-    row_of = _positions(candidates.index, "item")
-    label_of = _positions(candidates.labels, "label")
+    row_of, label_of = finder(candidates.index, "item"), finder(candidates.labels, "label")
     names = {who: number for number, who in enumerate(dict.fromkeys(people))}
     triples: dict[tuple[int, int, int], float] = {}
     for line, (item, who, label) in enumerate(zip(items, people, labels, strict=True)):
-        seen = -1 if is_missing(label) else _place(label, label_of, line, "label")
-        vote = (_place(item, row_of, line, "item"), names[who], seen)
+        where = f"row {line} of votes: "
+        vote = (row_of(item, where), names[who], -1 if is_missing(label) else label_of(label, where))
         triples[vote] = max(confidence[line], triples.get(vote, confidence[line]))
     table = np.array(sorted(triples), dtype=np.int64).reshape(-1, 3)
     told = None if CONFIDENCE not in present else np.array([triples[vote] for vote in sorted(triples)])
     return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names), told)
 
 
-def _check_range(votes: Annotations, candidates: Candidates) -> None:
-    limits = (("row", len(candidates)), ("annotator", len(votes.names)), ("label", candidates.shape[1]))
-    for name, limit in limits:
-        values = getattr(votes, name)
-        if len(values) and values.max() >= limit:
-            raise ValueError(f"votes name {name} {values.max()}, and there are {limit}, counted from 0")
+def finder(names: Iterable[Hashable], what: str) -> Callable[[Hashable, str], int]:
+    """A function that tells where a name stands, by itself or by its text: files hand numbers over as text."""
+    places: dict[Hashable, int | None] = {}
+    for place, name in enumerate(map(unboxed, names)):
+        for key in {name, str(name)}:
+            places[key] = None if key in places else place
 
+    def find(name: Hashable, where: str) -> int:
+        key = name if name in places else str(name)
+        if key not in places:
+            meant = did_you_mean(name, places, "are these the decisions or votes of another audit?")
+            raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {meant}")
+        if (place := places[key]) is None:
+            raise ValueError(f"{where}several {what}s are called {name!r}; audit again with a name of its own for each")
+        return place
 
-def _positions(names: Any, what: str) -> dict[Hashable, int]:
-    """Where each name stands, also under its text: files hand numbers over as text."""
-    places: dict[Hashable, int] = {}
-    for place, name in enumerate(names):
-        places.setdefault(str(unboxed(name)), place)
-    for place, name in enumerate(names):
-        if places.setdefault(unboxed(name), place) != place:
-            raise ValueError(f"{what} {name!r} stands there twice, so votes on it cannot be matched; name each its own")
-    return places
-
-
-def _place(name: Hashable, places: dict[Hashable, int], line: int, what: str) -> int:
-    if name not in places and str(name) not in places:
-        raise ValueError(f"row {line} of votes has the {what} {name!r}, which the candidate labels do not have")
-    return places[name] if name in places else places[str(name)]
+    return find
