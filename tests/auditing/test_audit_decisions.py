@@ -277,7 +277,7 @@ def test_an_id_of_two_rows_cannot_be_decided_on():
     candidates = replace(Candidates.from_lists([["a"], ["a"], ["a"]]), index=("x", "y", "x"))
     report = AuditReport(candidates, np.full((3, 1), 0.9))
     assert apply_decisions(report, [Decision("y", "a", False)]).to_lists() == [["a"], [], ["a"]]
-    with pytest.raises(ValueError, match="several items are called .x.; audit again with a name"):
+    with pytest.raises(ValueError, match="several items are called 'x'; audit again with a name"):
         apply_decisions(report, [Decision("x", "a", False)])
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from propml.auditing.reliability import Reliability
+from propml.auditing.annotator_model import Reliability
 from propml.auditing.report_files import read_audit_report, write_audit_report
 from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, give_verdicts
 from propml.extras import require

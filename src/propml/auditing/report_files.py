@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.reliability import Reliability
+from propml.auditing.annotator_model import Reliability
 from propml.file_errors import reading
 from propml.persistence import from_json_array, json_array, read_state, write_state
 from propml.schema import Array, Schema, check_schema
