@@ -136,7 +136,8 @@ def clipped_texts(texts: Any, rows: np.ndarray) -> list[str]:
     ''
     """
     limit = int(np.clip(BUDGET // max(len(rows), 1), SHORTEST, LONGEST))
-    return [_clipped("" if _is_missing(text := _at(texts, row)) else str(text), limit) for row in rows.tolist()]
+    texts = list(texts)
+    return [_clipped("" if _is_missing(text := texts[row]) else str(text), limit) for row in rows.tolist()]
 
 
 def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None = None) -> list[str]:
@@ -156,7 +157,7 @@ def feature_lines(features: Any, rows: np.ndarray, names: Sequence[Any] | None =
     """
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         shown = list(getattr(features, "columns", features))[:N_FEATURES]
-        columns = [np.asarray(features[name])[rows] for name in shown]
+        columns = [[column[row] for row in rows.tolist()] for column in (list(features[name]) for name in shown)]
         return [_line(zip(shown, cells, strict=True)) for cells in zip(*columns, strict=True)]
     names = [f"x{j}" for j in range(features.shape[1])] if names is None else names
     if sp.issparse(features):
@@ -183,7 +184,3 @@ def _is_missing(value: Any) -> bool:
 
 def _clipped(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
-
-
-def _at(column: Any, row: int) -> Any:
-    return column.iloc[row] if hasattr(column, "iloc") else column[row]

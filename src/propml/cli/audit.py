@@ -219,7 +219,7 @@ def _stream(
 def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
     """The audit in this folder once more, with what was decided since and before."""
     from propml.auditing.decisions import merge_decisions, read_decisions
-    from propml.auditing.folder import decided_before, read_audit
+    from propml.auditing.folder import DECIDED, read_audit
 
     agreed, conflicts = merge_decisions(read_decisions(path) for path in again)
     if conflicts:
@@ -229,8 +229,9 @@ def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | 
             f"first {first.label!r} of {first.item!r}; settle that first, --apply lists them all"
         )
     record = read_audit(out, data=data, votes=votes, xml=xml)
+    before = read_decisions(out / DECIDED) if DECIDED in record["files"] else []
     # Whoever decides on a label once more has changed their mind.
-    decided = {(each.item, each.label): each for each in (*decided_before(out), *agreed)}
+    decided = {(each.item, each.label): each for each in (*before, *agreed)}
     _run(Path(record["data"]), out, record["reading"], record["settings"], list(decided.values()))
 
 
