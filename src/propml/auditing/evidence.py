@@ -135,8 +135,7 @@ def feature_lines(features: Any, rows: np.ndarray) -> list[str]:
         starts = table.indptr[:-1]
         spans = map(slice, starts, np.minimum(starts + N_FEATURES, table.indptr[1:]))
         return [_line((f"x{j}", v) for j, v in zip(table.indices[at], table.data[at], strict=True)) for at in spans]
-    shown = np.asarray(features)[rows, :N_FEATURES]
-    return [_line((f"x{j}", value) for j, value in enumerate(cells)) for cells in shown]
+    return [_line((f"x{j}", cell) for j, cell in enumerate(row)) for row in np.asarray(features)[rows, :N_FEATURES]]
 
 
 def _line(cells: Any) -> str:

@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from propml.auditing.decisions import (
 from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.evidence import N_FEATURES
 from propml.auditing.model_card import file_digest, write_json
-from propml.auditing.report_files import REPORT_FILE
+from propml.auditing.report import REPORT_FILE, AuditReport
 from propml.auditing.review import write_review
 from propml.extras import versions
 from propml.file_errors import FileError
@@ -39,9 +39,6 @@ from propml.tables.features import Features
 from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS
 from propml.tables.writing import LISTS, like, write_rows
-
-if TYPE_CHECKING:
-    from propml.auditing.report import AuditReport
 
 __all__ = ["apply_review", "check_sources", "read_audit", "write_audit"]
 
@@ -142,8 +139,6 @@ def apply_review(
     Returns the new file, how many verdicts were decided and what became of the others, and the list of what people
     contradict each other in, where they do: nobody has decided that. The page loads it.
     """
-    from propml.auditing.report import AuditReport
-
     folder = Path(folder)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
     reviews = {str(path): read_decisions(path) for path in paths}
