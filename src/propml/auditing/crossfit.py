@@ -75,15 +75,9 @@ def _row_contents(X: Any) -> Iterable[bytes]:
 
 
 def split_rows(X: Any, cv: int | Iterable[tuple[Any, Any]], random_state: int) -> Folds:
-    """Shuffled folds of nearly equal size; rows with the same features are held out together.
+    """Shuffled folds of nearly equal size; pairs that are given are taken as they are.
 
-    A model that was trained on a copy of a row has seen that row.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-    cv : int, or iterable of (train, held-out) index pairs
-        Given pairs are taken as they are.
+    Rows with the same features are held out together: a model that was trained on a copy of a row has seen that row.
     """
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         pairs = [] if isinstance(cv, bool | str) or not isinstance(cv, Iterable) else list(cv)
@@ -118,22 +112,11 @@ def held_out_scores(
     random_state: int = 0,
     verbose: bool = False,
 ) -> np.ndarray:
-    """Scores of all labels, each row's by a model that was not fitted on it.
+    """Scores of all labels ``(n_samples, n_labels)``, each row's by a model that was not fitted on it.
 
-    Parameters
-    ----------
-    model : classifier
-        A method of this package, a pipeline that ends in one, or a multi-label classifier of scikit-learn's kind.
-        It is cloned, never changed.
-    train_rows : int, optional
-        Where a fold has more rows to learn from, its model learns from so many of them, drawn at random.
-    random_state : int
-        For that draw.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_samples, n_labels)
-        NaN for rows that no fold held out.
+    The model, a classifier of this package or of scikit-learn's kind, is cloned, never changed. Where a fold has more
+    than ``train_rows`` rows to learn from, its model learns from so many of them, drawn at random. NaN for rows that no
+    fold held out.
     """
     from sklearn.base import clone
 
@@ -165,15 +148,10 @@ def fitted_on(model: Any, X: Any, candidates: Candidates, draw: np.random.Genera
 
     own = clone(model)
     if hasattr(model, "fit_held_out_logits"):
-        own.set_params(cv=[_one_split(X.shape[0], draw)])
+        order = draw.permutation(X.shape[0])
+        part = max(1, round(len(order) * CHOOSING_SHARE))
+        own.set_params(cv=[(np.sort(order[part:]), np.sort(order[:part]))])
     return own.fit(X, _targets(model, candidates))
-
-
-def _one_split(n: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on, and rows by which λ and the number of epochs are chosen."""
-    order = draw.permutation(n)
-    part = max(1, round(n * CHOOSING_SHARE))
-    return np.sort(order[part:]), np.sort(order[:part])
 
 
 def _targets(model: Any, candidates: Candidates) -> Any:

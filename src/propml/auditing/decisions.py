@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from propml.atomic_files import write_whole
+from propml.auditing.annotator_model import finder
 from propml.auditing.verdicts import VERDICTS, best_of_row, candidate_cells, with_cells
-from propml.auditing.vote_tables import finder
 from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
 from propml.targets import Candidates
@@ -126,15 +126,7 @@ def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
 
 
 def write_conflicts(conflicts: Iterable[Decision], reviews: Mapping[str, Sequence[Decision]], path: str | Path) -> Path:
-    """Write one row for each label that people disagree on: no decision, and a note that says who says what.
-
-    Parameters
-    ----------
-    conflicts : iterable of Decision
-        From :func:`merge_decisions`.
-    reviews : mapping of name to sequence of Decision
-        What each person decided.
-    """
+    """Write one row for each label that people disagree on: no decision, and a note that says who says what."""
     rows = {(each.item, each.label): each.verdict for each in conflicts}
     said: dict[tuple[str, str], list[str]] = {name: [] for name in rows}
     for who, review in reviews.items():
@@ -276,13 +268,8 @@ def apply_decisions(
 class Reviewed(NamedTuple):
     """How many verdicts a person decided on, and what became of the labels of all others.
 
-    Attributes
-    ----------
-    decided : int
-    went, stayed : int
-        Undecided candidates that are gone, and that are still there.
-    came, stayed_out : int
-        Undecided labels that the audit called missing: added, and not added.
+    Undecided candidates ``went`` or ``stayed``; undecided labels that the audit called missing ``came`` or
+    ``stayed_out``.
     """
 
     decided: int

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from propml import file_errors
-from propml.atomic_files import replacing_files
+from propml.atomic_files import replacing_files, write_whole
 from propml.auditing.decisions import (
     Decision,
     Reviewed,
@@ -27,7 +27,7 @@ from propml.auditing.decisions import (
 )
 from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.evidence import N_FEATURES
-from propml.auditing.model_card import file_digest, write_json
+from propml.auditing.model_card import file_digest, json_bytes
 from propml.auditing.report import REPORT_FILE, AuditReport
 from propml.auditing.review import write_review
 from propml.extras import versions
@@ -114,7 +114,7 @@ def write_audit(
             "report_sha256": file_digest(beside / REPORT / REPORT_FILE),
             "files": {path.name: file_digest(path) for path in made},
         }
-        write_json(beside / SETTINGS, {**record, "own_sha256": _own_digest(record)})
+        write_whole(beside / SETTINGS, json_bytes({**record, "own_sha256": _own_digest(record)}))
     for name in before.keys() - record["files"].keys():
         if _is_unchanged(folder / name, before[name]):
             (folder / name).unlink()

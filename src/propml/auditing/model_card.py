@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.atomic_files import fill, replacing, write_whole
+from propml.atomic_files import fill, replacing
 from propml.extras import versions
 from propml.file_errors import reading
 from propml.jsonable import jsonable
@@ -23,31 +23,13 @@ from propml.tables.features import Features
 from propml.tables.files import UserTable
 from propml.tables.treatments import Matrix
 
-__all__ = [
-    "SavedModel",
-    "file_digest",
-    "make_card",
-    "read_model",
-    "write_json",
-    "write_model",
-]
+__all__ = ["SavedModel", "file_digest", "json_bytes", "make_card", "read_model", "write_model"]
 
 MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
-CARD_READ: Schema = {
-    "settings": {
-        "reading?": {
-            "id_column": (None, str),
-            "sep": (None, str),
-            "decimal?": (None, str),
-            "missing?": [str],
-            "merge_labels?": bool,
-            str: object,
-        },
-        str: object,
-    },
-    str: object,
-}
+READING: Schema = {"id_column": (None, str), "sep": (None, str), "decimal?": (None, str), str: object}
+READING |= {"missing?": [str], "merge_labels?": bool}
+CARD_READ: Schema = {"settings": {"reading?": READING, str: object}, str: object}
 
 
 class SavedModel(NamedTuple):
@@ -110,7 +92,7 @@ def write_model(folder: str | Path, model: CandidateClassifier, features: Featur
     content = state_bytes(type(model).__name__, {**model._state(), "folder": record})
     card_file = Path(os.path.realpath(Path(folder) / CARD))
     with replacing(card_file) as new_card:
-        fill(new_card, _json_text({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
+        fill(new_card, json_bytes({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
         with replacing(Path(folder) / MODEL) as new_model:
             fill(new_model, content)
             card_file.unlink(missing_ok=True)  # from here on it describes neither
@@ -151,12 +133,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write plain values as JSON that a person can read."""
-    write_whole(path, _json_text(content))
-
-
-def _json_text(content: dict[str, Any]) -> bytes:
+def json_bytes(content: dict[str, Any]) -> bytes:
+    """Plain values as JSON that a person can read."""
     return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
 
 

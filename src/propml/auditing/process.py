@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.annotator_model import MOST_ROWS, Reliability, Votes, fit_annotators, reliability_of
+from propml.auditing import annotator_model
+from propml.auditing.annotator_model import Reliability, Votes, annotations_of, fit_annotators, reliability_of
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.auditing.decisions import Decision, apply_decisions, cell_positions
 from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, reviewed_rates
 from propml.auditing.report import AuditReport
-from propml.auditing.vote_tables import annotations_of
 from propml.folds import row_blocks
 from propml.jsonable import jsonable
 from propml.targets import Candidates, as_candidates
@@ -86,7 +86,6 @@ def audit(
     (200, 10)
     """
     given = as_candidates(candidates, empty="ignore")
-    _check_size(given)
     given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
@@ -94,13 +93,17 @@ def audit(
         given = Candidates(given.states, given.labels, given.index, annotations)
     told = None if annotations is None else Votes(given)
     several = told is not None and bool((told.voters > 1).any())
-    _check_contrast(given, several)
+    _check_candidates(given, several)
     folds = split_rows(features, cv, random_state)
     auditor = default_auditor(random_state, verbose) if model is None else model
     most = _most_rows(train_rows, features, given, folds)
     decided = list(reviewed)
     after = apply_decisions(given, decided) if decided else given
-    scores = _scores(auditor, features, after, folds, most, random_state, verbose)
+    scores = np.full(given.shape, np.nan, dtype=np.float32)
+    if folds and _excludes(after):  # otherwise a model has nothing to learn: one row, or nothing excluded
+        scores = held_out_scores(
+            auditor, features, after, folds, train_rows=most, random_state=random_state, verbose=verbose
+        )
     # By what was proposed: where people took labels away says how they look, not how often false ones are proposed.
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
     at = cell_positions(decided, given.index, given.labels)
@@ -151,16 +154,13 @@ def _features(X: Any, n_rows: int) -> Any:
     return sp.csr_array(features) if sp.issparse(features) else features
 
 
-def _check_size(candidates: Candidates) -> None:
+def _check_candidates(candidates: Candidates, several: bool) -> None:
     n_rows, n_labels = candidates.shape
     if n_rows * n_labels > MOST_CELLS:
         raise ValueError(
             f"{n_rows} rows and {n_labels} labels make {n_rows * n_labels:.1e} cells, and an audit scores every one of "
             f"up to {MOST_CELLS:.0e}; leave out labels that are candidates nowhere, or audit fewer rows at a time"
         )
-
-
-def _check_contrast(candidates: Candidates, several: bool) -> None:
     if not (candidates.states.data > 0).any():
         raise ValueError("no row has a candidate label, so there is nothing to audit; check how they were made")
     if not _excludes(candidates) and not several:
@@ -185,22 +185,6 @@ def _most_rows(asked: int | Literal["auto"] | None, X: Any, candidates: Candidat
     return most if any(len(train) > most for train, _ in folds) else None
 
 
-def _scores(
-    auditor: Any,
-    X: Any,
-    candidates: Candidates,
-    folds: Folds,
-    train_rows: int | None,
-    random_state: int,
-    verbose: bool,
-) -> np.ndarray:
-    if not folds or not _excludes(candidates):  # one row, or nothing excluded: a model has nothing to learn
-        return np.full(candidates.shape, np.nan, dtype=np.float32)
-    return held_out_scores(
-        auditor, X, candidates, folds, train_rows=train_rows, random_state=random_state, verbose=verbose
-    )
-
-
 def _from_votes(
     scores: np.ndarray,
     candidates: Candidates,
@@ -212,7 +196,7 @@ def _from_votes(
 ) -> tuple[np.ndarray, Reliability]:
     """P(true) and rates from several annotators, the scores and reviewed cells together."""
     seen = np.flatnonzero(votes.voters > 0)
-    learned = np.union1d(seen[:: len(seen) // MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
+    learned = np.union1d(seen[:: len(seen) // annotator_model.MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
     inside = np.isin(at[:, 0], learned)
     place = np.column_stack([np.searchsorted(learned, at[inside, 0]), at[inside, 1]])
     model = fit_annotators(rates.logits(scores[learned]), Votes(candidates[learned]), place, known[inside])

@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.annotator_model import Reliability
+from propml.auditing.annotator_model import Reliability, annotations_of
 from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, give_verdicts
-from propml.auditing.vote_tables import annotations_of
 from propml.extras import require
 from propml.file_errors import reading
 from propml.jsonable import unboxed

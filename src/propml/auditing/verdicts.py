@@ -80,20 +80,8 @@ def give_verdicts(
     drop_below: float = DROP_BELOW,
     keep_above: float = KEEP_ABOVE,
 ) -> Verdicts:
-    """A verdict on every candidate and, where candidates may be incomplete, on labels that are probably missing.
+    """A verdict on every candidate by its P(true), and on labels that are probably missing where others may be true.
 
-    Parameters
-    ----------
-    probabilities : ndarray, shape (n_samples, n_labels)
-        P(true).
-    candidates : Candidates
-    incomplete : bool
-        Whether excluded (and unknown) labels may be true.
-    drop_below, keep_above : float
-        The cuts; see above.
-
-    Examples
-    --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
     >>> verdicts = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> verdicts.verdict.tolist()
@@ -161,13 +149,8 @@ def cleaned_candidates(
 ) -> Candidates:
     """The candidates without those that are dropped and with those that are missing.
 
-    Parameters
-    ----------
-    may_empty : bool
-        Also remove the best candidate of a row where it lies below ``drop_below``.
+    With ``may_empty`` also without the best candidate of a row where it lies below ``drop_below``.
 
-    Examples
-    --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
     >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> cleaned_candidates(candidates, told).to_matrix()

@@ -206,12 +206,7 @@ def _stream(
             seed=settings.seed,
             ray_address=ray_address,
         )
-    console = Console(soft_wrap=True)
-    print_columns(console, found.columns)
-    _print_counts(console, found.rows, found.counts)
-    opt.echo_notes(found.notes)
-    if len(found.worst.item_ids):
-        _print_worst(console, found.worst)
+    _print_found(found.columns, found.rows, found.counts, found.notes, found.worst)
     for path in found.files:
         typer.echo(f"wrote {path}")
 
@@ -279,9 +274,8 @@ def _run(
             out, report, table, learned.features, reading=reading, settings=settings, X=learned.X, decided=decided
         )
     opt.echo_notes([str(warning.message) for warning in caught])
-    console = Console(soft_wrap=True)
-    print_columns(console, learned.features.describe())
-    _print_verdicts(console, report)
+    counts = report.verdicts().counts()
+    _print_found(learned.features.describe(), len(report.item_ids), counts, report.notes(), report)
     for path in files:
         typer.echo(f"wrote {path}")
     command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
@@ -301,31 +295,23 @@ def _print_conflicts(path: Path) -> None:
     typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
-def _print_verdicts(console: Console, report: AuditReport) -> None:
-    _print_counts(console, len(report.item_ids), report.verdicts().counts())
-    opt.echo_notes(report.notes())
-    _print_worst(console, report)
-
-
-def _print_counts(console: Console, items: int, counts: dict[str, int]) -> None:
+def _print_found(
+    columns: dict[str, str], items: int, counts: dict[str, int], notes: list[str], report: AuditReport
+) -> None:
+    """What became of columns, how many verdicts there are of each kind, notes, and the most suspicious labels."""
+    console = Console(soft_wrap=True)
+    print_columns(console, columns)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     console.print(f"\n{items} items, {sum(counts.values())} labels judged: {told}", highlight=False)
-
-
-def _print_worst(console: Console, report: AuditReport) -> None:
-    import numpy as np
-
-    verdicts = report.verdicts()
-    suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
-    worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
-    if not len(worst):
-        return
-    table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
-    for i in worst:
-        item, label = report.item_ids[verdicts.row[i]], report.label_names[verdicts.label[i]]
-        numbers = (f"{verdicts.confidence[i]:.2f}", f"{verdicts.probability[i]:.2f}")
-        table.add_row(opt.printable(item), opt.printable(label), str(verdicts.verdict[i]), *numbers)
-    console.print(table)
+    opt.echo_notes(notes)
+    names = ("item", "label", "verdict", "confidence", "probability")
+    worst = [report.worst(WORST, "columns")[name] for name in names] if report.item_ids else []
+    rows = [row for row in zip(*worst, strict=True) if row[2] != "keep"]
+    if rows:
+        table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
+        for item, label, verdict, *numbers in rows:
+            table.add_row(opt.printable(item), opt.printable(label), verdict, *(f"{number:.2f}" for number in numbers))
+        console.print(table)
 
 
 def _noise(text: str) -> AssumedNoise:
