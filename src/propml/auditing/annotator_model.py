@@ -65,13 +65,9 @@ CONFIDENCE = "confidence"
 def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     """The votes on these candidates: those given, or those that the candidates hold.
 
-    Parameters
-    ----------
-    votes : DataFrame or mapping with the columns item, annotator, label and maybe confidence; Annotations; or None
-        An item is named as in ``candidates.index``: by default the row's number. A missing confidence is 1.
+    Given are annotations, or a DataFrame or mapping with the columns item, annotator, label and maybe confidence. An
+    item is named as in ``candidates.index``, by default by the row's number. A missing confidence is 1.
 
-    Examples
-    --------
     >>> candidates = Candidates.from_lists([["cat", "dog"], ["dog"]])
     >>> table = {"item": [0, 0, 1], "annotator": ["eve", "tom", "tom"], "label": ["cat", "dog", None]}
     >>> annotations_of(table, candidates).label

@@ -45,20 +45,10 @@ Undecided = Literal["verdict", "keep", "drop"]
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether an item has a label, as a person says.
+    """Whether an item has a label, as a person says; both are named as on the review page.
 
-    Attributes
-    ----------
-    item, label : str
-        As they stand in the review page.
-    belongs : bool
-    verdict : {"keep", "doubtful", "drop", "missing", ""}
-        What the audit said; empty for a label that it did not speak of.
-    decided_at : str
-        ISO 8601, or empty.
-    note : str
-    line : int or None
-        Where it stood in the file, for messages.
+    ``verdict`` is what the audit said, or empty for a label that it did not speak of; ``decided_at`` is ISO 8601, or
+    empty; ``line`` is where it stood in the file, for messages.
     """
 
     item: str
@@ -184,14 +174,8 @@ def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decision], list[Decision]]:
     """Bring together what several people decided: the majority counts, and where there is none nothing is decided.
 
-    Returns
-    -------
-    agreed : list of Decision
-    conflicts : list of Decision
-        Those that contradict each other and are as many on either side.
+    Returns what is agreed, and the decisions that contradict each other and are as many on either side.
 
-    Examples
-    --------
     >>> ann = [Decision("7", "sun", True), Decision("7", "sea", True)]
     >>> bob = [Decision("7", "sun", False), Decision("7", "sea", True)]
     >>> agreed, conflicts = merge_decisions([ann, bob])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from propml.auditing.decisions import (
     write_conflicts,
     write_decisions,
 )
-from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.evidence import N_FEATURES
 from propml.auditing.model_card import file_digest, json_bytes
 from propml.auditing.report import REPORT_FILE, AuditReport
@@ -40,7 +39,7 @@ from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS
 from propml.tables.writing import LISTS, like, write_rows
 
-__all__ = ["apply_review", "check_sources", "read_audit", "write_audit"]
+__all__ = ["apply_review", "check_folder", "check_not_read", "check_sources", "read_audit", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
@@ -49,15 +48,8 @@ CLEANED, REVIEWED, CONFLICTS, DECIDED = "cleaned", "reviewed", "conflicts.csv", 
 OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, DECIDED, *(f"verdicts{ending}" for ending in LISTS)} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in (*FORMATS, ".npy") for packed in ("", ".gz")
 }
-RECORD: Schema = {
-    "data": str,
-    "reading": {f"{name}?": (None, bool, str, int, float, [str]) for name in inspect.signature(read_table).parameters},
-    "sha256": {str: str},
-    "report_sha256": str,
-    "files": {PAGE: str, str: str},
-    "own_sha256": str,
-    str: object,
-}
+RECORD: Schema = {"data": str, "reading": {str: object}, "sha256": {str: str}, "report_sha256": str, str: object}
+RECORD |= {"files": {PAGE: str, str: str}, "own_sha256": str}
 
 
 def write_audit(
@@ -155,7 +147,7 @@ def apply_review(
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
     check_not_read([path, beside], [*_files_read(record["data"], record["reading"]).values(), *paths])
-    check_not_link([path, beside])
+    _check_not_link([path, beside])
     for source, review in reviews.items():
         with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
             cell_positions(review, report.item_ids, report.candidates.labels)
@@ -230,13 +222,6 @@ def _is_unchanged(path: Path, digest: str) -> bool:
     return path.is_file() and not path.is_symlink() and file_digest(path) == digest
 
 
-def check_sources(folder: str | Path, *files: str | Path | None) -> None:
-    """Refuse to audit files that an audit in this folder would write over, and to write through links in it."""
-    written = [path for path in Path(folder).glob("*") if path.name.lower() in OUTPUTS]
-    check_not_read(written, files)
-    check_not_link([*written, Path(folder, SETTINGS), Path(folder, REPORT)])
-
-
 def _files_read(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
     """The files that an audit reads, by what they are."""
     files = {"data": data, "votes": reading.get("votes"), "xml": reading.get("xml")}
@@ -267,3 +252,38 @@ def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
     ]
     write_rows(path, list(columns), zip(*cells, strict=True))
     return path
+
+
+# -- what is there already ------------------------------------------------------------------------------------------
+
+
+def check_sources(folder: str | Path, *files: str | Path | None) -> None:
+    """Refuse to audit files that an audit in this folder would write over, and to write through links in it."""
+    written = [path for path in Path(folder).glob("*") if path.name.lower() in OUTPUTS]
+    check_not_read(written, files)
+    _check_not_link([*written, Path(folder, SETTINGS), Path(folder, REPORT)])
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a folder that is a file, or that could not be made or written to; nothing is made here."""
+    folder = Path(folder)
+    there = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is not a folder, so nothing can be written to {folder}; choose another")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{there} may not be written to, so {folder} cannot be used; choose another folder")
+
+
+def check_not_read(written: Iterable[Path], read: Iterable[str | Path | None]) -> None:
+    """Refuse to write over a file that is read, by whichever name."""
+    sources = [path for name in read if name is not None and (path := Path(name)).exists()]
+    for path in written:
+        if path.exists() and any(path.samefile(source) for source in sources):
+            raise ValueError(f"{path} is read here and would be overwritten; write to another place")
+
+
+def _check_not_link(written: Iterable[Path]) -> None:
+    """Refuse to write through a link: what it leads to is not ours to replace."""
+    for path in written:
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link, and would be written over; remove it, or write to another place")

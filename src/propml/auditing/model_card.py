@@ -41,18 +41,7 @@ class SavedModel(NamedTuple):
 
 
 def make_card(model: CandidateClassifier, table: UserTable, features: Features, **settings: Any) -> dict[str, Any]:
-    """What a model was made of and how, as plain values.
-
-    Parameters
-    ----------
-    model : CandidateClassifier
-        Fitted.
-    table : UserTable
-        What it was fitted on.
-    features : Features
-    settings : dict
-        What the user asked for, such as the columns and the seed.
-    """
+    """What a fitted model was made of and how, as plain values; ``settings`` is what the user asked for."""
     names = [str(name) for name in table.candidates.labels]
     counts = np.asarray((table.candidates.states > 0).sum(axis=0)).ravel().tolist()
     method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)

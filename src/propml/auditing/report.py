@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from propml.persistence import from_json_array, json_array, read_state, write_st
 from propml.schema import Array, Schema, check_schema
 from propml.targets import Annotations, Candidates
 
-__all__ = ["REPORT_FILE", "AuditReport", "NoiseShares"]
+__all__ = ["REPORT_FILE", "AuditReport"]
 
 #: ``"columns"`` is a dictionary of columns, for which nothing else must be installed.
 Library = Literal["pandas", "polars", "columns"]
@@ -62,14 +62,6 @@ TOLD: Schema = {
     "annotators": (None, NAMES),
     "reliability": (None, NAMES),
 }
-
-
-class NoiseShares(NamedTuple):
-    """The least and the largest share of each label's candidates that may be false, and what that assumes."""
-
-    assumed: Any
-    least: np.ndarray
-    most: np.ndarray
 
 
 class AuditReport:
@@ -123,18 +115,18 @@ class AuditReport:
         return tuple(map(str, index.tolist() if isinstance(index, np.ndarray) else index))
 
     @cached_property
-    def noise(self) -> NoiseShares | None:
-        """How many of each label's candidates may be false; there is none where votes tell more."""
-        noise = self.settings.get("noise")
-        if noise is None:
+    def _false_shares(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Least and largest share of each label's candidates that may be false; there is none where votes tell more."""
+        if (noise := self.settings.get("noise")) is None:
             return None
         least, most = (np.asarray(noise[name], dtype=np.float64) for name in ("false_least", "false_most"))
-        return NoiseShares(noise["assumed"], least, most)
+        return least, most
 
     @property
     def bounded(self) -> bool:
         """Whether P(true) is an upper bound: the data allow that more candidates are false than it assumes."""
-        return self.noise is not None and bool((self.noise.most > self.noise.least + 0.01).any())
+        shares = self._false_shares
+        return shares is not None and bool((shares[1] > shares[0] + 0.01).any())
 
     @cached_property
     def errors_left(self) -> float:
@@ -158,9 +150,9 @@ class AuditReport:
                 f"A person reviewed {n} labels, and {looked['false']} of them were false; of the other {others} about "
                 f"{self.errors_left:.0f} probably are."
             )
-        elif self.noise is not None and candidates.any():
-            least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
-            assumed = argument("noise", self.noise.assumed)
+        elif self._false_shares is not None and candidates.any():
+            least, most = (np.average(share, weights=candidates) for share in self._false_shares)
+            assumed = argument("noise", self.settings["noise"]["assumed"])
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
             if self.bounded:
                 notes.append("P(true) is an upper bound: it assumes as few false candidates as the data allow.")
@@ -235,8 +227,8 @@ class AuditReport:
         true = np.bincount(judged.label, judged.probability, minlength=n_labels)
         share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
         columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
-        if self.noise is not None:
-            columns |= {"false_least": self.noise.least, "false_most": self.noise.most}
+        if self._false_shares is not None:
+            columns["false_least"], columns["false_most"] = self._false_shares
         if self.reliability is not None:
             columns["sensitivity"] = self.reliability.label_sensitivity
             columns["false_positive_rate"] = self.reliability.label_false_positive_rate
@@ -317,23 +309,18 @@ class AuditReport:
             for name in ("false_least", "false_most"):
                 if len(record["settings"].get("noise", {}).get(name, record["labels"])) != len(record["labels"]):
                     raise ValueError(f"{name} has not one share for each label")
-            return cls._of_file(record, **state)
-
-    @classmethod
-    def _of_file(
-        cls, record: dict[str, Any], states: Any, probabilities: np.ndarray, votes: Any, rates: Any, **_: Any
-    ) -> Self:
-        index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
-        candidates = Candidates(states, tuple(record["labels"]), index)
-        if record["annotators"] is not None:
-            cast = Annotations(**votes, names=tuple(record["annotators"]))
-            candidates = dataclasses.replace(candidates, annotations=annotations_of(cast, candidates))
-        if not record["incomplete"]:
-            stored, probabilities = probabilities, np.zeros(states.shape, dtype=np.float32)
-            probabilities[states.tocoo().coords] = stored
-        reliability = None if rates is None else Reliability(tuple(record["reliability"]), **rates)
-        told = {name: record[name] for name in ("incomplete", "settings")}
-        return cls(candidates, probabilities, reliability=reliability, **told)
+            states, probabilities, votes, rates = (state[name] for name in STORED if name != "told")
+            index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
+            candidates = Candidates(states, tuple(record["labels"]), index)
+            if record["annotators"] is not None:
+                cast = Annotations(**votes, names=tuple(record["annotators"]))
+                candidates = dataclasses.replace(candidates, annotations=annotations_of(cast, candidates))
+            if not record["incomplete"]:
+                stored, probabilities = probabilities, np.zeros(states.shape, dtype=np.float32)
+                probabilities[states.tocoo().coords] = stored
+            reliability = None if rates is None else Reliability(tuple(record["reliability"]), **rates)
+            told = {name: record[name] for name in ("incomplete", "settings")}
+            return cls(candidates, probabilities, reliability=reliability, **told)
 
     def __repr__(self) -> str:
         verdicts = self.verdicts()

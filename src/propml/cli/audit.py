@@ -235,8 +235,7 @@ def _run(
 ) -> None:
     from propml.auditing import audit as run_audit
     from propml.auditing.crossfit import default_auditor
-    from propml.auditing.destinations import check_folder
-    from propml.auditing.folder import check_sources, write_audit
+    from propml.auditing.folder import check_folder, check_sources, write_audit
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 

@@ -148,7 +148,7 @@ def table(
 
     [bold]propml tune table birds --noise 50 --ray-address 10.0.0.7:6379[/bold]
     """
-    from propml.auditing.destinations import check_not_read
+    from propml.auditing.folder import check_not_read
     from propml.datasets.registry import REGISTRY
     from propml.tuning.result import BEST, PAGE, TRIALS
     from propml.tuning.tasks import TableData, make_task
