@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.extras import require
+from propml.target_checks import is_missing
 from propml.vision.decoding import open_image
 
 __all__ = ["clipped_texts", "feature_lines", "nearest_true", "telling_words", "thumbnails"]
@@ -111,7 +112,7 @@ def clipped_texts(texts: Any, rows: np.ndarray) -> list[str]:
     """The texts of the given rows, each cut so that all of them together make a page that opens quickly."""
     limit = int(np.clip(BUDGET // max(len(rows), 1), SHORTEST, LONGEST))
     texts = list(texts)
-    return [_clipped("" if _is_missing(text := texts[row]) else str(text), limit) for row in rows.tolist()]
+    return [_clipped("" if is_missing(text := texts[row]) else str(text), limit) for row in rows.tolist()]
 
 
 def feature_lines(features: Any, rows: np.ndarray) -> list[str]:
@@ -139,13 +140,9 @@ def _line(cells: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    if _is_missing(value):
+    if is_missing(value):
         return "missing"
     return f"{value:.4g}" if isinstance(value, float | np.floating) else _clipped(str(value), CELL)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float | np.floating) and np.isnan(value))
 
 
 def _clipped(text: str, limit: int) -> str:

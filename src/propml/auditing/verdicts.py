@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = [
@@ -92,7 +91,7 @@ def give_verdicts(
             f"drop_below is {drop_below} and keep_above {keep_above}; give probabilities, the first not above the other"
         )
     there = candidate_cells(candidates)
-    cells = np.union1d(there, _probable_others(probabilities, candidates, keep_above)) if incomplete else there
+    cells = np.union1d(there, np.flatnonzero(probabilities > keep_above)) if incomplete else there
     row, label = np.divmod(cells, candidates.shape[1])
     probability = probabilities[row, label].astype(np.float64)
     missing = ~np.isin(cells, there)
@@ -108,21 +107,23 @@ def give_verdicts(
 
 def candidate_cells(candidates: Candidates) -> np.ndarray:
     """Where the candidates are, as row · n_labels + label, rising."""
-    stored = candidates.states.tocoo()
-    row, label = (np.asarray(axis, dtype=np.int64)[stored.data > 0] for axis in stored.coords)
-    return np.sort(row * candidates.shape[1] + label)
+    cells, states = _stored(candidates)
+    return np.sort(cells[states > 0])
 
 
 def with_cells(candidates: Candidates, cells: np.ndarray, belongs: np.ndarray) -> Candidates:
     """The candidates with some cells, as :func:`candidate_cells` names them, made candidates or excluded."""
-    n_labels = candidates.shape[1]
+    old, states = _stored(candidates)
+    other, chosen = ~np.isin(old, cells), cells[belongs]
+    data = np.concatenate([states[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
+    at = np.divmod(np.concatenate([old[other], chosen]), candidates.shape[1])
+    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
+
+
+def _stored(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
     stored = candidates.states.tocoo()
     row, label = (np.asarray(axis, dtype=np.int64) for axis in stored.coords)
-    old = row * n_labels + label
-    other, chosen = ~np.isin(old, cells), cells[belongs]
-    data = np.concatenate([stored.data[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
-    at = np.divmod(np.concatenate([old[other], chosen]), n_labels)
-    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
+    return row * candidates.shape[1] + label, stored.data
 
 
 def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -133,15 +134,6 @@ def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     best = np.zeros(len(row), dtype=bool)
     best[order[first]] = True
     return best
-
-
-def _probable_others(probabilities: np.ndarray, candidates: Candidates, keep_above: float) -> np.ndarray:
-    """The cells of labels that are no candidates and probably true."""
-    cells = [np.zeros(0, dtype=np.int64)]
-    for block in row_blocks(*candidates.shape):
-        others = (candidates.states[block].toarray() <= 0) & (probabilities[block] > keep_above)
-        cells.append(np.flatnonzero(others) + block.start * candidates.shape[1])
-    return np.concatenate(cells)
 
 
 def cleaned_candidates(

@@ -145,19 +145,18 @@ def audit(
             f"{out} holds the audit of a stream, to which decisions are not applied; {out}/cleaned holds the labels "
             f"without those that were dropped"
         )
+    moved = {"data": file, "votes": reading.votes, "xml": reading.xml}
     if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts, conflicts = apply_review(
-            folder, apply, data=file, votes=reading.votes, xml=reading.xml, undecided=undecided
-        )
+        path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
         if conflicts is not None:
             _print_conflicts(conflicts)
         typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
     if again:
-        _audit_again(folder, again, file, reading.votes, reading.xml)
+        _audit_again(folder, again, moved)
         return
     if data is None or file is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
@@ -206,12 +205,10 @@ def _stream(
             seed=settings.seed,
             ray_address=ray_address,
         )
-    _print_found(found.columns, found.rows, found.counts, found.notes, found.worst)
-    for path in found.files:
-        typer.echo(f"wrote {path}")
+    _print_found(found.columns, found.rows, found.counts, found.notes, found.worst, found.files)
 
 
-def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
+def _audit_again(out: Path, again: list[Path], moved: dict[str, Path | None]) -> None:
     """The audit in this folder once more, with what was decided since and before."""
     from propml.auditing.decisions import merge_decisions, read_decisions
     from propml.auditing.folder import DECIDED, read_audit
@@ -223,7 +220,7 @@ def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | 
             f"{len({(each.item, each.label) for each in conflicts})} labels are both kept and dropped in these files, "
             f"first {first.label!r} of {first.item!r}; settle that first, --apply lists them all"
         )
-    record = read_audit(out, data=data, votes=votes, xml=xml)
+    record = read_audit(out, **moved)
     before = read_decisions(out / DECIDED) if DECIDED in record["files"] else []
     # Whoever decides on a label once more has changed their mind.
     decided = {(each.item, each.label): each for each in (*before, *agreed)}
@@ -274,9 +271,7 @@ def _run(
         )
     opt.echo_notes([str(warning.message) for warning in caught])
     counts = report.verdicts().counts()
-    _print_found(learned.features.describe(), len(report.item_ids), counts, report.notes(), report)
-    for path in files:
-        typer.echo(f"wrote {path}")
+    _print_found(learned.features.describe(), len(report.item_ids), counts, report.notes(), report, files)
     command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
     typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
 
@@ -294,10 +289,8 @@ def _print_conflicts(path: Path) -> None:
     typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
-def _print_found(
-    columns: dict[str, str], items: int, counts: dict[str, int], notes: list[str], report: AuditReport
-) -> None:
-    """What became of columns, how many verdicts there are of each kind, notes, and the most suspicious labels."""
+def _print_found(columns: Any, items: int, counts: Any, notes: list[str], report: AuditReport, files: Any) -> None:
+    """What became of columns, the number of verdicts of each kind, notes, the most suspicious labels, and the files."""
     console = Console(soft_wrap=True)
     print_columns(console, columns)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -311,6 +304,8 @@ def _print_found(
         for item, label, verdict, *numbers in rows:
             table.add_row(opt.printable(item), opt.printable(label), verdict, *(f"{number:.2f}" for number in numbers))
         console.print(table)
+    for path in files:
+        typer.echo(f"wrote {path}")
 
 
 def _noise(text: str) -> AssumedNoise:
