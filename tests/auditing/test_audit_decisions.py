@@ -45,6 +45,7 @@ def test_the_page_s_file_is_read(tmp_path):
         "photo-1,night,doubtful,reject,\n"
         "photo-2,beach,keep,,\n"
         "\n"
+        ",,,\n"
         'photo-2,"night, late",missing,Accept,\n',
     )
     assert read_decisions(path) == [

@@ -104,7 +104,8 @@ def decisions_in(content: bytes, name: str) -> list[Decision]:
                 f"{name} has no column {' and no column '.join(map(repr, missing))} ({has}); "
                 f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
             )
-        read = (_decision(row, f"line {rows.line_num} of {name}", rows.line_num) for row in rows)
+        filled = (row for row in rows if any(row.values()))  # a spreadsheet may leave rows of empty cells
+        read = (_decision(row, f"line {rows.line_num} of {name}", rows.line_num) for row in filled)
         return list(_one_each(filter(None, read)).values())
     except csv.Error as error:
         raise ValueError(f"line {rows.line_num} of {name} is not CSV: {error}; download the file again") from error

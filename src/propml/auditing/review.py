@@ -218,19 +218,13 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
 
 
 def _tables(report: AuditReport) -> list[dict[str, Any]]:
-    """The reliability of labels and of annotators, for the top of the page."""
-    tables = {"label": report.labels("columns"), "annotator": report.annotators("columns")}
-    return [
-        {"title": f"{by.title()}s", "filters": by} | _table(table) for by, table in tables.items() if len(table[by])
-    ]
-
-
-def _table(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Names in the first column, then counts (whole numbers) and shares."""
-    columns, cells = [], []
-    for place, (name, given) in enumerate(told.items()):
-        values = np.asarray(given)
-        kind = "text" if place == 0 else "share" if values.dtype.kind == "f" else "count"
-        columns.append({"name": name.replace("_", " "), "kind": kind})
-        cells.append([None if value != value else value for value in values.tolist()])  # NaN is not equal to itself
-    return {"columns": columns, "rows": [list(row) for row in zip(*cells, strict=True)]}
+    """The reliability of labels and of annotators: names first, then columns of counts (whole numbers) and of shares."""
+    tables = []
+    for by, told in (("label", report.labels("columns")), ("annotator", report.annotators("columns"))):
+        kinds = ["text", *("share" if np.asarray(own).dtype.kind == "f" else "count" for own in [*told.values()][1:])]
+        columns = [{"name": name.replace("_", " "), "kind": kind} for name, kind in zip(told, kinds, strict=True)]
+        # NaN is not equal to itself.
+        cells = [[None if cell != cell else cell for cell in np.asarray(own).tolist()] for own in told.values()]
+        if rows := [list(row) for row in zip(*cells, strict=True)]:
+            tables.append({"title": f"{by.title()}s", "filters": by, "columns": columns, "rows": rows})
+    return tables
