@@ -218,7 +218,7 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
 
 
 def _tables(report: AuditReport) -> list[dict[str, Any]]:
-    """The reliability of labels and of annotators: names first, then columns of counts (whole numbers) and of shares."""
+    """The reliability of labels and of annotators: names first, then counts (whole numbers) and shares."""
     tables = []
     for by, told in (("label", report.labels("columns")), ("annotator", report.annotators("columns"))):
         kinds = ["text", *("share" if np.asarray(own).dtype.kind == "f" else "count" for own in [*told.values()][1:])]
