@@ -46,9 +46,10 @@ def root(
     [bold]propml audit data.csv --candidates tags[/bold] finds the labels that are wrong in your own file;
     [bold]propml fit[/bold] trains a model on such a file, [bold]propml predict[/bold] labels new rows with it and
     [bold]propml evaluate[/bold] judges it by true labels.
-    [bold]propml datasets list[/bold] shows the datasets of the paper and where they are looked for;
-    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to try a method where the truth is known;
-    [bold]propml benchmark run quick[/bold] compares all methods on it, and other experiments are the paper's tables.
+    [bold]propml datasets list[/bold] shows the datasets of the paper and the folders that are searched for them;
+    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to test methods where the truth is known;
+    [bold]propml benchmark run quick[/bold] compares all methods on the embedded dataset, and other experiments repeat
+    the paper's tables.
     """
 
 

@@ -77,14 +77,14 @@ def audit(
     settings: Settings,
     data: Annotated[
         str | None,
-        typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
+        typer.Argument(help=f"{opt.DATA}; not needed with --apply and --again."),
     ] = None,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
     apply: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DECISIONS",
-            help="After the review: write the labels that your decisions leave, and stop. Repeat it for several "
+            help="After the review: write the labels as your decisions leave them, and stop. Repeat it for several "
             "reviewers: the majority decides, and conflicts are listed.",
         ),
     ] = None,
