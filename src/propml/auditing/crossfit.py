@@ -60,18 +60,16 @@ def row_groups(X: Any) -> np.ndarray:
     >>> row_groups(np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]))
     array([0, 1, 0])
     """
+    if sp.issparse(X):
+        rows = sp.csr_array(X)
+        rows.sum_duplicates()
+        spans = map(slice, rows.indptr[:-1], rows.indptr[1:])
+        contents = (rows.indices[at].tobytes() + rows.data[at].tobytes() for at in spans)
+    else:
+        contents = (row.tobytes() for row in np.ascontiguousarray(X))
     seen: dict[int, int] = {}
     # Hashes, since the contents themselves would be the features once more in memory.
-    return np.array([seen.setdefault(hash(content), len(seen)) for content in _row_contents(X)], dtype=np.int64)
-
-
-def _row_contents(X: Any) -> Iterable[bytes]:
-    if not sp.issparse(X):
-        return (row.tobytes() for row in np.ascontiguousarray(X))
-    rows = sp.csr_array(X)
-    rows.sum_duplicates()
-    ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-    return (rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends)
+    return np.array([seen.setdefault(hash(content), len(seen)) for content in contents], dtype=np.int64)
 
 
 def split_rows(X: Any, cv: int | Iterable[tuple[Any, Any]], random_state: int) -> Folds:
@@ -146,19 +144,16 @@ def fitted_on(model: Any, X: Any, candidates: Candidates, draw: np.random.Genera
     """A clone of the model that learned from these rows, a part of which may choose its λ and epochs."""
     from sklearn.base import clone
 
+    from propml.methods.base import CandidateClassifier
+
     own = clone(model)
     if hasattr(model, "fit_held_out_logits"):
         order = draw.permutation(X.shape[0])
         part = max(1, round(len(order) * CHOOSING_SHARE))
         own.set_params(cv=[(np.sort(order[part:]), np.sort(order[:part]))])
-    return own.fit(X, _targets(model, candidates))
-
-
-def _targets(model: Any, candidates: Candidates) -> Any:
-    from propml.methods.base import CandidateClassifier
-
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return candidates if isinstance(last, CandidateClassifier) else (candidates.to_matrix() > 0).astype(np.int64)
+    takes_candidates = isinstance(last, CandidateClassifier)
+    return own.fit(X, candidates if takes_candidates else (candidates.to_matrix() > 0).astype(np.int64))
 
 
 def label_scores(model: Any, X: Any, n_labels: int) -> np.ndarray:

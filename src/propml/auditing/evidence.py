@@ -166,9 +166,11 @@ def thumbnails(images: Any, rows: Iterable[int]) -> dict[int, str]:
         try:
             with warnings.catch_warnings():  # of Pillow, on what it could read all the same
                 warnings.filterwarnings("ignore", module="PIL")
-                encoded[row] = _embedded(_small(images[row]))
-        except MemoryError:
-            raise
+                small, buffer = _small(images[row]), io.BytesIO()
+                # Few colours, as in drawings and enlarged pixels, are smaller as PNG.
+                kind = "jpeg" if small.getcolors(maxcolors=64) is None else "png"
+                small.save(buffer, kind, quality=75, optimize=True)
+                encoded[row] = f"{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
         except Exception as why:  # a damaged file can break its decoder in any way
             unreadable.append(f"that of row {row}: {why or repr(why)}")
     if unreadable:
@@ -211,11 +213,3 @@ def _pixels(values: np.ndarray) -> np.ndarray:
     values = np.nan_to_num(values.astype(np.float64))
     low, high = min(values.min(), 0.0), max(values.max(), 1.0)
     return np.round(255 * (values - low) / (high - low)).astype(np.uint8)
-
-
-def _embedded(image: Any) -> str:
-    """PNG where there are few colours, as in drawings and enlarged pixels; otherwise JPEG."""
-    buffer = io.BytesIO()
-    kind = "jpeg" if image.getcolors(maxcolors=64) is None else "png"
-    image.save(buffer, kind, quality=75, optimize=True)
-    return f"{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

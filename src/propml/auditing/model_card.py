@@ -143,12 +143,9 @@ def _lambda(model: Any) -> dict[str, Any] | None:
 
 
 def _thresholds(model: Any, names: list[str]) -> dict[str, Any]:
-    by_label = {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}
-    if hasattr(model, "threshold_"):
-        chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
-        return {
-            "probability": by_label,
-            "logit": float(model.threshold_),
-            "chosen": chosen if model.threshold == "auto" else "given by the user",
-        }
-    return {"probability": by_label, "chosen": "by the method, from candidate labels"}
+    told = {"probability": {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}}
+    if not hasattr(model, "threshold_"):
+        return {**told, "chosen": "by the method, from candidate labels"}
+    chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
+    how = chosen if model.threshold == "auto" else "given by the user"
+    return {**told, "logit": float(model.threshold_), "chosen": how}

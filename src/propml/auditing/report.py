@@ -347,10 +347,9 @@ def _frame(columns: Mapping[str, Any], library: Library) -> Any:
         return dict(columns)
     if library not in ("pandas", "polars"):
         raise ValueError(f'library is {library!r}; choose "pandas", "polars" or "columns"')
-    frame = require(library, "data").DataFrame
-    if library == "pandas":
-        return frame(dict(columns))
-    return frame({name: value if isinstance(value, list) else value.tolist() for name, value in columns.items()})
+    if library == "polars":
+        columns = {name: value if isinstance(value, list) else value.tolist() for name, value in columns.items()}
+    return require(library, "data").DataFrame(dict(columns))
 
 
 def _plain(names: Any) -> list[Any]:
