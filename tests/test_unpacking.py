@@ -14,7 +14,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from propml import unpacking
-from propml.auditing.thumbnails import thumbnails
+from propml.auditing.evidence import thumbnails
 from propml.datasets.archives import extract
 from propml.tables import open_table, read_dataset
 from propml.unpacking import TooLarge, open_unpacked

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.reliability import Reliability
+from propml.auditing.annotator_model import Reliability
 from propml.auditing.report import AuditReport
 from propml.targets import Annotations, Candidates
 

@@ -384,8 +384,8 @@ def test_rows_that_nobody_voted_on_are_judged_by_their_candidates():
     ("votes", "words"),
     [
         ({"item": [0], "annotator": ["eve"]}, "votes has no column 'label'"),
-        ({"item": [7], "annotator": ["eve"], "label": [1]}, "row 0 of votes has the item 7"),
-        ({"item": [0], "annotator": ["eve"], "label": ["x"]}, "row 0 of votes has the label 'x'"),
+        ({"item": [7], "annotator": ["eve"], "label": [1]}, "row 0 of votes: there is no item 7"),
+        ({"item": [0], "annotator": ["eve"], "label": ["x"]}, "row 0 of votes: there is no label .x."),
         ({"item": [0, 1], "annotator": ["eve"], "label": [1]}, "2 items, 1 annotators"),
         ([("eve", 0, 1)], "votes is a list"),
         (Annotations(np.array([9]), np.array([0]), np.array([0]), ("eve",)), "votes name row 9"),
@@ -405,5 +405,5 @@ def test_items_of_votes_may_be_numbers_as_text_and_must_be_named_apart():
     one, other = (propml.audit(X, candidates, votes=v, model=RIDGE).probabilities for v in (table, as_text))
     np.testing.assert_array_equal(one, other)
     twice = Candidates(candidates.states, candidates.labels, (*range(39), 0))
-    with pytest.raises(ValueError, match="item 0 stands there twice"):
+    with pytest.raises(ValueError, match="several items are called 0"):
         propml.audit(X, twice, votes=table, model=RIDGE)

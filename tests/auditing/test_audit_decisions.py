@@ -45,6 +45,7 @@ def test_the_page_s_file_is_read(tmp_path):
         "photo-1,night,doubtful,reject,\n"
         "photo-2,beach,keep,,\n"
         "\n"
+        ",,,\n"
         'photo-2,"night, late",missing,Accept,\n',
     )
     assert read_decisions(path) == [
@@ -85,7 +86,7 @@ def test_the_same_decision_twice_counts_once(tmp_path):
     [
         ("", "decisions.csv has no column 'item' and no column 'label'"),
         ("item,label,verdict\n7,sun,drop\n", r"no column 'decision' \(it has item, label, verdict\)"),
-        (HEADER + "7,sun,drop\n", r"line 2 of \S+decisions\.csv has 3 cells and the header 5"),
+        (HEADER + "7,sun,drop\n", r"line 2 of \S+decisions\.csv has more or fewer cells than the header"),
         (HEADER + "7,sun,drop,yes,\n", r"line 2 of \S+decisions\.csv: the decision is 'yes'; write keep or drop"),
         (
             HEADER + "7,sun,dorp,accept,\n",
@@ -263,7 +264,7 @@ def test_strangers_are_named_with_the_nearest_name(tmp_path):
         apply_decisions(report, decided)
     with pytest.raises(ValueError, match=r"^there is no label 'sunsets' in what was audited; did you mean 'sunset'\?$"):
         apply_decisions(report, [Decision("photo-1", "sunsets", False)])
-    with pytest.raises(ValueError, match=r"no label 'xyz' .*; are these the decisions of another audit\?"):
+    with pytest.raises(ValueError, match=r"no label 'xyz' .*; are these the decisions or votes of another audit\?"):
         apply_decisions(report, [Decision("photo-1", "xyz", False)])
 
 
@@ -277,7 +278,7 @@ def test_an_id_of_two_rows_cannot_be_decided_on():
     candidates = replace(Candidates.from_lists([["a"], ["a"], ["a"]]), index=("x", "y", "x"))
     report = AuditReport(candidates, np.full((3, 1), 0.9))
     assert apply_decisions(report, [Decision("y", "a", False)]).to_lists() == [["a"], [], ["a"]]
-    with pytest.raises(ValueError, match="item 'x' is the name of rows 0 and 2; audit again with ids"):
+    with pytest.raises(ValueError, match="several items are called 'x'; audit again with a name"):
         apply_decisions(report, [Decision("x", "a", False)])
 
 

@@ -13,8 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score
 
 import propml
-from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotators
-from propml.auditing.reliability import ReliabilityCounts
+from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotators, reliability_of
 from propml.auditing.report import AuditReport
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
@@ -82,7 +81,7 @@ def test_the_posterior_is_bayes_rule():
     # Two labels, three rows; eve looks at rows 0 and 1, tom at row 0 only; nobody at row 2.
     table = {"item": [0, 0, 1, 2], "annotator": ["eve", "tom", "eve", "nobody"], "label": ["a", "b", None, None]}
     voted = Candidates.from_votes(*table.values(), labels=["a", "b"], empty="ignore")
-    votes = Votes(voted.annotations, voted)
+    votes = Votes(voted)
     model = AnnotatorModel(np.array([0.3, -1.0]), 2.0, np.array([0.9, 0.7, 0.8]), np.array([0.2, 0.1, 0.8]))
     standing = np.array([[0.5, 0.1], [1.0, 0.0], [0.2, 0.4]])
     made = model.posterior(standing, votes, slice(0, 3))
@@ -97,7 +96,8 @@ def test_the_posterior_is_bayes_rule():
 
 def test_unknown_labels_take_no_evidence_from_silence():
     states = Candidates.from_matrix([[1, -1], [0, 1]])
-    votes = Votes(Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), ("one",)), states)
+    seen = Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), ("one",))
+    votes = Votes(replace(states, annotations=seen))
     model = AnnotatorModel(np.zeros(2), 0.0, np.array([0.9]), np.array([0.1]))
     made = model.posterior(np.zeros((2, 2)), votes, slice(0, 2))
     assert made[0, 1] == 0.5
@@ -116,23 +116,12 @@ def test_an_annotator_of_one_vote_is_judged_mildly_and_a_random_one_is_not_belie
         "label": [*table["label"], false],
     }
     candidates = Candidates.from_votes(*table.values(), labels=range(4), empty="ignore")
-    model = fit_annotators(np.full((300, 4), 0.5), Votes(candidates.annotations, candidates))
+    model = fit_annotators(np.full((300, 4), 0.5), Votes(candidates))
     newcomer, random = candidates.annotations.names.index("newcomer"), 3
     assert 0.3 < model.sensitivity[newcomer] < 0.9  # by their votes alone it is 0
     assert model.false_positive_rate[newcomer] < 0.4
     gain = np.log(model.sensitivity[random] / model.false_positive_rate[random])
     assert abs(gain) < 0.25
-
-
-def test_taken_rows_bring_their_votes():
-    voted = simulated_annotators(planted(30)[1], [0.9, 0.8], [0.1, 0.1], coverage=0.7)
-    votes = Votes(voted.annotations, voted)
-    rows = np.array([3, 4, 11, 20])
-    taken = votes.take(rows)
-    assert taken.voters.tolist() == votes.voters[rows].tolist()
-    expected = [[(w, j) for i, w, j in zip(*votes.cast(slice(r, r + 1)), strict=True)] for r in rows]
-    found = [[(w, j) for i, w, j in zip(*taken.cast(slice(n, n + 1)), strict=True)] for n in range(4)]
-    assert found == expected
 
 
 def sure_votes(truth, seed=0):
@@ -226,10 +215,7 @@ def counts_by_loops(votes, truth):
 def test_counts_follow_the_definitions_and_add_up_over_blocks():
     truth = np.random.default_rng(1).random((25, 5))
     voted = simulated_annotators((truth > 0.6).astype(int), [0.8, 0.6, 0.9], [0.1, 0.3, 0.2], coverage=0.8)
-    counts = ReliabilityCounts(Votes(voted.annotations, voted))
-    for rows in (slice(0, 10), slice(10, 11), slice(11, 25)):
-        counts.add(rows, truth[rows])
-    made = counts.reliability()
+    made = reliability_of(Votes(voted), ((rows, truth[rows]) for rows in (slice(0, 10), slice(10, 11), slice(11, 25))))
     entries = list(zip(voted.annotations.row, voted.annotations.annotator, voted.annotations.label, strict=True))
     votes = {"looked": {(i, a) for i, a, _ in entries}, "cast": [entry for entry in entries if entry[2] >= 0]}
     expected = counts_by_loops(votes, truth)
@@ -244,9 +230,8 @@ def test_counts_follow_the_definitions_and_add_up_over_blocks():
 def test_agreement_and_rates_that_nothing_is_known_of_are_not_a_number():
     seen = Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, -1]), ("eve", "absent"))
     candidates = Candidates.from_matrix([[1, 0], [0, 0]], empty="ignore")
-    counts = ReliabilityCounts(Votes(seen, candidates))
-    counts.add(slice(0, 2), np.array([[1.0, 0.0], [0.0, 0.0]]))
-    made = counts.reliability()
+    truth = np.array([[1.0, 0.0], [0.0, 0.0]])
+    made = reliability_of(Votes(replace(candidates, annotations=seen)), [(slice(0, 2), truth)])
     assert made.sensitivity[0] == 1
     assert np.isnan(made.agreement).all()
     assert np.isnan(made.sensitivity[1])

@@ -142,10 +142,10 @@ def test_the_audit_s_name_depends_on_verdicts_and_nothing_else():
 
 
 def test_names_must_be_names():
-    with pytest.raises(ValueError, match="items 0 and 2 have the same name 'x'; decisions go by name, so give every"):
+    with pytest.raises(ValueError, match="several items are called 'x'; decisions go by name, so give every"):
         render_review(fake_report(3, ids=["x", "y", "x"]))
     report = fake_report(3, labels=[1, "1", 2, 3])
-    with pytest.raises(ValueError, match="labels 0 and 1 have the same name '1'"):
+    with pytest.raises(ValueError, match="several labels are called '1'"):
         render_review(report)
 
 
@@ -231,7 +231,6 @@ def test_first_features_of_a_frame(frame):
 def test_first_features_of_arrays():
     dense = np.arange(20.0).reshape(2, 10) / 3
     assert feature_lines(dense, np.array([1])) == ["x0 3.333 · x1 3.667 · x2 4 · x3 4.333 · x4 4.667 · x5 5"]
-    assert feature_lines(dense[:, :2], np.array([0]), ["a", "b"]) == ["a 0 · b 0.3333"]
     sparse = sp.csr_array(np.array([[0, 0, 7, 0], [0, 0, 0, 0]]))
     assert feature_lines(sparse, np.array([0, 1])) == ["x2 7", ""]
 

@@ -113,11 +113,9 @@ def test_what_is_no_list_of_decisions_is_not_saved(folder):
         server.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("host", "sentence"), [("0.0.0.0", "name the one to listen on"), ("everywhere", "give an IPv4 address")]
-)
-def test_nothing_listens_on_addresses_that_nobody_named(folder, host, sentence):
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("host", ["0.0.0.0", "everywhere"])
+def test_nothing_listens_on_addresses_that_nobody_named(folder, host):
+    with pytest.raises(ValueError, match="give the IPv4 address to listen on"):
         ReviewServer(folder, host)
 
 

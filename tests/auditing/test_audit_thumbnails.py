@@ -12,7 +12,7 @@ from fake_report import fake_pictures, fake_report
 from PIL import Image
 from review_pages import render_review
 
-from propml.auditing.thumbnails import thumbnails
+from propml.auditing.evidence import thumbnails
 
 
 def opened(text):

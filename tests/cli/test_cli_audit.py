@@ -14,7 +14,7 @@ from command_line import LABELS, propml, told, write_photos
 from PIL import Image
 
 from propml.auditing.decisions import Decision, write_decisions
-from propml.auditing.report_files import REPORT_FILE
+from propml.auditing.report import REPORT_FILE
 
 OPTIONS = ("--candidates", "tags", "--ignore", "truth", "--id", "id", "--quick")
 EVIL = "=cmd|' /C calc'!A0"

@@ -26,7 +26,7 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
-from propml.auditing.thumbnails import thumbnails
+from propml.auditing.evidence import thumbnails
 from propml.corruption.files import read_clean
 from propml.datasets import read_mat, read_mulan
 from propml.datasets.archives import extract

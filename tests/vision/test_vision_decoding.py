@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from propml.auditing.thumbnails import thumbnails
+from propml.auditing.evidence import thumbnails
 from propml.vision.decoding import FORMATS, find_images, open_image
 from propml.vision.image_cache import decode_images
 from propml.vision.sources import ImageSource

@@ -16,21 +16,34 @@ confidences, and a vote of level k adds log(share of level k among votes for tru
 Four made-up votes, spread as the levels are, make an untold level say nothing. Where all votes of an annotator are
 equally sure, there is one level, and it adds zero.
 
-Annotators are taken to err independently of each other: where they
-share a confusion, the ranking stays good but too little is dropped.
+Annotators are taken to err independently of each other: where they share a confusion, the ranking stays good but too
+little is dropped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
+from propml.jsonable import unboxed
+from propml.messages import did_you_mean
+from propml.target_checks import is_missing
 from propml.targets import Annotations, Candidates
 
-__all__ = ["AnnotatorModel", "Votes", "fit_annotators"]
+__all__ = [
+    "AnnotatorModel",
+    "Reliability",
+    "Votes",
+    "annotations_of",
+    "finder",
+    "fit_annotators",
+    "reliability_of",
+]
 
 ROUNDS = 100
 TOLERANCE = 1e-4
@@ -41,71 +54,109 @@ PRIOR_VOTES, SENSITIVITY, FALSE_POSITIVE_RATE = 4.0, 0.8, 0.1
 STEEPEST = 3.0
 # Levels of confidence; two and three find fewer errors (python paper/confidence.py).
 LEVELS = 4
+# Of a table of votes.
+COLUMNS = ("item", "annotator", "label")
+CONFIDENCE = "confidence"
+
+
+# -- votes ----------------------------------------------------------------------------------------------------------
+
+
+def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
+    """The votes on these candidates: those given, or those that the candidates hold.
+
+    Given are annotations, or a DataFrame or mapping with the columns item, annotator, label and maybe confidence. An
+    item is named as in ``candidates.index``, by default by the row's number. A missing confidence is 1.
+
+    >>> candidates = Candidates.from_lists([["cat", "dog"], ["dog"]])
+    >>> table = {"item": [0, 0, 1], "annotator": ["eve", "tom", "tom"], "label": ["cat", "dog", None]}
+    >>> annotations_of(table, candidates).label
+    array([ 0,  1, -1])
+    """
+    if votes is None:
+        return candidates.annotations
+    if isinstance(votes, Annotations):
+        for name, limit in (("row", len(candidates)), ("annotator", len(votes.names)), ("label", candidates.shape[1])):
+            if (most := getattr(votes, name).max(initial=-1)) >= limit:
+                raise ValueError(f"votes name {name} {most}, and there are {limit}, counted from 0")
+        return votes
+    if not isinstance(votes, Mapping) and not hasattr(votes, "columns"):
+        raise ValueError(
+            f"votes is a {type(votes).__name__}; give a DataFrame or mapping with the columns {', '.join(COLUMNS)}"
+        )
+    present = list(votes.columns if hasattr(votes, "columns") else votes)
+    if lacking := [name for name in COLUMNS if name not in present]:
+        raise ValueError(f"votes has no column {lacking[0]!r}; it needs {', '.join(COLUMNS)}, and has {present}")
+    items, people, labels = ([unboxed(cell) for cell in votes[name]] for name in COLUMNS)
+    sure = votes[CONFIDENCE] if CONFIDENCE in present else [1.0] * len(items)
+    confidence = [1.0 if is_missing(cell) else float(cell) for cell in sure]
+    if not len(items) == len(people) == len(labels) == len(confidence):
+        raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
+    row_of, label_of = finder(candidates.index, "item"), finder(candidates.labels, "label")
+    names = {who: number for number, who in enumerate(dict.fromkeys(people))}
+    triples: dict[tuple[int, int, int], float] = {}
+    for line, (item, who, label) in enumerate(zip(items, people, labels, strict=True)):
+        where = f"row {line} of votes: "
+        vote = (row_of(item, where), names[who], -1 if is_missing(label) else label_of(label, where))
+        triples[vote] = max(confidence[line], triples.get(vote, confidence[line]))
+    table = np.array(sorted(triples), dtype=np.int64).reshape(-1, 3)
+    told = None if CONFIDENCE not in present else np.array([triples[vote] for vote in sorted(triples)])
+    return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names), told)
+
+
+def finder(names: Iterable[Hashable], what: str) -> Callable[[Hashable, str], int]:
+    """A function that tells where a name stands, by itself or by its text: files hand numbers over as text."""
+    places: dict[Hashable, int | None] = {}
+    for place, name in enumerate(map(unboxed, names)):
+        for key in {name, str(name)}:
+            places[key] = None if key in places else place
+
+    def find(name: Hashable, where: str) -> int:
+        key = name if name in places else str(name)
+        if key not in places:
+            meant = did_you_mean(name, places, "are these the decisions or votes of another audit?")
+            raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {meant}")
+        if (place := places[key]) is None:
+            raise ValueError(f"{where}several {what}s are called {name!r}; audit again with a name of its own for each")
+        return place
+
+    return find
 
 
 class Votes:
-    """Votes in a form that blocks of rows can be taken from.
+    """The votes on candidates, in a form that blocks of rows can be taken from."""
 
-    Parameters
-    ----------
-    annotations : Annotations
-    candidates : Candidates
-        Says which entries are unknown: nobody looked at those.
-    """
-
-    def __init__(self, annotations: Annotations, candidates: Candidates) -> None:
-        self.shape = candidates.shape
-        self.names = annotations.names
-        self.states = candidates.states
-        order = np.argsort(annotations.row, kind="stable")
-        self._row, self._who = annotations.row[order], annotations.annotator[order]
-        self._label = annotations.label[order]
-        sure = annotations.confidence
-        self._level = None if sure is None else _levels(sure[order], self._who, self._label >= 0)
-        seen = np.ones(len(order), dtype=np.int8)
-        looked = sp.csr_array(sp.coo_array((seen, (self._row, self._who)), shape=(len(candidates), len(self.names))))
+    def __init__(self, candidates: Candidates) -> None:
+        votes = candidates.annotations
+        assert votes is not None
+        self.shape, self.states, self.names = candidates.shape, candidates.states, votes.names
+        self._votes = votes.entries(np.argsort(votes.row, kind="stable"))
+        self._level = None if votes.confidence is None else _levels(self._votes)
+        seen = np.ones(len(votes.row), dtype=np.int8)
+        looked = sp.csr_array(sp.coo_array((seen, (votes.row, votes.annotator)), (len(candidates), len(votes.names))))
         self.looked = (looked > 0).astype(np.float64)
         self.voters = np.asarray(self.looked.sum(axis=1)).ravel()
 
-    def cast(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row (counted from the block's first), annotator and label of each vote in a block."""
-        part = slice(*np.searchsorted(self._row, (rows.start, rows.stop)))
-        given = self._label[part] >= 0
-        return self._row[part][given] - rows.start, self._who[part][given], self._label[part][given]
-
-    def levels(self, rows: slice) -> np.ndarray | None:
-        """The level of confidence of each such vote; None where no confidence is told."""
-        if self._level is None:
-            return None
-        part = slice(*np.searchsorted(self._row, (rows.start, rows.stop)))
-        return self._level[part][self._label[part] >= 0]
-
-    def take(self, rows: np.ndarray) -> Votes:
-        """The votes on some rows, which are in rising order."""
-        kept = np.isin(self._row, rows)
-        annotations = Annotations(
-            np.searchsorted(rows, self._row[kept]), self._who[kept], self._label[kept], self.names
-        )
-        taken = Votes(annotations, Candidates(self.states[rows], tuple(range(self.shape[1])), rows))
-        taken._level = None if self._level is None else self._level[kept]  # quartiles are those of all votes
-        return taken
+    def cast(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Row (counted from the block's first), annotator, label and level of confidence of each vote in a block."""
+        first, end = np.searchsorted(self._votes.row, (rows.start, rows.stop))
+        given = first + np.flatnonzero(self._votes.label[first:end] >= 0)
+        votes = self._votes.entries(given)
+        return votes.row - rows.start, votes.annotator, votes.label, None if self._level is None else self._level[given]
 
     def known(self, rows: slice) -> np.ndarray:
-        """Where somebody looked, ``(n, n_labels)``."""
+        """Where somebody looked, ``(n, n_labels)``; nobody did where an entry is unknown."""
         return (self.states[rows].toarray() >= 0) & (self.voters[rows, None] > 0)
+
+
+# -- the model ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class AnnotatorModel:
-    """Learned rates, and the log odds of a label before anybody is asked.
+    """α of each label, β, and of each annotator both rates and what a level of confidence adds to the log odds.
 
-    Attributes
-    ----------
-    alpha : ndarray, shape (n_labels,)
-    beta : float
-    sensitivity, false_positive_rate : ndarray, shape (n_annotators,)
-    surer : ndarray, shape (n_annotators, LEVELS)
-        What the level of confidence of a vote adds to the log odds.
+    ``surer`` has shape ``(n_annotators, LEVELS)``; there is none where no confidence is told.
     """
 
     alpha: np.ndarray
@@ -115,19 +166,12 @@ class AnnotatorModel:
     surer: np.ndarray | None = None
 
     def posterior(self, evidence: np.ndarray, votes: Votes, rows: slice) -> np.ndarray:
-        """P(true) of every label of a block of rows ``(n, n_labels)``, given the votes.
-
-        Parameters
-        ----------
-        evidence : ndarray, shape (n, n_labels)
-            The model's opinion u of these rows, as a logit.
-        """
+        """P(true) of every label of a block ``(n, n_labels)``, given the model's opinion u of it and the votes."""
         silent = np.log1p(-self.sensitivity) - np.log1p(-self.false_positive_rate)
         proposing = np.log(self.sensitivity / self.false_positive_rate) - silent
-        row, who, label = votes.cast(rows)
+        row, who, label, level = votes.cast(rows)
         voted = np.zeros(evidence.shape)
-        levels = votes.levels(rows)
-        sure = 0.0 if levels is None or self.surer is None else self.surer[who, levels]
+        sure = 0.0 if level is None or self.surer is None else self.surer[who, level]
         np.add.at(voted, (row, label), proposing[who] + sure)
         voted += (votes.looked[rows] @ silent)[:, None]
         return expit(self.alpha + self.beta * evidence + np.where(votes.known(rows), voted, 0.0))
@@ -138,27 +182,24 @@ def fit_annotators(
 ) -> AnnotatorModel:
     """Learn rates, α and β by expectation maximisation.
 
-    Parameters
-    ----------
-    evidence : ndarray, shape (n, n_labels)
-        The model's opinion u of the rows that the votes are about, as a logit; constant where it has none.
-    at : ndarray of int, shape (n_told, 2), optional
-        Rows and labels of which the truth is told.
-    told : ndarray of bool, shape (n_told,)
-        That truth.
+    ``evidence`` is the model's opinion u of the rows that the votes are about, ``(n, n_labels)``, constant where it has
+    none. ``at`` has rows and labels of which the truth is told, ``(n_told, 2)``, and ``told`` that truth.
     """
     rows = slice(0, votes.shape[0])
     known = votes.known(rows)
-    row, who, label = votes.cast(rows)
-    truth = _vote_shares(votes, row, label)
+    row, who, label, level = votes.cast(rows)
+    # A first guess at the truth: the share of those who looked that proposed a label.
+    truth = np.full(votes.shape, 0.2)
+    np.add.at(truth, (row, label), 1.0)
+    truth /= votes.voters[:, None] + 1.0
     model = AnnotatorModel(np.full(votes.shape[1], -2.0), 0.0, np.zeros(0), np.zeros(0))
     last = np.zeros(0)
     for _ in range(ROUNDS):
         if at is not None:
             truth[at[:, 0], at[:, 1]] = told
         model.sensitivity, model.false_positive_rate = _rates(truth, known, votes, row, who, label)
-        if (levels := votes.levels(rows)) is not None:
-            model.surer = _surer(truth[row, label], known[row, label], who, levels, len(votes.names))
+        if level is not None:
+            model.surer = _surer(truth[row, label], known[row, label], who, level, len(votes.names))
         _newton(model, truth, known, evidence)
         truth = model.posterior(evidence, votes, rows)
         now = np.concatenate([model.sensitivity, model.false_positive_rate])
@@ -166,13 +207,6 @@ def fit_annotators(
             break
         last = now
     return model
-
-
-def _vote_shares(votes: Votes, row: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """A first guess at the truth: the share of those who looked that proposed a label."""
-    counts = np.zeros(votes.shape)
-    np.add.at(counts, (row, label), 1.0)
-    return (counts + 0.2) / (votes.voters[:, None] + 1.0)
 
 
 def _rates(
@@ -189,15 +223,16 @@ def _rates(
     return rates[0], np.minimum(rates[1], 0.95 * rates[0])
 
 
-def _levels(confidence: np.ndarray, who: np.ndarray, given: np.ndarray) -> np.ndarray:
+def _levels(votes: Annotations) -> np.ndarray:
     """For each vote, how many quartiles of its annotator's confidences lie below it."""
-    levels = np.zeros(len(who), dtype=np.int64)
-    cast = np.flatnonzero(given)
-    cast = cast[np.argsort(who[cast], kind="stable")]
-    for own in np.split(cast, np.flatnonzero(np.diff(who[cast])) + 1):
+    assert votes.confidence is not None
+    levels = np.zeros(len(votes.row), dtype=np.int64)
+    cast = np.flatnonzero(votes.label >= 0)
+    cast = cast[np.argsort(votes.annotator[cast], kind="stable")]
+    for own in np.split(cast, np.flatnonzero(np.diff(votes.annotator[cast])) + 1):
         if len(own):
-            cuts = np.quantile(confidence[own], np.arange(1, LEVELS) / LEVELS)
-            levels[own] = np.searchsorted(cuts, confidence[own])
+            cuts = np.quantile(votes.confidence[own], np.arange(1, LEVELS) / LEVELS)
+            levels[own] = np.searchsorted(cuts, votes.confidence[own])
     return levels
 
 
@@ -225,3 +260,68 @@ def _newton(model: AnnotatorModel, truth: np.ndarray, known: np.ndarray, evidenc
         error, curvature = np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
         step = float((error * evidence).sum() / ((curvature * evidence**2).sum() + 1))
         model.beta = float(np.clip(model.beta + np.clip(step, -1, 1), 0.0, STEEPEST))
+
+
+# -- reliability ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Rates per annotator and per label, by the truth that the audit itself estimates; NaN where nothing can be said.
+
+    ``items`` are the rows that each annotator looked at, ``votes`` the labels that each proposed. ``sensitivity`` and
+    ``false_positive_rate`` are the shares of the true, and of the false, labels of those rows that each proposed,
+    ``precision`` that of the proposed labels that are true. ``agreement`` is the overlap with the proposals of others
+    on rows that both saw: twice the common ones by all of both (Dice). The rates of a label are over all who looked.
+    """
+
+    annotators: tuple
+    items: np.ndarray
+    votes: np.ndarray
+    sensitivity: np.ndarray
+    false_positive_rate: np.ndarray
+    precision: np.ndarray
+    agreement: np.ndarray
+    label_sensitivity: np.ndarray
+    label_false_positive_rate: np.ndarray
+
+
+def reliability_of(votes: Votes, blocks: Iterable[tuple[slice, np.ndarray]]) -> Reliability:
+    """Count all blocks of rows, each with the estimated P(true) of its labels ``(n, n_labels)``.
+
+    >>> seen = Candidates.from_votes(["a", "a", "b", "b"], ["eve", "tom", "eve", "tom"], ["cat", "cat", "dog", "cat"])
+    >>> made = reliability_of(Votes(seen), [(slice(0, 2), np.array([[1.0, 0.0], [1.0, 0.0]]))])
+    >>> made.sensitivity, made.false_positive_rate, made.agreement
+    (array([0.5, 1. ]), array([0.5, 0. ]), array([0.5, 0.5]))
+    """
+    n = len(votes.names)
+    # Annotators first, then labels: both are counted alike.
+    true, false, hits, slips = np.zeros((4, n + votes.shape[1]))
+    n_cast, shared, both = np.zeros((3, n))
+    for rows, truth in blocks:
+        looked, known = votes.looked[rows], votes.known(rows)
+        row, who, label, _ = votes.cast(rows)
+        for weight, chances, proposed in ((truth, true, hits), (1 - truth, false, slips)):
+            counted = np.where(known, weight, 0.0)
+            chances[:n] += counted.sum(axis=1) @ looked
+            chances[n:] += votes.voters[rows] @ counted
+            np.add.at(proposed, who, counted[row, label])
+            np.add.at(proposed, n + label, counted[row, label])
+        # Agreement: proposals shared with each other annotator of the row, and the proposals of both.
+        supporters = np.zeros(truth.shape)
+        np.add.at(supporters, (row, label), 1.0)
+        np.add.at(shared, who, 2 * (supporters[row, label] - 1))
+        cast = np.zeros((len(truth), n))
+        np.add.at(cast, (row, who), 1.0)
+        n_cast += cast.sum(axis=0)
+        block, seen_by = looked.tocoo().coords
+        mine, everybody = cast[block, seen_by], cast.sum(axis=1)[block]
+        np.add.at(both, seen_by, (votes.voters[rows] - 1)[block] * mine + (everybody - mine))
+    items = np.asarray(votes.looked.sum(axis=0)).ravel().astype(np.int64)
+    sensitivity, rate = _share(hits, true), _share(slips, false)
+    of_people = (sensitivity[:n], rate[:n], _share(hits[:n], n_cast), _share(shared, both))
+    return Reliability(votes.names, items, n_cast.astype(np.int64), *of_people, sensitivity[n:], rate[n:])
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 1e-9)

@@ -60,30 +60,22 @@ def row_groups(X: Any) -> np.ndarray:
     >>> row_groups(np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]))
     array([0, 1, 0])
     """
+    if sp.issparse(X):
+        rows = sp.csr_array(X)
+        rows.sum_duplicates()
+        spans = map(slice, rows.indptr[:-1], rows.indptr[1:])
+        contents = (rows.indices[at].tobytes() + rows.data[at].tobytes() for at in spans)
+    else:
+        contents = (row.tobytes() for row in np.ascontiguousarray(X))
     seen: dict[int, int] = {}
     # Hashes, since the contents themselves would be the features once more in memory.
-    return np.array([seen.setdefault(hash(content), len(seen)) for content in _row_contents(X)], dtype=np.int64)
-
-
-def _row_contents(X: Any) -> Iterable[bytes]:
-    if not sp.issparse(X):
-        return (row.tobytes() for row in np.ascontiguousarray(X))
-    rows = sp.csr_array(X)
-    rows.sum_duplicates()
-    ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-    return (rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends)
+    return np.array([seen.setdefault(hash(content), len(seen)) for content in contents], dtype=np.int64)
 
 
 def split_rows(X: Any, cv: int | Iterable[tuple[Any, Any]], random_state: int) -> Folds:
-    """Shuffled folds of nearly equal size; rows with the same features are held out together.
+    """Shuffled folds of nearly equal size; pairs that are given are taken as they are.
 
-    A model that was trained on a copy of a row has seen that row.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-    cv : int, or iterable of (train, held-out) index pairs
-        Given pairs are taken as they are.
+    Rows with the same features are held out together: a model that was trained on a copy of a row has seen that row.
     """
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         pairs = [] if isinstance(cv, bool | str) or not isinstance(cv, Iterable) else list(cv)
@@ -118,22 +110,11 @@ def held_out_scores(
     random_state: int = 0,
     verbose: bool = False,
 ) -> np.ndarray:
-    """Scores of all labels, each row's by a model that was not fitted on it.
+    """Scores of all labels ``(n_samples, n_labels)``, each row's by a model that was not fitted on it.
 
-    Parameters
-    ----------
-    model : classifier
-        A method of this package, a pipeline that ends in one, or a multi-label classifier of scikit-learn's kind.
-        It is cloned, never changed.
-    train_rows : int, optional
-        Where a fold has more rows to learn from, its model learns from so many of them, drawn at random.
-    random_state : int
-        For that draw.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_samples, n_labels)
-        NaN for rows that no fold held out.
+    The model, a classifier of this package or of scikit-learn's kind, is cloned, never changed. Where a fold has more
+    than ``train_rows`` rows to learn from, its model learns from so many of them, drawn at random. NaN for rows that no
+    fold held out.
     """
     from sklearn.base import clone
 
@@ -163,24 +144,16 @@ def fitted_on(model: Any, X: Any, candidates: Candidates, draw: np.random.Genera
     """A clone of the model that learned from these rows, a part of which may choose its λ and epochs."""
     from sklearn.base import clone
 
-    own = clone(model)
-    if hasattr(model, "fit_held_out_logits"):
-        own.set_params(cv=[_one_split(X.shape[0], draw)])
-    return own.fit(X, _targets(model, candidates))
-
-
-def _one_split(n: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on, and rows by which λ and the number of epochs are chosen."""
-    order = draw.permutation(n)
-    part = max(1, round(n * CHOOSING_SHARE))
-    return np.sort(order[part:]), np.sort(order[:part])
-
-
-def _targets(model: Any, candidates: Candidates) -> Any:
     from propml.methods.base import CandidateClassifier
 
+    own = clone(model)
+    if hasattr(model, "fit_held_out_logits"):
+        order = draw.permutation(X.shape[0])
+        part = max(1, round(len(order) * CHOOSING_SHARE))
+        own.set_params(cv=[(np.sort(order[part:]), np.sort(order[:part]))])
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return candidates if isinstance(last, CandidateClassifier) else (candidates.to_matrix() > 0).astype(np.int64)
+    takes_candidates = isinstance(last, CandidateClassifier)
+    return own.fit(X, candidates if takes_candidates else (candidates.to_matrix() > 0).astype(np.int64))
 
 
 def label_scores(model: Any, X: Any, n_labels: int) -> np.ndarray:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from propml.atomic_files import write_whole
+from propml.auditing.annotator_model import finder
 from propml.auditing.verdicts import VERDICTS, best_of_row, candidate_cells, with_cells
 from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
-from propml.messages import did_you_mean
 from propml.targets import Candidates
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "Undecided",
     "apply_decisions",
     "cell_positions",
+    "decisions_in",
     "merge_decisions",
     "read_decisions",
     "review_counts",
@@ -44,20 +45,10 @@ Undecided = Literal["verdict", "keep", "drop"]
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether an item has a label, as a person says.
+    """Whether an item has a label, as a person says; both are named as on the review page.
 
-    Attributes
-    ----------
-    item, label : str
-        As they stand in the review page.
-    belongs : bool
-    verdict : {"keep", "doubtful", "drop", "missing", ""}
-        What the audit said; empty for a label that it did not speak of.
-    decided_at : str
-        ISO 8601, or empty.
-    note : str
-    line : int or None
-        Where it stood in the file, for messages.
+    ``verdict`` is what the audit said, or empty for a label that it did not speak of; ``decided_at`` is ISO 8601, or
+    empty; ``line`` is where it stood in the file, for messages.
     """
 
     item: str
@@ -88,22 +79,36 @@ def read_decisions(path: str | Path) -> list[Decision]:
         One per item and label, in the order of the file.
     """
     path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there; download the decisions from the review page and name that file")
     with reading(path, "list of decisions", "download it again"):
-        text = _text(path)
-        delimiter = max(",;\t", key=text.partition("\n")[0].count)
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        try:
-            header = [name.strip().lower() for name in next(rows, [])]
-            if missing := [name for name in NEEDED if name not in header]:
-                has = f"it has {', '.join(filter(None, header))}" if any(header) else "it is empty"
-                raise ValueError(
-                    f"{path} has no column {' and no column '.join(map(repr, missing))} ({has}); "
-                    f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
-                )
-            read = (_decision(cells, header, path, rows.line_num) for cells in rows if any(cells))
-            return list(_one_each(list(filter(None, read))).values())
-        except csv.Error as error:
-            raise ValueError(f"line {rows.line_num} of {path} is not CSV: {error}; download the file again") from error
+        return decisions_in(path.read_bytes(), str(path))
+
+
+def decisions_in(content: bytes, name: str) -> list[Decision]:
+    """The decisions in the content of such a file; ``name`` is for messages."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        raise ValueError(
+            f'line {line} of {name} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8 ("CSV UTF-8" in a spreadsheet)'
+        ) from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        rows.fieldnames = [column.strip().lower() for column in rows.fieldnames or ()]
+        if missing := [column for column in NEEDED if column not in rows.fieldnames]:
+            has = f"it has {', '.join(filter(None, rows.fieldnames))}" if any(rows.fieldnames) else "it is empty"
+            raise ValueError(
+                f"{name} has no column {' and no column '.join(map(repr, missing))} ({has}); "
+                f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
+            )
+        filled = (row for row in rows if any(row.values()))  # a spreadsheet may leave rows of empty cells
+        read = (_decision(row, f"line {rows.line_num} of {name}", rows.line_num) for row in filled)
+        return list(_one_each(filter(None, read)).values())
+    except csv.Error as error:
+        raise ValueError(f"line {rows.line_num} of {name} is not CSV: {error}; download the file again") from error
 
 
 def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
@@ -112,15 +117,7 @@ def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
 
 
 def write_conflicts(conflicts: Iterable[Decision], reviews: Mapping[str, Sequence[Decision]], path: str | Path) -> Path:
-    """Write one row for each label that people disagree on: no decision, and a note that says who says what.
-
-    Parameters
-    ----------
-    conflicts : iterable of Decision
-        From :func:`merge_decisions`.
-    reviews : mapping of name to sequence of Decision
-        What each person decided.
-    """
+    """Write one row for each label that people disagree on: no decision, and a note that says who says what."""
     rows = {(each.item, each.label): each.verdict for each in conflicts}
     said: dict[tuple[str, str], list[str]] = {name: [] for name in rows}
     for who, review in reviews.items():
@@ -144,25 +141,10 @@ def _write(path: str | Path, rows: Iterable[Iterable[str]]) -> Path:
     return Path(path)
 
 
-def _text(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there; download the decisions from the review page and name that file")
-    content = path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"line {line} of {path} is not UTF-8 (byte 0x{content[error.start]:02x}); "
-            f'save it as UTF-8 ("CSV UTF-8" in a spreadsheet)'
-        ) from error
-
-
-def _decision(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> Decision | None:
-    where = f"line {line} of {path}"
-    if len(cells) != len(header):
-        raise ValueError(f"{where} has {len(cells)} cells and the header {len(header)}; give every line one per column")
-    cell = {name: original(text) for name, text in zip(header, cells, strict=True)}
+def _decision(row: dict[Any, Any], where: str, line: int) -> Decision | None:
+    if None in row or None in row.values():  # more cells than columns, or fewer
+        raise ValueError(f"{where} has more or fewer cells than the header; give every line one per column")
+    cell = {column: original(text) for column, text in row.items()}
     decision, verdict = cell["decision"].strip().lower(), cell["verdict"].strip().lower()
     if not decision:
         return None
@@ -193,14 +175,8 @@ def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decision], list[Decision]]:
     """Bring together what several people decided: the majority counts, and where there is none nothing is decided.
 
-    Returns
-    -------
-    agreed : list of Decision
-    conflicts : list of Decision
-        Those that contradict each other and are as many on either side.
+    Returns what is agreed, and the decisions that contradict each other and are as many on either side.
 
-    Examples
-    --------
     >>> ann = [Decision("7", "sun", True), Decision("7", "sea", True)]
     >>> bob = [Decision("7", "sun", False), Decision("7", "sea", True)]
     >>> agreed, conflicts = merge_decisions([ann, bob])
@@ -277,13 +253,8 @@ def apply_decisions(
 class Reviewed(NamedTuple):
     """How many verdicts a person decided on, and what became of the labels of all others.
 
-    Attributes
-    ----------
-    decided : int
-    went, stayed : int
-        Undecided candidates that are gone, and that are still there.
-    came, stayed_out : int
-        Undecided labels that the audit called missing: added, and not added.
+    Undecided candidates ``went`` or ``stayed``; undecided labels that the audit called missing ``came`` or
+    ``stayed_out``.
     """
 
     decided: int
@@ -322,25 +293,11 @@ def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Can
     return Reviewed(len(at), *map(int, counts))
 
 
-def cell_positions(decisions: Sequence[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
+def cell_positions(decisions: Iterable[Decision], items: Iterable[Any], labels: Iterable[Hashable]) -> np.ndarray:
     """Row and column of each decision, ``(n_decisions, 2)``; an item or label that is not there is an error."""
-    row_of: dict[str, int] = {}
-    repeated: dict[str, int] = {}
-    for row, item in enumerate(map(str, items)):
-        if row_of.setdefault(item, row) != row:
-            repeated.setdefault(item, row)
-    column_of = {str(name): column for column, name in enumerate(labels)}
+    row_of, column_of = finder(items, "item"), finder(labels, "label")
     at = []
     for each in decisions:
         where = "" if each.line is None else f"line {each.line}: "
-        if each.item in repeated:
-            raise ValueError(
-                f"{where}item {each.item!r} is the name of rows {row_of[each.item]} and {repeated[each.item]}; "
-                f"audit again with ids that name one row each"
-            )
-        for what, name, known in (("item", each.item, row_of), ("label", each.label, column_of)):
-            if name not in known:
-                meant = did_you_mean(name, known, "are these the decisions of another audit?")
-                raise ValueError(f"{where}there is no {what} {name!r} in what was audited; {meant}")
-        at.append((row_of[each.item], column_of[each.label]))
+        at.append((row_of(each.item, where), column_of(each.label, where)))
     return np.array(at, dtype=np.int64).reshape(-1, 2)

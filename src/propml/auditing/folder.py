@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from propml import file_errors
-from propml.atomic_files import replacing_files
+from propml.atomic_files import replacing_files, write_whole
 from propml.auditing.decisions import (
     Decision,
     Reviewed,
     Undecided,
     apply_decisions,
+    cell_positions,
     merge_decisions,
     read_decisions,
     review_counts,
     write_conflicts,
     write_decisions,
 )
-from propml.auditing.destinations import check_not_link, check_not_read
 from propml.auditing.evidence import N_FEATURES
-from propml.auditing.model_card import file_digest, write_json
-from propml.auditing.report_files import REPORT_FILE
+from propml.auditing.model_card import file_digest, json_bytes
+from propml.auditing.report import REPORT_FILE, AuditReport
 from propml.auditing.review import write_review
 from propml.extras import versions
 from propml.file_errors import FileError
@@ -38,10 +38,7 @@ from propml.tables.features import Features
 from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS, LISTS, like, write_rows
 
-if TYPE_CHECKING:
-    from propml.auditing.report import AuditReport
-
-__all__ = ["apply_review", "check_sources", "decided_before", "read_audit", "write_audit"]
+__all__ = ["apply_review", "check_folder", "check_not_read", "check_sources", "read_audit", "write_audit"]
 
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
@@ -50,15 +47,8 @@ CLEANED, REVIEWED, CONFLICTS, DECIDED = "cleaned", "reviewed", "conflicts.csv", 
 OUTPUTS = {PAGE, VERDICTS, LABELS, ANNOTATORS, DECIDED, *(f"verdicts{ending}" for ending in LISTS)} | {
     f"{stem}{ending}{packed}" for stem in (CLEANED, REVIEWED) for ending in (*FORMATS, ".npy") for packed in ("", ".gz")
 }
-RECORD: Schema = {
-    "data": str,
-    "reading": {f"{name}?": (None, bool, str, int, float, [str]) for name in inspect.signature(read_table).parameters},
-    "sha256": {str: str},
-    "report_sha256": str,
-    "files": {PAGE: str, str: str},
-    "own_sha256": str,
-    str: object,
-}
+RECORD: Schema = {"data": str, "reading": {str: object}, "sha256": {str: str}, "report_sha256": str, str: object}
+RECORD |= {"files": {PAGE: str, str: str}, "own_sha256": str}
 
 
 def write_audit(
@@ -72,29 +62,11 @@ def write_audit(
     X: Any = None,
     decided: Sequence[Decision] = (),
 ) -> list[Path]:
-    """Write everything that an audit tells.
+    """Write everything that an audit tells; returns the files, in the order in which one looks at them.
 
-    Parameters
-    ----------
-    folder : path
-        Made if it is not there.
-    report : AuditReport
-    table : UserTable
-        What was audited.
-    features : Features
-    reading : mapping
-        The arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are applied.
-    settings : mapping
-        What else was asked for.
-    X : ndarray or sparse matrix, optional
-        What was learned from, by which the page finds true examples that are alike.
-    decided : sequence of Decision
-        What a person decided before, which the report knows.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order in which one looks at them.
+    ``reading`` has the arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are
+    applied, and ``settings`` what else was asked for. ``X`` is what was learned from, by which the page finds true
+    examples that are alike; ``decided`` is what a person decided before, which the report knows.
     """
     folder = Path(folder)
     files = _files_read(table.path, reading)
@@ -103,16 +75,19 @@ def write_audit(
     before = _made_before(folder)
     verdicts = report.to_frame("columns")
     verdicts = {name: verdicts[name] for name in ("item", "label", "verdict", "confidence", "probability")}
+    tables = {VERDICTS: verdicts}
+    if (too := like(table.path, Path(VERDICTS))).suffix in LISTS:  # a format that has lists and numbers
+        tables[too.name] = verdicts
+    tables[LABELS] = report.labels("columns")
+    if table.candidates.annotations is not None:
+        tables[ANNOTATORS] = report.annotators("columns")
     with replacing_files(folder, SETTINGS) as beside:
         report.save(beside / REPORT)
         made = [
             write_review(report, beside / PAGE, title=f"Audit of {table.path.name}", vectors=X, **_shown(table)),
             write_cleaned(table, report.cleaned(), beside / f"{CLEANED}{table.suffix}"),
-            *(_write_columns(beside / name, verdicts) for name in _verdict_files(table.path)),
-            _write_columns(beside / LABELS, report.labels("columns")),
+            *(_write_columns(beside / name, columns) for name, columns in tables.items()),
         ]
-        if table.candidates.annotations is not None:
-            made.append(_write_columns(beside / ANNOTATORS, report.annotators("columns")))
         if decided:
             made.append(write_decisions(decided, beside / DECIDED))
         record = {
@@ -130,7 +105,7 @@ def write_audit(
             "report_sha256": file_digest(beside / REPORT / REPORT_FILE),
             "files": {path.name: file_digest(path) for path in made},
         }
-        write_json(beside / SETTINGS, {**record, "own_sha256": _own_digest(record)})
+        write_whole(beside / SETTINGS, json_bytes({**record, "own_sha256": _own_digest(record)}))
     for name in before.keys() - record["files"].keys():
         if _is_unchanged(folder / name, before[name]):
             (folder / name).unlink()
@@ -148,29 +123,13 @@ def apply_review(
 ) -> tuple[Path, Reviewed, Path | None]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
-    Parameters
-    ----------
-    folder : path
-        What :func:`write_audit` filled.
-    decisions : path, or several
-        The CSV that the review page downloads; of several people one each, see
-        :func:`~propml.auditing.decisions.merge_decisions`.
-    data, votes, xml : path, optional
-        Where the files that were audited are now, if they were moved; they must be the same files.
-    undecided : {"verdict", "keep", "drop"}
-        What becomes of labels that nobody decided on, see :func:`propml.auditing.decisions.apply_decisions`.
+    ``decisions`` is the CSV that the review page downloads, or one of each person
+    (:func:`~propml.auditing.decisions.merge_decisions`); ``data``, ``votes`` and ``xml`` say where the files that were
+    audited are now, if they were moved; ``undecided`` is that of :func:`~propml.auditing.decisions.apply_decisions`.
 
-    Returns
-    -------
-    path : Path
-        ``reviewed`` with the ending of the file that was audited, in the folder.
-    counts : Reviewed
-        How many verdicts were decided, and what became of the others.
-    conflicts : Path or None
-        ``conflicts.csv``, where people contradict each other: what nobody has decided then. The page loads it.
+    Returns the new file, how many verdicts were decided and what became of the others, and the list of what people
+    contradict each other in, where they do: nobody has decided that. The page loads it.
     """
-    from propml.auditing.report import AuditReport
-
     folder = Path(folder)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
     reviews = {str(path): read_decisions(path) for path in paths}
@@ -187,10 +146,10 @@ def apply_review(
         raise FileError(f"{folder / REPORT / REPORT_FILE} does not belong to {table.path}; audit again")
     path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
     check_not_read([path, beside], [*_files_read(record["data"], record["reading"]).values(), *paths])
-    check_not_link([path, beside])
+    _check_not_link([path, beside])
     for source, review in reviews.items():
         with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
-            apply_decisions(report, review, undecided=undecided)
+            cell_positions(review, report.item_ids, report.candidates.labels)
     decided, conflicts = merge_decisions(reviews.values())
     after = apply_decisions(report, decided, undecided=undecided)
     if conflicts:
@@ -208,16 +167,8 @@ def read_audit(
 ) -> dict[str, Any]:
     """Read what an audit in this folder was asked, and check that the files that it read are still the same.
 
-    Parameters
-    ----------
-    data, votes, xml : path, optional
-        Where these files are now, if they were moved.
-
-    Returns
-    -------
-    dict
-        The record itself; ``data`` and ``reading``, the arguments of :func:`propml.tables.files.read_table`, say where
-        the files are now.
+    ``data``, ``votes`` and ``xml`` say where these files are now, if they were moved; so do ``data`` and ``reading`` of
+    the record that is returned.
     """
     folder = Path(folder)
     record = _read_settings(folder)
@@ -232,15 +183,9 @@ def read_audit(
             raise FileNotFoundError(
                 f"{file}, which was audited, is not there any more; name it where it is now ({name})"
             )
-        if file_digest(Path(file)) != record["sha256"][what]:
+        if file_digest(Path(file)) != record["sha256"].get(what):
             raise ValueError(f"{file} is not the file that was audited, or was changed since; audit it again")
     return {**record, "data": files.pop("data"), "reading": record["reading"] | files}
-
-
-def decided_before(folder: str | Path) -> list[Decision]:
-    """What the audit in this folder knew from earlier reviews."""
-    path = Path(folder) / DECIDED
-    return read_decisions(path) if DECIDED in _read_settings(Path(folder))["files"] else []
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:
@@ -255,7 +200,6 @@ def _read_settings(folder: Path) -> dict[str, Any]:
         check_schema(content, RECORD, "it")
         if content.pop("own_sha256") != _own_digest(content):
             raise ValueError("it was changed after the audit: its checksum does not match")
-        check_schema(content["sha256"], dict.fromkeys(_files_read(content["data"], content["reading"]), str), "sha256")
     return content
 
 
@@ -277,26 +221,6 @@ def _is_unchanged(path: Path, digest: str) -> bool:
     return path.is_file() and not path.is_symlink() and file_digest(path) == digest
 
 
-def check_sources(folder: str | Path, *files: str | Path | None) -> None:
-    """Refuse to audit files that an audit in this folder would write over, and to write through links in it."""
-    folder = Path(folder)
-    check_not_read(_outputs(folder), files)
-    check_not_link([*_outputs(folder), folder / SETTINGS, folder / REPORT, folder / REPORT / REPORT_FILE])
-    for path in (*_outputs(folder), folder / SETTINGS, folder / REPORT / REPORT_FILE):
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder where an audit writes a file; choose another folder")
-
-
-def _outputs(folder: Path) -> list[Path]:
-    """What stands here under the names of files that an audit or a review writes."""
-    return [path for path in folder.glob("*") if _with_small_ending(path.name) in OUTPUTS]
-
-
-def _with_small_ending(name: str) -> str:
-    stem, dot, ending = name.partition(".")
-    return stem + dot + ending.lower()
-
-
 def _files_read(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
     """The files that an audit reads, by what they are."""
     files = {"data": data, "votes": reading.get("votes"), "xml": reading.get("xml")}
@@ -312,22 +236,8 @@ def _shown(table: UserTable) -> dict[str, Any]:
         return {"texts": table.texts}
     if isinstance(table.source, ArrayFile):
         return {"features": table.source.X[table.rows] if len(table.rows) < table.source.n_rows else table.source.X}
-    shown = table.feature_columns[:N_FEATURES]
-    return {"features": {name: _column(table.source.cells(name), table.rows) for name in shown}}
-
-
-def _column(cells: Any, rows: np.ndarray) -> np.ndarray:
-    if isinstance(cells, np.ndarray) and cells.ndim == 1:
-        return cells[rows]
-    texts = np.empty(len(rows), dtype=object)
-    texts[:] = [str(cells[row]) for row in rows]
-    return texts
-
-
-def _verdict_files(data: Path) -> list[str]:
-    """Always CSV, and for data whose format has lists and numbers also that format."""
-    too = like(data, Path(VERDICTS))
-    return [VERDICTS, *([too.name] if too.suffix in LISTS else [])]
+    columns = {name: table.source.cells(name) for name in table.feature_columns[:N_FEATURES]}
+    return {"features": {name: [cells[row] for row in table.rows] for name, cells in columns.items()}}
 
 
 def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
@@ -341,3 +251,38 @@ def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
     ]
     write_rows(path, list(columns), zip(*cells, strict=True))
     return path
+
+
+# -- what is there already ------------------------------------------------------------------------------------------
+
+
+def check_sources(folder: str | Path, *files: str | Path | None) -> None:
+    """Refuse to audit files that an audit in this folder would write over, and to write through links in it."""
+    written = [path for path in Path(folder).glob("*") if path.name.lower() in OUTPUTS]
+    check_not_read(written, files)
+    _check_not_link([*written, Path(folder, SETTINGS), Path(folder, REPORT)])
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a folder that is a file, or that could not be made or written to; nothing is made here."""
+    folder = Path(folder)
+    there = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is not a folder, so nothing can be written to {folder}; choose another")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{there} may not be written to, so {folder} cannot be used; choose another folder")
+
+
+def check_not_read(written: Iterable[Path], read: Iterable[str | Path | None]) -> None:
+    """Refuse to write over a file that is read, by whichever name."""
+    sources = [path for name in read if name is not None and (path := Path(name)).exists()]
+    for path in written:
+        if path.exists() and any(path.samefile(source) for source in sources):
+            raise ValueError(f"{path} is read here and would be overwritten; write to another place")
+
+
+def _check_not_link(written: Iterable[Path]) -> None:
+    """Refuse to write through a link: what it leads to is not ours to replace."""
+    for path in written:
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link, and would be written over; remove it, or write to another place")

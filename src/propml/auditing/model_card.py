@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propml.atomic_files import fill, replacing, write_whole
+from propml.atomic_files import fill, replacing
 from propml.extras import versions
 from propml.file_errors import reading
 from propml.jsonable import jsonable
@@ -23,31 +23,13 @@ from propml.tables.features import Features
 from propml.tables.files import UserTable
 from propml.tables.treatments import Matrix
 
-__all__ = [
-    "SavedModel",
-    "file_digest",
-    "make_card",
-    "read_model",
-    "write_json",
-    "write_model",
-]
+__all__ = ["SavedModel", "file_digest", "json_bytes", "make_card", "read_model", "write_model"]
 
 MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
-CARD_READ: Schema = {
-    "settings": {
-        "reading?": {
-            "id_column": (None, str),
-            "sep": (None, str),
-            "decimal?": (None, str),
-            "missing?": [str],
-            "merge_labels?": bool,
-            str: object,
-        },
-        str: object,
-    },
-    str: object,
-}
+READING: Schema = {"id_column": (None, str), "sep": (None, str), "decimal?": (None, str), str: object}
+READING |= {"missing?": [str], "merge_labels?": bool}
+CARD_READ: Schema = {"settings": {"reading?": READING, str: object}, str: object}
 
 
 class SavedModel(NamedTuple):
@@ -59,18 +41,7 @@ class SavedModel(NamedTuple):
 
 
 def make_card(model: CandidateClassifier, table: UserTable, features: Features, **settings: Any) -> dict[str, Any]:
-    """What a model was made of and how, as plain values.
-
-    Parameters
-    ----------
-    model : CandidateClassifier
-        Fitted.
-    table : UserTable
-        What it was fitted on.
-    features : Features
-    settings : dict
-        What the user asked for, such as the columns and the seed.
-    """
+    """What a fitted model was made of and how, as plain values; ``settings`` is what the user asked for."""
     names = [str(name) for name in table.candidates.labels]
     counts = np.asarray((table.candidates.states > 0).sum(axis=0)).ravel().tolist()
     method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)
@@ -110,7 +81,7 @@ def write_model(folder: str | Path, model: CandidateClassifier, features: Featur
     content = state_bytes(type(model).__name__, {**model._state(), "folder": record})
     card_file = Path(os.path.realpath(Path(folder) / CARD))
     with replacing(card_file) as new_card:
-        fill(new_card, _json_text({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
+        fill(new_card, json_bytes({**card, "model_sha256": hashlib.sha256(content).hexdigest()}))
         with replacing(Path(folder) / MODEL) as new_model:
             fill(new_model, content)
             card_file.unlink(missing_ok=True)  # from here on it describes neither
@@ -151,12 +122,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write plain values as JSON that a person can read."""
-    write_whole(path, _json_text(content))
-
-
-def _json_text(content: dict[str, Any]) -> bytes:
+def json_bytes(content: dict[str, Any]) -> bytes:
+    """Plain values as JSON that a person can read."""
     return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
 
 
@@ -176,12 +143,9 @@ def _lambda(model: Any) -> dict[str, Any] | None:
 
 
 def _thresholds(model: Any, names: list[str]) -> dict[str, Any]:
-    by_label = {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}
-    if hasattr(model, "threshold_"):
-        chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
-        return {
-            "probability": by_label,
-            "logit": float(model.threshold_),
-            "chosen": chosen if model.threshold == "auto" else "given by the user",
-        }
-    return {"probability": by_label, "chosen": "by the method, from candidate labels"}
+    told = {"probability": {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}}
+    if not hasattr(model, "threshold_"):
+        return {**told, "chosen": "by the method, from candidate labels"}
+    chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
+    how = chosen if model.threshold == "auto" else "given by the user"
+    return {**told, "logit": float(model.threshold_), "chosen": how}

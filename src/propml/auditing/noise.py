@@ -44,6 +44,8 @@ __all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", 
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
+# In how many of the rows with a label's lowest scores it is marked, and how many rows that are.
+Extremes = tuple[np.ndarray, np.ndarray]
 
 # The shares of rows with a label's lowest and with its highest scores, and how few they may be.
 LOWEST, HIGHEST = (0.25, 30), (0.02, 10)
@@ -69,23 +71,11 @@ SURE = 0.9
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """What :func:`fit_noise` learned.
+    """What :func:`fit_noise` learned; arrays have an entry for each label.
 
-    Attributes
-    ----------
-    slope, offset : float
-    level : ndarray, shape (n_labels,)
-        logit c = slope · score + offset + level.
-    share : ndarray, shape (n_labels,)
-        In how many of the known rows a label is a candidate.
-    rate, most : ndarray, shape (n_labels,)
-        ρ of each label, and the largest one that its data allow.
-    lost : ndarray, shape (n_labels,)
-        β of each label.
-    noticed : ndarray of bool, shape (n_labels,)
-        Whether there is noise by what data tell or the user states; elsewhere P(true) stays above ½.
-    confusions : bool
-        Whether P(true) of a candidate is c.
+    logit c = ``slope`` · score + ``offset`` + ``level``. ``share`` says in how many of the known rows a label is a
+    candidate; ``rate`` is ρ, ``most`` the largest one that data allow, ``lost`` is β. ``noticed`` says whether there is
+    noise by what data tell or the user states (elsewhere P(true) stays above ½), ``confusions`` whether P(true) is c.
     """
 
     slope: float
@@ -131,14 +121,8 @@ def fit_noise(
 ) -> NoiseModel:
     """Calibrate scores and find the rates.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-        From models that did not see the row; NaN for rows that were not judged.
-    noise : {"auto", "uniform", "by-label", "confusions"}, float or mapping
-        What is assumed about false candidates; see above.
-    incomplete : bool
-        Whether true labels may be missing from the candidates.
+    Scores ``(n_samples, n_labels)`` are of models that did not see the row; NaN for rows that were not judged.
+    ``noise`` is what is assumed about false candidates, ``incomplete`` whether true labels may be missing from them.
     """
     shares = given_shares(noise, candidates.labels)
     rows = np.flatnonzero(np.isfinite(scores[:, 0]))  # a row is judged in all its labels or in none
@@ -222,10 +206,7 @@ def _calibrated(scores: np.ndarray, states: np.ndarray, log_odds: np.ndarray) ->
     return float(slope / scale), float(model.intercept_[0] - slope * centre / scale), float(weight)
 
 
-def _extremes(
-    scores: np.ndarray, marked: np.ndarray, known: np.ndarray, part: np.ndarray, fewest: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """In how many of the rows with a label's lowest scores it is marked, and how many rows that are."""
+def _extremes(scores: np.ndarray, marked: np.ndarray, known: np.ndarray, part: np.ndarray, fewest: int) -> Extremes:
     counts, sizes = np.zeros((2, scores.shape[1]))
     for j in range(scores.shape[1]):
         own = np.flatnonzero(known[:, j])
@@ -237,13 +218,13 @@ def _extremes(
     return counts, sizes
 
 
-def _most(bottom: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _most(bottom: Extremes) -> np.ndarray:
     """The largest rates that counts allow: one standard error more than their share."""
     counts, sizes = bottom
     return np.clip((counts + 1 + np.sqrt(counts + 1)) / (sizes + 2), SMALLEST_RATE, LARGEST_RATE)
 
 
-def _contrast(top: tuple[np.ndarray, np.ndarray], bottom: tuple[np.ndarray, np.ndarray], enough: np.ndarray) -> float:
+def _contrast(top: Extremes, bottom: Extremes, enough: np.ndarray) -> float:
     """How much more often labels are candidates at the top than at the bottom: a log odds ratio."""
     if not enough.any():
         return 0.0
@@ -251,9 +232,7 @@ def _contrast(top: tuple[np.ndarray, np.ndarray], bottom: tuple[np.ndarray, np.n
     return float(np.quantile((high - low)[enough], 0.75))
 
 
-def _rates(
-    noise: AssumedNoise, bottom: tuple[np.ndarray, np.ndarray], highest: float, enough: np.ndarray
-) -> tuple[np.ndarray, bool]:
+def _rates(noise: AssumedNoise, bottom: Extremes, highest: float, enough: np.ndarray) -> tuple[np.ndarray, bool]:
     """The rate of each label, and whether there is noise at all; ``highest`` is the most that "auto" believes."""
     counts, sizes = bottom
     bounds, most = counts / np.maximum(sizes, 1), _most(bottom)
@@ -275,15 +254,8 @@ def _rates(
 def reviewed_rates(model: NoiseModel, scores: np.ndarray, at: np.ndarray, truth: np.ndarray) -> NoiseModel:
     """The model with rates by which the truth of reviewed candidates is most probable.
 
-    People look at suspicious candidates first. That does no harm: their scores, by which they were chosen, are given.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-    at : ndarray of int, shape (n_reviewed, 2)
-        Row and label of each candidate that a person has looked at.
-    truth : ndarray of bool
-        Whether it is true.
+    ``at`` has the row and label of each, ``(n_reviewed, 2)``. People look at suspicious candidates first. That does no
+    harm: their scores, by which they were chosen, are given.
     """
     if not len(at) or model.confusions:
         return model

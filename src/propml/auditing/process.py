@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.auditing.annotator_model import MOST_ROWS, AnnotatorModel, Votes, fit_annotators
+from propml.auditing import annotator_model
+from propml.auditing.annotator_model import Reliability, Votes, annotations_of, fit_annotators, reliability_of
 from propml.auditing.crossfit import Folds, default_auditor, held_out_scores, rows_to_learn_from, split_rows
 from propml.auditing.decisions import Decision, apply_decisions, cell_positions
 from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, given_shares, reviewed_rates
-from propml.auditing.reliability import Reliability, ReliabilityCounts
 from propml.auditing.report import AuditReport
-from propml.auditing.vote_tables import annotations_of
 from propml.folds import row_blocks
 from propml.jsonable import jsonable
 from propml.targets import Candidates, as_candidates
@@ -87,21 +86,24 @@ def audit(
     (200, 10)
     """
     given = as_candidates(candidates, empty="ignore")
-    _check_size(given)
     given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
     if annotations is not None:
         given = Candidates(given.states, given.labels, given.index, annotations)
-    told = None if annotations is None else Votes(annotations, given)
+    told = None if annotations is None else Votes(given)
     several = told is not None and bool((told.voters > 1).any())
-    _check_contrast(given, several)
+    _check_candidates(given, several)
     folds = split_rows(features, cv, random_state)
     auditor = default_auditor(random_state, verbose) if model is None else model
     most = _most_rows(train_rows, features, given, folds)
     decided = list(reviewed)
     after = apply_decisions(given, decided) if decided else given
-    scores = _scores(auditor, features, after, folds, most, random_state, verbose)
+    scores = np.full(given.shape, np.nan, dtype=np.float32)
+    if folds and _excludes(after):  # otherwise a model has nothing to learn: one row, or nothing excluded
+        scores = held_out_scores(
+            auditor, features, after, folds, train_rows=most, random_state=random_state, verbose=verbose
+        )
     # By what was proposed: where people took labels away says how they look, not how often false ones are proposed.
     rates = fit_noise(scores, given, noise, incomplete=incomplete)
     at = cell_positions(decided, given.index, given.labels)
@@ -120,7 +122,10 @@ def audit(
         probabilities, reliability = _from_votes(scores, given, rates, told, incomplete, at, truth)
     else:
         probabilities = from_candidates(scores, given, rates, incomplete)
-        reliability = None if told is None else _count_reliability(told, probabilities)
+        if told is not None:
+            blocks = row_blocks(*given.shape)
+            truth_of = ((rows, np.nan_to_num(probabilities[rows].astype(np.float64))) for rows in blocks)
+            reliability = reliability_of(told, truth_of)
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
         settings["noise"] = {"assumed": jsonable(noise, lossy=True), "false_least": least, "false_most": largest}
     if decided:
@@ -149,16 +154,13 @@ def _features(X: Any, n_rows: int) -> Any:
     return sp.csr_array(features) if sp.issparse(features) else features
 
 
-def _check_size(candidates: Candidates) -> None:
+def _check_candidates(candidates: Candidates, several: bool) -> None:
     n_rows, n_labels = candidates.shape
     if n_rows * n_labels > MOST_CELLS:
         raise ValueError(
             f"{n_rows} rows and {n_labels} labels make {n_rows * n_labels:.1e} cells, and an audit scores every one of "
             f"up to {MOST_CELLS:.0e}; leave out labels that are candidates nowhere, or audit fewer rows at a time"
         )
-
-
-def _check_contrast(candidates: Candidates, several: bool) -> None:
     if not (candidates.states.data > 0).any():
         raise ValueError("no row has a candidate label, so there is nothing to audit; check how they were made")
     if not _excludes(candidates) and not several:
@@ -183,22 +185,6 @@ def _most_rows(asked: int | Literal["auto"] | None, X: Any, candidates: Candidat
     return most if any(len(train) > most for train, _ in folds) else None
 
 
-def _scores(
-    auditor: Any,
-    X: Any,
-    candidates: Candidates,
-    folds: Folds,
-    train_rows: int | None,
-    random_state: int,
-    verbose: bool,
-) -> np.ndarray:
-    if not folds or not _excludes(candidates):  # one row, or nothing excluded: a model has nothing to learn
-        return np.full(candidates.shape, np.nan, dtype=np.float32)
-    return held_out_scores(
-        auditor, X, candidates, folds, train_rows=train_rows, random_state=random_state, verbose=verbose
-    )
-
-
 def _from_votes(
     scores: np.ndarray,
     candidates: Candidates,
@@ -209,20 +195,26 @@ def _from_votes(
     known: np.ndarray,
 ) -> tuple[np.ndarray, Reliability]:
     """P(true) and rates from several annotators, the scores and reviewed cells together."""
-    model = _annotators(scores, rates, votes, at, known)
+    seen = np.flatnonzero(votes.voters > 0)
+    learned = np.union1d(seen[:: len(seen) // annotator_model.MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
+    inside = np.isin(at[:, 0], learned)
+    place = np.column_stack([np.searchsorted(learned, at[inside, 0]), at[inside, 1]])
+    model = fit_annotators(rates.logits(scores[learned]), Votes(candidates[learned]), place, known[inside])
     probabilities = np.zeros(candidates.shape, dtype=np.float32)
-    counts = ReliabilityCounts(votes)
-    for rows in row_blocks(*candidates.shape):
-        states = candidates.states[rows].toarray()
-        truth = model.posterior(rates.logits(scores[rows]), votes, rows)
-        inside = (at[:, 0] >= rows.start) & (at[:, 0] < rows.stop)
-        truth[at[inside, 0] - rows.start, at[inside, 1]] = known[inside]
-        counts.add(rows, truth)
-        # Where nobody voted, that a label is a candidate is all there is.
-        alone = (states > 0) & (votes.voters[rows, None] == 0)
-        truth = np.where(alone, rates.of_candidates(scores[rows]), truth)
-        probabilities[rows] = truth if incomplete else _only_candidates(truth, states)
-    return probabilities, counts.reliability()
+
+    def judged() -> Iterator[tuple[slice, np.ndarray]]:
+        for rows in row_blocks(*candidates.shape):
+            states = candidates.states[rows].toarray()
+            truth = model.posterior(rates.logits(scores[rows]), votes, rows)
+            inside = (at[:, 0] >= rows.start) & (at[:, 0] < rows.stop)
+            truth[at[inside, 0] - rows.start, at[inside, 1]] = known[inside]
+            # Where nobody voted, that a label is a candidate is all there is.
+            alone = (states > 0) & (votes.voters[rows, None] == 0)
+            believed = np.where(alone, rates.of_candidates(scores[rows]), truth)
+            probabilities[rows] = believed if incomplete else _only_candidates(believed, states)
+            yield rows, truth
+
+    return probabilities, reliability_of(votes, judged())
 
 
 def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseModel, incomplete: bool) -> np.ndarray:
@@ -238,22 +230,5 @@ def from_candidates(scores: np.ndarray, candidates: Candidates, rates: NoiseMode
     return probabilities
 
 
-def _annotators(
-    scores: np.ndarray, rates: NoiseModel, votes: Votes, at: np.ndarray, known: np.ndarray
-) -> AnnotatorModel:
-    seen = np.flatnonzero(votes.voters > 0)
-    rows = np.union1d(seen[:: len(seen) // MOST_ROWS + 1], np.intersect1d(seen, at[:, 0]))
-    inside = np.isin(at[:, 0], rows)
-    place = np.column_stack([np.searchsorted(rows, at[inside, 0]), at[inside, 1]])
-    return fit_annotators(rates.logits(scores[rows]), votes.take(rows), place, known[inside])
-
-
 def _only_candidates(truth: np.ndarray, states: np.ndarray) -> np.ndarray:
     return np.where(states > 0, truth, np.where(states < 0, np.nan, 0.0))
-
-
-def _count_reliability(votes: Votes, probabilities: np.ndarray) -> Reliability:
-    counts = ReliabilityCounts(votes)
-    for rows in row_blocks(*probabilities.shape):
-        counts.add(rows, np.nan_to_num(probabilities[rows].astype(np.float64)))
-    return counts.reliability()

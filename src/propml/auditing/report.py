@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from propml.auditing.reliability import Reliability
-from propml.auditing.report_files import read_audit_report, write_audit_report
+from propml.auditing.annotator_model import Reliability, annotations_of
 from propml.auditing.verdicts import DROP_BELOW, KEEP_ABOVE, VERDICTS, Verdicts, cleaned_candidates, give_verdicts
 from propml.extras import require
+from propml.file_errors import reading
+from propml.jsonable import unboxed
 from propml.messages import argument
-from propml.targets import Candidates
+from propml.persistence import from_json_array, json_array, read_state, write_state
+from propml.schema import Array, Schema, check_schema
+from propml.targets import Annotations, Candidates
 
-__all__ = ["AuditReport", "NoiseShares"]
+__all__ = ["REPORT_FILE", "AuditReport"]
 
 #: ``"columns"`` is a dictionary of columns, for which nothing else must be installed.
 Library = Literal["pandas", "polars", "columns"]
@@ -25,13 +30,38 @@ Library = Literal["pandas", "polars", "columns"]
 TELLING = 0.1
 NOTES_SHOWN = 4
 
-
-class NoiseShares(NamedTuple):
-    """The least and the largest share of each label's candidates that may be false, and what that assumes."""
-
-    assumed: Any
-    least: np.ndarray
-    most: np.ndarray
+REPORT_FILE, KIND = "report.safetensors", "AuditReport"
+RATES = [field.name for field in dataclasses.fields(Reliability) if field.name != "annotators"]
+SHARES: dict[str, Any] = {"finite": False, "right": lambda shares: not ((shares < 0) | (shares > 1)).any()}
+STORED: Schema = {
+    "told": Array("u", "characters"),
+    # One entry per place and in order: probabilities are stored beside them.
+    "states": Array("i", "rows", "labels", sparse=True, least=-1, most=1, right=lambda m: m.has_canonical_format),
+    "probabilities": (Array("f", "entries", **SHARES), Array("f", "rows", "labels", **SHARES)),
+    "votes": (
+        None,
+        {
+            "row": Array("iu", "votes", least=0),
+            "annotator": Array("iu", "votes", least=0),
+            "label": Array("iu", "votes", least=-1),
+            "confidence?": Array("f", "votes"),
+        },
+    ),
+    "rates": (None, {n: Array("iuf", "labels" if "label" in n else "annotators", finite=False) for n in RATES}),
+}
+NAMES: Schema = [(str, int, float, bool)]
+TOLD: Schema = {
+    "labels": NAMES,
+    "index": (None, NAMES),
+    "incomplete": bool,
+    "settings": {
+        "reviewed?": {"true": int, "false": int},
+        "noise?": {"assumed": object, "false_least": [(int, float)], "false_most": [(int, float)]},
+        str: object,
+    },
+    "annotators": (None, NAMES),
+    "reliability": (None, NAMES),
+}
 
 
 class AuditReport:
@@ -85,18 +115,18 @@ class AuditReport:
         return tuple(map(str, index.tolist() if isinstance(index, np.ndarray) else index))
 
     @cached_property
-    def noise(self) -> NoiseShares | None:
-        """How many of each label's candidates may be false; there is none where votes tell more."""
-        noise = self.settings.get("noise")
-        if noise is None:
+    def _false_shares(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Least and largest share of each label's candidates that may be false; there is none where votes tell more."""
+        if (noise := self.settings.get("noise")) is None:
             return None
         least, most = (np.asarray(noise[name], dtype=np.float64) for name in ("false_least", "false_most"))
-        return NoiseShares(noise["assumed"], least, most)
+        return least, most
 
     @property
     def bounded(self) -> bool:
         """Whether P(true) is an upper bound: the data allow that more candidates are false than it assumes."""
-        return self.noise is not None and bool((self.noise.most > self.noise.least + 0.01).any())
+        shares = self._false_shares
+        return shares is not None and bool((shares[1] > shares[0] + 0.01).any())
 
     @cached_property
     def errors_left(self) -> float:
@@ -120,9 +150,9 @@ class AuditReport:
                 f"A person reviewed {n} labels, and {looked['false']} of them were false; of the other {others} about "
                 f"{self.errors_left:.0f} probably are."
             )
-        elif self.noise is not None and candidates.any():
-            least, most = (np.average(share, weights=candidates) for share in (self.noise.least, self.noise.most))
-            assumed = argument("noise", self.noise.assumed)
+        elif self._false_shares is not None and candidates.any():
+            least, most = (np.average(share, weights=candidates) for share in self._false_shares)
+            assumed = argument("noise", self.settings["noise"]["assumed"])
             notes.append(f"{least:.0%} to {most:.0%} of the candidates are false, by {assumed}.")
             if self.bounded:
                 notes.append("P(true) is an upper bound: it assumes as few false candidates as the data allow.")
@@ -197,8 +227,8 @@ class AuditReport:
         true = np.bincount(judged.label, judged.probability, minlength=n_labels)
         share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
         columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
-        if self.noise is not None:
-            columns |= {"false_least": self.noise.least, "false_most": self.noise.most}
+        if self._false_shares is not None:
+            columns["false_least"], columns["false_most"] = self._false_shares
         if self.reliability is not None:
             columns["sensitivity"] = self.reliability.label_sensitivity
             columns["false_positive_rate"] = self.reliability.label_false_positive_rate
@@ -234,12 +264,63 @@ class AuditReport:
 
     def save(self, folder: str | Path) -> None:
         """Write the report into a folder: ``report.safetensors``, no pickle."""
-        write_audit_report(self, Path(folder))
+        votes, rates = self.candidates.annotations, self.reliability
+        states = sp.csr_array(self.candidates.states, copy=True)
+        states.sum_duplicates()
+        index = self.candidates.index
+        counted = isinstance(index, np.ndarray) and np.array_equal(index, np.arange(len(index)))
+        record = {
+            "labels": _plain(self.candidates.labels),
+            "index": None if counted else _plain(index),
+            "incomplete": self.incomplete,
+            "settings": self.settings,
+            "annotators": None if votes is None else _plain(votes.names),
+            "reliability": None if rates is None else _plain(rates.annotators),
+        }
+        # Excluded labels of complete candidates have probability 0: those of the others are enough.
+        kept = self.probabilities if self.incomplete else self.probabilities[states.tocoo().coords].astype(np.float32)
+        cast = {name: getattr(votes, name, None) for name in ("row", "annotator", "label", "confidence")}
+        state = {
+            "told": json_array(record),
+            "states": states,
+            "probabilities": kept,
+            "votes": None if votes is None else {name: each for name, each in cast.items() if each is not None},
+            "rates": None if rates is None else {name: getattr(rates, name) for name in RATES},
+        }
+        write_state(Path(folder, REPORT_FILE), KIND, state)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read what :meth:`save` wrote; a file that was cut short or changed is refused."""
-        return cls(**read_audit_report(Path(folder)))
+        path = Path(folder, REPORT_FILE)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no report in {folder}; give the folder that AuditReport.save wrote")
+        with reading(path, "report of an audit", "save it again"):
+            kind, state = read_state(path)
+            if kind != KIND:
+                raise ValueError(f"it holds a {kind}")
+            record = from_json_array(state["told"])
+            check_schema(record, TOLD, "the report")
+            sizes = {"labels": len(set(record["labels"]))}
+            for what, names in (("rows", "index"), ("annotators", "reliability")):
+                if record[names] is not None:
+                    sizes[what] = len(record[names])
+            check_schema(state, STORED, "the report", sizes)
+            for name in ("false_least", "false_most"):
+                if len(record["settings"].get("noise", {}).get(name, record["labels"])) != len(record["labels"]):
+                    raise ValueError(f"{name} has not one share for each label")
+            states, probabilities, votes, rates = (state[name] for name in STORED if name != "told")
+            index = np.arange(states.shape[0]) if record["index"] is None else tuple(record["index"])
+            candidates = Candidates(states, tuple(record["labels"]), index)
+            if record["annotators"] is not None:
+                cast = Annotations(**votes, names=tuple(record["annotators"]))
+                candidates = dataclasses.replace(candidates, annotations=annotations_of(cast, candidates))
+            if not record["incomplete"]:
+                stored, probabilities = probabilities, np.zeros(states.shape, dtype=np.float32)
+                probabilities[states.tocoo().coords] = stored
+            reliability = None if rates is None else Reliability(tuple(record["reliability"]), **rates)
+            told = {name: record[name] for name in ("incomplete", "settings")}
+            return cls(candidates, probabilities, reliability=reliability, **told)
 
     def __repr__(self) -> str:
         verdicts = self.verdicts()
@@ -266,7 +347,11 @@ def _frame(columns: Mapping[str, Any], library: Library) -> Any:
         return dict(columns)
     if library not in ("pandas", "polars"):
         raise ValueError(f'library is {library!r}; choose "pandas", "polars" or "columns"')
-    frame = require(library, "data").DataFrame
-    if library == "pandas":
-        return frame(dict(columns))
-    return frame({name: value if isinstance(value, list) else value.tolist() for name, value in columns.items()})
+    if library == "polars":
+        columns = {name: value if isinstance(value, list) else value.tolist() for name, value in columns.items()}
+    return require(library, "data").DataFrame(dict(columns))
+
+
+def _plain(names: Any) -> list[Any]:
+    """Names as JSON has them: what is no text, number or truth value becomes text."""
+    return [name if isinstance(name, str | int | float | bool) else str(name) for name in map(unboxed, names)]

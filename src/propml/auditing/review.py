@@ -11,6 +11,7 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -21,8 +22,7 @@ import numpy as np
 
 import propml
 from propml.atomic_files import write_whole
-from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words
-from propml.auditing.thumbnails import thumbnails
+from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words, thumbnails
 from propml.page import page_style
 from propml.targets import Candidates
 
@@ -43,7 +43,6 @@ def write_review(
     texts: Any = None,
     images: Any = None,
     features: Any = None,
-    feature_names: Sequence[Any] | None = None,
     vectors: Any = None,
     title: str = "Review of the audit",
     max_verdicts: int = 200_000,
@@ -62,7 +61,6 @@ def write_review(
         Paths, bytes, PIL images, arrays or ``None``; shown as thumbnails if Pillow is installed.
     features : array-like, sparse matrix or DataFrame, optional
         The first few values are shown where there are neither texts nor images.
-    feature_names : sequence, optional
     vectors : array-like or sparse matrix, shape (n_samples, n_features), optional
         By which the true examples are found that are most like a doubtful one; by default the features, where they are
         a matrix of numbers.
@@ -93,7 +91,7 @@ def write_review(
     }
     # The same verdicts on the same items are the same audit, so that decisions survive a page that is written again.
     name = hashlib.sha256(json.dumps(list(columns.values())).encode()).hexdigest()[:16]
-    shown = _words(rows, texts, images, features, feature_names)
+    shown = _words(rows, texts, images, features)
     words = (
         None if texts is None or shown is None else telling_words(shown, report.probabilities[rows], row, told.label)
     )
@@ -154,23 +152,20 @@ def inert_json(data: Any) -> str:
 
 
 def _names(what: str, names: Sequence[str]) -> list[str]:
-    first: dict[str, int] = {}
-    for place, name in enumerate(names):
-        if first.setdefault(name, place) != place:
-            raise ValueError(
-                f"{what}s {first[name]} and {place} have the same name {name!r}; "
-                f"decisions go by name, so give every {what} its own"
-            )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(
+            f"several {what}s are called {twice[0]!r}; decisions go by name, so give every {what} a name of its own"
+        )
     return list(names)
 
 
-def _words(rows: np.ndarray, texts: Any, images: Any, features: Any, names: Sequence[Any] | None) -> list[str] | None:
+def _words(rows: np.ndarray, texts: Any, images: Any, features: Any) -> list[str] | None:
     if texts is not None:
         return clipped_texts(texts, rows)
     if images is not None:
         # The name only: whom the page is given to need not know where the file lies.
         return [Path(path).name if isinstance(path := images[row], str | Path) else "" for row in rows.tolist()]
-    return None if features is None else feature_lines(features, rows, names)
+    return None if features is None else feature_lines(features, rows)
 
 
 def _pictures(
@@ -207,15 +202,13 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
     if annotations is None or looked is None:
         return {"annotators": [], "voter_sets": [], "voters": None, "looked": None}
     n_labels = candidates.shape[1]
-    given = annotations.label >= 0
-    cast, by = annotations.row[given] * n_labels + annotations.label[given], annotations.annotator[given]
-    order = np.argsort(cast, kind="stable")
-    cast, by = cast[order], by[order]
-    starts, ends = (np.searchsorted(cast, row * n_labels + label, side=side) for side in ("left", "right"))
+    votes = annotations.entries(annotations.label >= 0)
+    by_cell: dict[int, list[int]] = {}
+    for cell, who in zip((votes.row * n_labels + votes.label).tolist(), votes.annotator.tolist(), strict=True):
+        by_cell.setdefault(cell, []).append(who)
     numbers: dict[tuple[int, ...], int] = {}
-    voters = []
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        voters.append(numbers.setdefault(tuple(by[start:end].tolist()), len(numbers)))
+    sets = (tuple(by_cell.get(cell, ())) for cell in (row * n_labels + label).tolist())
+    voters = [numbers.setdefault(each, len(numbers)) for each in sets]
     return {
         "annotators": [str(name) for name in annotations.names],
         "voter_sets": [list(each) for each in numbers],
@@ -225,19 +218,13 @@ def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.
 
 
 def _tables(report: AuditReport) -> list[dict[str, Any]]:
-    """The reliability of labels and of annotators, for the top of the page."""
-    tables = {"label": report.labels("columns"), "annotator": report.annotators("columns")}
-    return [
-        {"title": f"{by.title()}s", "filters": by} | _table(table) for by, table in tables.items() if len(table[by])
-    ]
-
-
-def _table(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Names in the first column, then counts (whole numbers) and shares."""
-    columns, cells = [], []
-    for place, (name, given) in enumerate(told.items()):
-        values = np.asarray(given)
-        kind = "text" if place == 0 else "share" if values.dtype.kind == "f" else "count"
-        columns.append({"name": name.replace("_", " "), "kind": kind})
-        cells.append([None if value != value else value for value in values.tolist()])  # NaN is not equal to itself
-    return {"columns": columns, "rows": [list(row) for row in zip(*cells, strict=True)]}
+    """The reliability of labels and of annotators: names first, then counts (whole numbers) and shares."""
+    tables = []
+    for by, told in (("label", report.labels("columns")), ("annotator", report.annotators("columns"))):
+        kinds = ["text", *("share" if np.asarray(own).dtype.kind == "f" else "count" for own in [*told.values()][1:])]
+        columns = [{"name": name.replace("_", " "), "kind": kind} for name, kind in zip(told, kinds, strict=True)]
+        # NaN is not equal to itself.
+        cells = [[None if cell != cell else cell for cell in np.asarray(own).tolist()] for own in told.values()]
+        if rows := [list(row) for row in zip(*cells, strict=True)]:
+            tables.append({"title": f"{by.title()}s", "filters": by, "columns": columns, "rows": rows})
+    return tables

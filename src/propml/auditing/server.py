@@ -9,16 +9,14 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import secrets
-import tempfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from propml.atomic_files import write_whole
-from propml.auditing.decisions import read_decisions
+from propml.auditing.decisions import decisions_in
 
-__all__ = ["DECISIONS", "ReviewServer"]
+__all__ = ["DECISIONS", "ReviewServer", "page_in"]
 
 DECISIONS = "decisions.csv"
 # Bytes of a list of decisions: 200 000 verdicts with long names and notes.
@@ -26,60 +24,38 @@ MOST_BYTES = 200_000_000
 POLICY, META = "default-src 'none';", '<meta name="propml-server" content="1">'
 
 
+def page_in(folder: str | Path) -> Path:
+    """The page that an audit wrote."""
+    page = Path(folder, "review.html")
+    if not page.is_file():
+        raise FileNotFoundError(f"there is no review.html in {folder}; name the folder that `propml audit` wrote")
+    return page
+
+
 class ReviewServer(ThreadingHTTPServer):
-    """Serves the page in a folder, and keeps its decisions there.
+    """Serves the page in a folder, and keeps its decisions there as ``decisions.csv``.
 
-    Parameters
-    ----------
-    folder : path
-        With ``review.html``; ``decisions.csv`` is written beside it.
-    host : str
-        The IPv4 address to listen on; by default only this machine reaches it.
-    port : int
-        0: any that is free.
-    token : str, optional
-        By default a new one.
-
-    Attributes
-    ----------
-    address : str
-        Where the page is, with the token.
+    It listens on ``host``, an IPv4 address, which by default only this machine reaches, and on ``port``, by default any
+    that is free. ``address`` says where the page is, with the token.
     """
 
     daemon_threads = True
 
-    def __init__(self, folder: str | Path, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
-        self.folder = Path(folder)
-        loopback = _is_loopback(host)
-        page = self.folder / "review.html"
-        if not page.is_file():
-            raise FileNotFoundError(f"there is no review.html in {folder}; name the folder that `propml audit` wrote")
+    def __init__(self, folder: str | Path, host: str = "127.0.0.1", port: int = 0) -> None:
         # The page may speak to this server, and to nothing else; it learns of the server by a mark.
-        text = page.read_text(encoding="utf-8").replace(POLICY, f"{POLICY} connect-src 'self';", 1)
+        text = page_in(folder).read_text(encoding="utf-8").replace(POLICY, f"{POLICY} connect-src 'self';", 1)
         self.page = text.replace("<title>", f"{META}\n<title>", 1).encode()
-        self.token = secrets.token_urlsafe(24) if token is None else token
-        self.saving = Lock()
+        self.decisions = Path(folder, DECISIONS)
+        self.token = secrets.token_urlsafe(24)
+        try:
+            unnamed = ipaddress.IPv4Address(host).is_unspecified
+        except ValueError:
+            unnamed = True
+        if unnamed:
+            raise ValueError(f"--host is {host!r}; give the IPv4 address to listen on, such as 127.0.0.1")
         super().__init__((host, port), _Handler)
-        self.names = {host, "localhost"} if loopback else {host}
+        self.hosts = {f"{name}:{self.server_port}" for name in (host, "localhost")}
         self.address = f"http://{host}:{self.server_port}/{self.token}/"
-
-    def save(self, content: bytes) -> None:
-        """Put the decisions in their place, as a whole, if they are a list of decisions."""
-        with self.saving, tempfile.NamedTemporaryFile(suffix=".csv") as trial:
-            trial.write(content)
-            trial.flush()
-            read_decisions(trial.name)
-            write_whole(self.folder / DECISIONS, content)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.IPv4Address(host)
-    except ValueError:
-        raise ValueError(f"--host is {host!r}; give an IPv4 address of this machine, such as 127.0.0.1") from None
-    if address.is_unspecified:
-        raise ValueError(f"--host {host} is every address of this machine; name the one to listen on")
-    return address.is_loopback
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -92,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         if place == "":
             self._answer(200, self.server.page, "text/html; charset=utf-8")
         elif place == "decisions":
-            path = self.server.folder / DECISIONS
+            path = self.server.decisions
             self._answer(200, path.read_bytes() if path.exists() else b"", "text/csv; charset=utf-8")
         elif place is not None:
             self._answer(404)
@@ -105,8 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # what follows was not read
             self._answer(404 if place != "decisions" else 411 if not size.isdecimal() else 413)
             return
+        content = self.rfile.read(int(size))
         try:
-            self.server.save(self.rfile.read(int(size)))
+            decisions_in(content, DECISIONS)  # nothing else takes the place of what was saved
+            write_whole(self.server.decisions, content)
         except (ValueError, OSError) as error:
             self._answer(400 if isinstance(error, ValueError) else 507, str(error).encode())
         else:
@@ -114,10 +92,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _place(self) -> str | None:
         """What is asked for, where the host and the token are right; otherwise the answer is given."""
-        name, _, port = self.headers.get("Host", "").rpartition(":")
         token, _, place = self.path.removeprefix("/").partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
-        if name not in self.server.names or port != str(self.server.server_port) or not known:
+        if self.headers.get("Host") not in self.server.hosts or not known:
             self.close_connection = True
             self._answer(403)
             return None
@@ -137,8 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD" and code != 204:
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the address holds the token."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.folds import row_blocks
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = [
@@ -80,20 +79,8 @@ def give_verdicts(
     drop_below: float = DROP_BELOW,
     keep_above: float = KEEP_ABOVE,
 ) -> Verdicts:
-    """A verdict on every candidate and, where candidates may be incomplete, on labels that are probably missing.
+    """A verdict on every candidate by its P(true), and on labels that are probably missing where others may be true.
 
-    Parameters
-    ----------
-    probabilities : ndarray, shape (n_samples, n_labels)
-        P(true).
-    candidates : Candidates
-    incomplete : bool
-        Whether excluded (and unknown) labels may be true.
-    drop_below, keep_above : float
-        The cuts; see above.
-
-    Examples
-    --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
     >>> verdicts = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> verdicts.verdict.tolist()
@@ -104,7 +91,7 @@ def give_verdicts(
             f"drop_below is {drop_below} and keep_above {keep_above}; give probabilities, the first not above the other"
         )
     there = candidate_cells(candidates)
-    cells = np.union1d(there, _probable_others(probabilities, candidates, keep_above)) if incomplete else there
+    cells = np.union1d(there, np.flatnonzero(probabilities > keep_above)) if incomplete else there
     row, label = np.divmod(cells, candidates.shape[1])
     probability = probabilities[row, label].astype(np.float64)
     missing = ~np.isin(cells, there)
@@ -120,21 +107,23 @@ def give_verdicts(
 
 def candidate_cells(candidates: Candidates) -> np.ndarray:
     """Where the candidates are, as row · n_labels + label, rising."""
-    stored = candidates.states.tocoo()
-    row, label = (np.asarray(axis, dtype=np.int64)[stored.data > 0] for axis in stored.coords)
-    return np.sort(row * candidates.shape[1] + label)
+    cells, states = _stored(candidates)
+    return np.sort(cells[states > 0])
 
 
 def with_cells(candidates: Candidates, cells: np.ndarray, belongs: np.ndarray) -> Candidates:
     """The candidates with some cells, as :func:`candidate_cells` names them, made candidates or excluded."""
-    n_labels = candidates.shape[1]
+    old, states = _stored(candidates)
+    other, chosen = ~np.isin(old, cells), cells[belongs]
+    data = np.concatenate([states[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
+    at = np.divmod(np.concatenate([old[other], chosen]), candidates.shape[1])
+    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
+
+
+def _stored(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
     stored = candidates.states.tocoo()
     row, label = (np.asarray(axis, dtype=np.int64) for axis in stored.coords)
-    old = row * n_labels + label
-    other, chosen = ~np.isin(old, cells), cells[belongs]
-    data = np.concatenate([stored.data[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
-    at = np.divmod(np.concatenate([old[other], chosen]), n_labels)
-    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
+    return row * candidates.shape[1] + label, stored.data
 
 
 def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -147,27 +136,13 @@ def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     return best
 
 
-def _probable_others(probabilities: np.ndarray, candidates: Candidates, keep_above: float) -> np.ndarray:
-    """The cells of labels that are no candidates and probably true."""
-    cells = [np.zeros(0, dtype=np.int64)]
-    for block in row_blocks(*candidates.shape):
-        others = (candidates.states[block].toarray() <= 0) & (probabilities[block] > keep_above)
-        cells.append(np.flatnonzero(others) + block.start * candidates.shape[1])
-    return np.concatenate(cells)
-
-
 def cleaned_candidates(
     candidates: Candidates, verdicts: Verdicts, *, may_empty: bool = False, drop_below: float = DROP_BELOW
 ) -> Candidates:
     """The candidates without those that are dropped and with those that are missing.
 
-    Parameters
-    ----------
-    may_empty : bool
-        Also remove the best candidate of a row where it lies below ``drop_below``.
+    With ``may_empty`` also without the best candidate of a row where it lies below ``drop_below``.
 
-    Examples
-    --------
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
     >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
     >>> cleaned_candidates(candidates, told).to_matrix()

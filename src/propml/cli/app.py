@@ -1,14 +1,15 @@
-"""The root of the command line: every group of commands is attached here."""
+"""The root of the command line: every group of commands is attached here; and ``propml demo`` and ``propml info``."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from propml.cli import benchmark, datasets, tune, vision
 from propml.cli.audit import audit
 from propml.cli.corrupt import corrupt
-from propml.cli.demo import demo
-from propml.cli.info import info, version
 from propml.cli.models import evaluate, fit, predict
 from propml.cli.review import review
 from propml.cli.stopping import StoppableGroup
@@ -25,10 +26,18 @@ app = typer.Typer(
 )
 
 
+def _version(show: bool) -> None:
+    if show:
+        from propml import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def root(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Learn from [bold]candidate labels[/bold]: sets of labels of which only some are true.
@@ -37,10 +46,71 @@ def root(
     [bold]propml audit data.csv --candidates tags[/bold] finds the labels that are wrong in your own file;
     [bold]propml fit[/bold] trains a model on such a file, [bold]propml predict[/bold] labels new rows with it and
     [bold]propml evaluate[/bold] judges it by true labels.
-    [bold]propml datasets list[/bold] shows the datasets of the paper and where they are looked for;
-    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to try a method where the truth is known;
-    [bold]propml benchmark run quick[/bold] compares all methods on it, and other experiments are the paper's tables.
+    [bold]propml datasets list[/bold] shows the datasets of the paper and the folders that are searched for them;
+    [bold]propml corrupt[/bold] turns clean labels into candidate labels, to test methods where the truth is known;
+    [bold]propml benchmark run quick[/bold] compares all methods on the embedded dataset, and other experiments repeat
+    the paper's tables.
     """
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for results and report; created if needed.")] = Path("demo"),
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 2,
+) -> None:
+    """Corrupt the embedded digits mosaic, train every method on its candidate labels alone, and write a report.
+
+    Then an audit of the candidate labels: review.html shows which of them are wrong, to keep or drop.
+    Needs no data and no network. The first part is [bold]propml benchmark run quick[/bold] and its report.
+
+    Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
+    """
+    from propml.benchmark import report
+    from propml.cli.benchmark import run
+    from propml.extras import require
+
+    require("matplotlib", "report")
+    require("jinja2", "report")
+    run("quick", out=out / "results", methods=methods, workers=workers)
+    report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
+    _audit_mosaics(out / "review.html")
+    typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
+
+
+def _audit_mosaics(page: Path, n_samples: int = 600) -> None:
+    """An audit of mosaics with as many false candidate labels as true ones, as a page with their pictures."""
+    from propml import audit
+    from propml.auditing.review import write_review
+    from propml.corruption import svm_confusions
+    from propml.datasets import digits_mosaic
+
+    mosaics = digits_mosaic(n_samples)
+    candidates = svm_confusions(mosaics.X, mosaics.truth, 1.0, labels=mosaics.label_names, verbose=True)
+    report = audit(mosaics.X, candidates, noise="confusions", verbose=True)
+    pictures = [(255 * (1 - row.reshape(16, 16) / mosaics.X.max())).astype("uint8") for row in mosaics.X]
+    write_review(report, page, images=pictures, title="Which digits are not in the mosaic?")
+
+
+def info() -> None:
+    """Print versions, the device that would be used, the data folders and the installed extras."""
+    import torch
+
+    from propml.datasets.locations import data_dirs
+    from propml.extras import EXTRAS, installed, versions
+
+    table = Table(show_header=False, box=None)
+    for package, installed_version in versions().items():
+        table.add_row(package, installed_version)
+    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
+    table.add_row("device", f"cuda ({gpu})" if gpu else f"cpu ({torch.get_num_threads()} threads)")
+    for number, folder in enumerate(data_dirs()):
+        table.add_row("data folders" if number == 0 else "", f"{folder}{'' if folder.is_dir() else '  (not there)'}")
+    for extra in EXTRAS:
+        state = "installed" if installed(extra) else f"missing: pip install 'propml[{extra}]'"
+        table.add_row(f"extra {extra}", state, style=None if installed(extra) else "dim")
+    Console(soft_wrap=True).print(table, markup=False)
 
 
 app.command()(audit)

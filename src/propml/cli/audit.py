@@ -77,14 +77,14 @@ def audit(
     settings: Settings,
     data: Annotated[
         str | None,
-        typer.Argument(help=f"{opt.DATA}; with --apply it may be left out."),
+        typer.Argument(help=f"{opt.DATA}; not needed with --apply and --again."),
     ] = None,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
     apply: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DECISIONS",
-            help="After the review: write the labels that your decisions leave, and stop. Repeat it for several "
+            help="After the review: write the labels as your decisions leave them, and stop. Repeat it for several "
             "reviewers: the majority decides, and conflicts are listed.",
         ),
     ] = None,
@@ -145,19 +145,18 @@ def audit(
             f"{out} holds the audit of a stream, to which decisions are not applied; {out}/cleaned holds the labels "
             f"without those that were dropped"
         )
+    moved = {"data": file, "votes": reading.votes, "xml": reading.xml}
     if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts, conflicts = apply_review(
-            folder, apply, data=file, votes=reading.votes, xml=reading.xml, undecided=undecided
-        )
+        path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
         if conflicts is not None:
             _print_conflicts(conflicts)
         typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
     if again:
-        _audit_again(folder, again, file, reading.votes, reading.xml)
+        _audit_again(folder, again, moved)
         return
     if data is None or file is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
@@ -206,20 +205,13 @@ def _stream(
             seed=settings.seed,
             ray_address=ray_address,
         )
-    console = Console(soft_wrap=True)
-    print_columns(console, found.columns)
-    _print_counts(console, found.rows, found.counts)
-    opt.echo_notes(found.notes)
-    if len(found.worst.item_ids):
-        _print_worst(console, found.worst)
-    for path in found.files:
-        typer.echo(f"wrote {path}")
+    _print_found(found.columns, found.rows, found.counts, found.notes, found.worst, found.files)
 
 
-def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | None, xml: Path | None) -> None:
+def _audit_again(out: Path, again: list[Path], moved: dict[str, Path | None]) -> None:
     """The audit in this folder once more, with what was decided since and before."""
     from propml.auditing.decisions import merge_decisions, read_decisions
-    from propml.auditing.folder import decided_before, read_audit
+    from propml.auditing.folder import DECIDED, read_audit
 
     agreed, conflicts = merge_decisions(read_decisions(path) for path in again)
     if conflicts:
@@ -228,9 +220,10 @@ def _audit_again(out: Path, again: list[Path], data: Path | None, votes: Path | 
             f"{len({(each.item, each.label) for each in conflicts})} labels are both kept and dropped in these files, "
             f"first {first.label!r} of {first.item!r}; settle that first, --apply lists them all"
         )
-    record = read_audit(out, data=data, votes=votes, xml=xml)
+    record = read_audit(out, **moved)
+    before = read_decisions(out / DECIDED) if DECIDED in record["files"] else []
     # Whoever decides on a label once more has changed their mind.
-    decided = {(each.item, each.label): each for each in (*decided_before(out), *agreed)}
+    decided = {(each.item, each.label): each for each in (*before, *agreed)}
     _run(Path(record["data"]), out, record["reading"], record["settings"], list(decided.values()))
 
 
@@ -239,8 +232,7 @@ def _run(
 ) -> None:
     from propml.auditing import audit as run_audit
     from propml.auditing.crossfit import default_auditor
-    from propml.auditing.destinations import check_folder
-    from propml.auditing.folder import check_sources, write_audit
+    from propml.auditing.folder import check_folder, check_sources, write_audit
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
@@ -278,11 +270,8 @@ def _run(
             out, report, table, learned.features, reading=reading, settings=settings, X=learned.X, decided=decided
         )
     opt.echo_notes([str(warning.message) for warning in caught])
-    console = Console(soft_wrap=True)
-    print_columns(console, learned.features.describe())
-    _print_verdicts(console, report)
-    for path in files:
-        typer.echo(f"wrote {path}")
+    counts = report.verdicts().counts()
+    _print_found(learned.features.describe(), len(report.item_ids), counts, report.notes(), report, files)
     command = f"propml audit --apply decisions.csv --out {shlex.quote(str(out))}"
     typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
 
@@ -300,31 +289,23 @@ def _print_conflicts(path: Path) -> None:
     typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
-def _print_verdicts(console: Console, report: AuditReport) -> None:
-    _print_counts(console, len(report.item_ids), report.verdicts().counts())
-    opt.echo_notes(report.notes())
-    _print_worst(console, report)
-
-
-def _print_counts(console: Console, items: int, counts: dict[str, int]) -> None:
+def _print_found(columns: Any, items: int, counts: Any, notes: list[str], report: AuditReport, files: Any) -> None:
+    """What became of columns, the number of verdicts of each kind, notes, the most suspicious labels, and the files."""
+    console = Console(soft_wrap=True)
+    print_columns(console, columns)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     console.print(f"\n{items} items, {sum(counts.values())} labels judged: {told}", highlight=False)
-
-
-def _print_worst(console: Console, report: AuditReport) -> None:
-    import numpy as np
-
-    verdicts = report.verdicts()
-    suspects = np.flatnonzero(np.isin(verdicts.verdict, ("drop", "doubtful")))
-    worst = suspects[np.argsort(verdicts.probability[suspects], kind="stable")[:WORST]]
-    if not len(worst):
-        return
-    table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
-    for i in worst:
-        item, label = report.item_ids[verdicts.row[i]], report.label_names[verdicts.label[i]]
-        numbers = (f"{verdicts.confidence[i]:.2f}", f"{verdicts.probability[i]:.2f}")
-        table.add_row(opt.printable(item), opt.printable(label), str(verdicts.verdict[i]), *numbers)
-    console.print(table)
+    opt.echo_notes(notes)
+    names = ("item", "label", "verdict", "confidence", "probability")
+    worst = [report.worst(WORST, "columns")[name] for name in names] if report.item_ids else []
+    rows = [row for row in zip(*worst, strict=True) if row[2] != "keep"]
+    if rows:
+        table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
+        for item, label, verdict, *numbers in rows:
+            table.add_row(opt.printable(item), opt.printable(label), verdict, *(f"{number:.2f}" for number in numbers))
+        console.print(table)
+    for path in files:
+        typer.echo(f"wrote {path}")
 
 
 def _noise(text: str) -> AssumedNoise:

@@ -147,7 +147,7 @@ def corrupt(
 
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
-    from propml.auditing.destinations import check_not_read
+    from propml.auditing.folder import check_not_read
     from propml.corruption import NEEDS_FEATURES, realised_levels, realised_ratio
     from propml.corruption import corrupt as make_candidates
     from propml.corruption.files import check_output, write_candidates, write_votes

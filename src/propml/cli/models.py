@@ -59,7 +59,7 @@ def fit(
     [bold]propml tune table photos.csv --candidates tags --id file --out tuned[/bold], then
     [bold]propml fit photos.csv --candidates tags --id file --tuned tuned/best.toml[/bold]
     """
-    from propml.auditing.destinations import check_folder
+    from propml.auditing.folder import check_folder
     from propml.auditing.model_card import make_card, write_model
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
@@ -132,7 +132,7 @@ def predict(
 
     [bold]propml predict model new.csv --top 3 --probabilities[/bold]
     """
-    from propml.auditing.destinations import check_folder, check_not_read
+    from propml.auditing.folder import check_folder, check_not_read
     from propml.progress import progress_bar
     from propml.tables.sources import LISTS, check_ending, like, write_rows
 

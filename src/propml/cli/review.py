@@ -29,15 +29,12 @@ def review(
 
     The page needs no server: open FOLDER/review.html and download your decisions. With --serve they are saved for you.
     """
-    from propml.auditing.server import DECISIONS, ReviewServer
+    from propml.auditing.server import DECISIONS, ReviewServer, page_in
 
-    page = folder / "review.html"
     if not serve:
         if host != "127.0.0.1" or port:
             raise ValueError("--host and --port work only with --serve; add it, or leave them out")
-        if not page.is_file():
-            raise FileNotFoundError(f"there is no review.html in {folder}; name the folder that `propml audit` wrote")
-        typer.echo(f"open {page.resolve().as_uri()}")
+        typer.echo(f"open {page_in(folder).resolve().as_uri()}")
         return
     with ReviewServer(folder, host, port) as server:
         typer.echo(f"open {server.address}")

@@ -215,7 +215,7 @@ def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, 
 def _file(
     path: Path, search: Search, reading: opt.Reading, categorical: list[str] | None, truth: str | None
 ) -> tuple[Any, Any, Any]:
-    from propml.auditing.destinations import check_not_read
+    from propml.auditing.folder import check_not_read
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
     from propml.tables.truth import true_labels

@@ -194,7 +194,7 @@ def predict(
 
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
-    from propml.auditing.destinations import check_not_read
+    from propml.auditing.folder import check_not_read
     from propml.vision.checkpoint import load_network
     from propml.vision.predict import check_picture, predict_images
 
