@@ -37,27 +37,6 @@ if TYPE_CHECKING:
 Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
-_CELL: Schema = {
-    **dict.fromkeys(("key", "experiment", "dataset", "method"), str),
-    "noise": (None, float, str),
-    "seed": int,
-    str: object,
-}
-# What the rows of a block hold, by their kind.
-ROWS: dict[str, Schema] = {
-    "value": {**_CELL, "fold": int, "metric": str, "value": (None, float)},
-    "fold": {"fold": int, "seconds_fit": float, "seconds_predict": float, "chosen": {str: object}, str: object},
-    "cell": {
-        **_CELL,
-        "peak_bytes": int,
-        "device": str,
-        "commit?": str,
-        "fingerprint?": str,
-        "settings": {"candidates?": {str: object}, str: object},
-    },
-    "values": _CELL,
-    "failure": {**_CELL, **dict.fromkeys(("message", "error", "trace", "run"), str)},
-}
 # Files of earlier versions have neither commit nor fingerprint.
 OF_A_CELL = ("peak_bytes", "device", "commit", "fingerprint")
 KEPT: Schema = {
@@ -78,8 +57,8 @@ class ResultStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.claims = Claims(self.folder / ".claims")
-        self._cells = BlockFile(self.folder / "results.jsonl", _check_cell)
-        self._runs = BlockFile(self.folder / "runs.jsonl", _check_run)
+        self._cells = BlockFile(self.folder / "results.jsonl")
+        self._runs = BlockFile(self.folder / "runs.jsonl")
 
     def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
         """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
@@ -201,24 +180,6 @@ def _commit(provenance: Mapping[str, Any]) -> str:
     if commit := provenance.get("commit"):
         return f"{commit}-dirty" if provenance.get("dirty") else str(commit)
     return f"propml {provenance.get('propml', __version__)}"
-
-
-def _check_cell(block: Block) -> None:
-    """Raise where a block is no cell, no failure and no further values of a cell."""
-    for row in block:
-        check_schema(row, ROWS[row["row"]], "a row")
-    kind = block[-1]["row"]
-    if kind not in ("cell", "values", "failure"):
-        raise ValueError("a block ends with its cell")
-    if kind != "values":
-        (_done_cell if kind == "cell" else _failed_cell)(block)
-
-
-def _check_run(block: Block) -> None:
-    """Raise where a block is not one row that tells of a run."""
-    check_schema(block[0], {"run": str, str: object}, "a run")
-    if len(block) > 1:
-        raise ValueError("a run is one row")
 
 
 def _identity(result: CellResult) -> JsonRow:
