@@ -197,9 +197,7 @@ def age_of(code: str, modules: Sequence[str]) -> str:
     """
     if not code:
         return "unknown"
-    # The first results with fingerprints have them of whole files.
-    today = {fingerprint(modules), fingerprint(modules, whole=True)}
-    return "current" if modules and today.issuperset(code.split()) else "changed"
+    return "current" if modules and set(code.split()) == {fingerprint(modules)} else "changed"
 
 
 def origin(cells: Iterable[CellResult]) -> tuple[str, str]:
@@ -229,23 +227,18 @@ def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return (*modules, *(FEATURE_MODULES if images else ()), *(["propml.paper.oracle"] if oracle else []))
 
 
-def fingerprint(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> str:
+def fingerprint(modules: Iterable[str], root: Path = ROOT) -> str:
     """Sixteen digits that stand for the code of these modules and of all that they import from the package.
-
-    ``whole`` counts as earlier versions did: words, types, and the modules that only read and write.
 
     >>> fingerprint(["propml.methods.ridge"]) == fingerprint(["propml.methods.ml_knn"])
     False
     """
-    found = {name: path for name in sorted(with_imports(modules, root, whole=whole)) if (path := _file(name, root))}
-    if whole:
-        texts = [f"{name}\n{_unparsed(*_written(path))}\n" for name, path in found.items()]
-    else:
-        texts = sorted(_code(*_written(path)) for path in found.values())
+    found = (_file(name, root) for name in with_imports(modules, root))
+    texts = sorted(_code(*_written(path)) for path in found if path)
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
-def with_imports(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> set[str]:
+def with_imports(modules: Iterable[str], root: Path = ROOT) -> set[str]:
     """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``.
 
     >>> "propml.methods.base" in with_imports(["propml.methods.ridge"])
@@ -255,7 +248,7 @@ def with_imports(modules: Iterable[str], root: Path = ROOT, *, whole: bool = Fal
     waiting = [name for name in modules if _file(name, root)]
     while waiting:
         name = waiting.pop()
-        if name not in found and (whole or not f"{name}.".startswith(tuple(f"{each}." for each in APART))):
+        if name not in found and not f"{name}.".startswith(tuple(f"{each}." for each in APART)):
             found.add(name)
             waiting += [other for other in _imported(name, root) if _file(other, root)]
     return found
@@ -300,16 +293,6 @@ def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(node, ast.ImportFrom):
         return bool(node.level) or (node.module or "").partition(".")[0] == PACKAGE
     return all(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
-
-
-@functools.cache
-def _unparsed(path: Path, written: int) -> str:
-    """The code without docstrings, in one layout, as earlier versions counted it."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
 
 
 def _written(path: Path) -> tuple[Path, int]:

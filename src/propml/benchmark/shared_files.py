@@ -180,5 +180,9 @@ class Claims:
             self._held.pop(key).close()
 
     def release_all(self) -> None:
+        """Give everything back, and clear away the files of holders that are dead."""
         for key in list(self._held):
             self.release(key)
+        for path in self.folder.glob("*"):
+            if self.take(path.name):
+                self.release(path.name)
