@@ -47,13 +47,11 @@ def compare_means(
 class BlockTable(NamedTuple):
     """A table to compare methods on: means in percent, ``(n_blocks, n_methods)``, with the names of its columns.
 
-    ``labels`` say what each block is, such as ``"birds at noise 50: Coverage"``; ``warnings`` which settings were left
-    out, and whether blocks depend on each other.
+    ``warnings`` say which settings were left out, and whether blocks depend on each other.
     """
 
     values: np.ndarray
     names: tuple[str, ...]
-    labels: tuple[str, ...]
     higher_is_better: np.ndarray
     warnings: tuple[str, ...]
 
@@ -70,8 +68,8 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
 
     >>> from propml.paper import load_published
     >>> table = blocks(load_published("artificial"), ["average_precision"], methods=["PML-NI", "ProPML"])
-    >>> table.values.shape, table.labels[0]
-    ((15, 2), 'bibtex at noise 50: Average precision')
+    >>> table.values.shape
+    (15, 2)
     """
     rows = list(means)
     wanted = _check_metrics(metrics)
@@ -96,7 +94,6 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
     return BlockTable(
         values=np.round([[there[name].mean for name in names] for there in complete.values()], DECIMALS),
         names=names,
-        labels=tuple(f"{_words(setting)}: {metric_of(metric).title}" for setting, metric in complete),
         higher_is_better=np.array([metric_of(metric).higher_is_better for _, metric in complete]),
         warnings=(*left_out, *_uneven(complete), *_dependence(complete), *_slips(complete)),
     )
