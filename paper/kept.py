@@ -17,7 +17,7 @@ from typing import NamedTuple
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.image_cell import ImageMethod
 from propml.benchmark.provenance import age_of, made_by, origin
-from propml.benchmark.reporting.exports import render_long, render_wide
+from propml.benchmark.reporting.formats import render_long, render_wide
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import CellResult, Results, load_results, means

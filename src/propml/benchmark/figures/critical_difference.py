@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, RC, SMALL, TEXT, WIDTH, look
 from propml.benchmark.statistics import Comparison
@@ -43,7 +43,7 @@ def critical_difference(
 
     Returns ``(figure, axes)``; ``x`` is the mean rank, and ``y`` counts points from the top.
     """
-    figure, (axes,) = _draw_stack([(title, comparison)], highlight)
+    figure, (axes,) = critical_difference_stack({title: comparison}, highlight=highlight)
     return figure, axes
 
 
@@ -52,28 +52,23 @@ def critical_difference_stack(
 ) -> tuple[Any, list[Any]]:
     """Diagrams one over the other with the same axis, by noise level or title: the paper's figure over noise levels.
 
-    Returns ``(figure, list of axes)``.
+    Returns ``(figure, list of axes)``; the figure is as large as the diagrams need, and axes go from edge to edge.
     """
     if not comparisons:
         raise ValueError("there is no comparison to draw; give at least one")
-    titles = [key if isinstance(key, str) else level_title(key) for key in comparisons]
-    return _draw_stack(list(zip(titles, comparisons.values(), strict=True)), highlight)
-
-
-def _draw_stack(diagrams: Sequence[tuple[str, Comparison]], highlight: str | None) -> tuple[Any, list[Any]]:
-    """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
     with look():
-        sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for _, each in diagrams]
+        sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for each in comparisons.values()]
         frame = make_frame(sides)
         figure = require("matplotlib.figure", "report").Figure()
         axes: list[Any] = []
         heights: list[float] = []
         ruler = 0.0
-        for (title, comparison), labels in zip(diagrams, sides, strict=True):
+        for (level, comparison), labels in zip(comparisons.items(), sides, strict=True):
             axis = figure.add_axes((0, 0, 1, 1), label=str(len(axes)))
             axis.set_axis_off()
             has_ruler = comparison.critical_difference != ruler  # the same one is not drawn again
             ruler = comparison.critical_difference
+            title = level if isinstance(level, str) else level_title(level)
             axis_y = _draw_heading(axis, frame, title, ruler if has_ruler else None)
             _draw_axis(axis, frame, axis_y)
             labels_y = _draw_bars(axis, frame, comparison, axis_y)
@@ -189,8 +184,7 @@ class Label:
         return LINE * (1 + self.name.count("\n")) + BETWEEN_LABELS
 
 
-@dataclass(frozen=True)
-class GroupBar:
+class GroupBar(NamedTuple):
     """A bar that joins methods which do not differ significantly; level 0 is next to the axis."""
 
     first: float

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting import exports
+from propml.benchmark.reporting.formats import render_long, render_markdown, render_tables, render_wide
 from propml.benchmark.reporting.html import draw, render_html
-from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.reporting.model import Report, Section, build_report
 from propml.benchmark.results import Results
 
@@ -81,5 +80,5 @@ def _files(report: Report, kind: str) -> dict[str, str]:
     if kind == "md":
         return {"report.md": render_markdown(report)}
     if kind == "tex":
-        return {"tables.tex": exports.render_tables(report)}
-    return {"results-long.csv": exports.render_long(report), "results-wide.csv": exports.render_wide(report)}
+        return {"tables.tex": render_tables(report)}
+    return {"results-long.csv": render_long(report), "results-wide.csv": render_wide(report)}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
-from propml.benchmark.reporting.tables import MetricTable, TableCell
+from propml.benchmark.reporting.tables import Column, MetricTable, PlainTable, TableCell, words
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
@@ -75,6 +75,18 @@ def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
             )
         )
     return lines
+
+
+def agreement_table(lines: Sequence[Agreement], metric: str) -> PlainTable:
+    """Method by method beside the paper; ``metric`` is the title of the one that the mean gain is taken over."""
+    columns = [words("Method"), Column("Compared"), Column("Better", look="better"), Column("Close")]
+    columns += [Column("Worse", look="worse"), Column("Mean gain", signed)]
+    columns += [Column(f"Furthest {side}", look="gap") for side in ("better", "worse")]
+    legend = (
+        f"All metrics together. Better and worse count numbers that differ by more than {TOLERANCE:g} point; "
+        f"a gap is ours minus the paper's. The mean gain is that of {metric}, in points; positive is better."
+    )
+    return PlainTable(columns, lines, legend)
 
 
 def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:

@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from propml.benchmark import wording
-from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
+from propml.benchmark.figures.critical_difference import critical_difference_stack
 from propml.benchmark.figures.curves import lambda_metrics, lambda_sentences, noise_curve_data, noise_curves
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
@@ -108,16 +108,13 @@ def draw(section: Section) -> Pictures:
 
 
 def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
-    pictures = []
-    for each in comparisons:
-        if not each.parts:
-            continue
-        if len(each.parts) == 1:
-            figure, _ = critical_difference(next(iter(each.parts.values())))
-        else:
-            figure, _ = critical_difference_stack(each.parts)
-        pictures.append(Picture(f"ranks-{each.name}", each.title, figure, each.sentences, each.warnings))
-    return pictures
+    return [
+        Picture(
+            f"ranks-{each.name}", each.title, critical_difference_stack(each.parts)[0], each.sentences, each.warnings
+        )
+        for each in comparisons
+        if each.parts
+    ]
 
 
 def _noise(section: Section) -> list[Picture]:

@@ -9,26 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propml import __version__
-from propml.benchmark.figures.curves import LambdaPoint, given_lambda_points, lambda_sentences
+from propml.benchmark.figures.curves import lambda_means, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
     RankComparison,
+    agreement_table,
     agreements,
     own_tables,
     rank_comparisons,
     recommendation,
     summary,
 )
-from propml.benchmark.reporting.plain_tables import (
+from propml.benchmark.reporting.tables import (
+    MetricTable,
     PlainTable,
-    agreement_table,
     cost_table,
     failure_table,
     lam_table,
+    metric_tables,
+    order_settings,
     run_table,
 )
-from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.noise import Setting
@@ -121,9 +123,9 @@ class Section:
         return lam_table(free, beside_paper=bool(self.published))
 
     @cached_property
-    def given_lams(self) -> list[LambdaPoint]:
+    def given_lams(self) -> list[Mean]:
         """What was measured with several λ that were given; empty where there is at most one."""
-        return given_lambda_points(self.results.done)
+        return lambda_means(self.results.done)
 
     @cached_property
     def not_run(self) -> list[tuple[Setting, str]]:
