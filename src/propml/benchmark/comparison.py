@@ -268,12 +268,13 @@ def compare_pairs(
             f"{of} in {store.folder} and {against} in {other.folder} have no cell on the same problem (dataset, "
             f"candidates, rows, folds and seed alike); run the same experiment with both"
         )
-    sign = 1 if metric_of(metric).higher_is_better else -1
     pairs: dict[str, list[tuple[CellResult, CellResult]]] = {}
     for problem in shared:
         pairs.setdefault(first[problem].dataset, []).append((first[problem], second[problem]))
-    rows = tuple(_difference(dataset, some, metric, sign) for dataset, some in pairs.items())
-    ratios = [np.mean([np.log(_seconds(a) / _seconds(b)) for a, b in some]) for some in pairs.values()]
+    rows = tuple(_difference(dataset, some, metric) for dataset, some in pairs.items())
+    # A clock may not tell two moments apart.
+    seconds = [[[max(cell.seconds_fit, 1e-6) for cell in pair] for pair in some] for some in pairs.values()]
+    ratios = [np.mean(np.log(np.divide(*np.transpose(some)))) for some in seconds]
     left_out = len(first) + len(second) - 2 * len(shared)
     return PairedComparison(metric, of, against, rows, left_out, float(np.exp(np.mean(ratios))))
 
@@ -291,29 +292,14 @@ def _cells(store: ResultStore, method: str, metric: str) -> dict[str, CellResult
     return {json.dumps({name: cell.settings.get(name) for name in PROBLEM}, sort_keys=True): cell for cell in cells}
 
 
-def _difference(
-    dataset: str, pairs: Iterable[tuple[CellResult, CellResult]], metric: str, sign: int
-) -> DatasetDifference:
+def _difference(dataset: str, pairs: Iterable[tuple[CellResult, CellResult]], metric: str) -> DatasetDifference:
     """Seeds of a setting are averaged before anybody wins."""
-    by_noise: dict[Noise | None, list[tuple[float, ...]]] = {}
+    by_noise: dict[Noise | None, list[list[float]]] = {}
     for pair in pairs:
-        by_noise.setdefault(pair[0].noise, []).append(tuple(_percent(cell, metric) for cell in pair))
+        values = [float(np.mean([100 * fold.values[metric] for fold in cell.folds])) for cell in pair]
+        by_noise.setdefault(pair[0].noise, []).append(values)
     of, against = np.array([np.mean(values, axis=0) for values in by_noise.values()]).T
-    gains = sign * (of - against)
-    return DatasetDifference(
-        dataset,
-        len(gains),
-        float(of.mean()),
-        float(against.mean()),
-        float(gains.mean()),
-        int((gains > 0).sum()),
-        int((gains < 0).sum()),
-    )
-
-
-def _percent(cell: CellResult, metric: str) -> float:
-    return float(np.mean([100 * fold.values[metric] for fold in cell.folds]))
-
-
-def _seconds(cell: CellResult) -> float:
-    return max(cell.seconds_fit, 1e-6)  # a clock may not tell two moments apart
+    gains = of - against if metric_of(metric).higher_is_better else against - of
+    wins, losses = (int((sign * gains > 0).sum()) for sign in (1, -1))
+    one, other, gain = (float(each.mean()) for each in (of, against, gains))
+    return DatasetDifference(dataset, len(gains), one, other, gain, wins, losses)

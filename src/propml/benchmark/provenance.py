@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -158,27 +159,17 @@ def watch_machine(gpu: bool) -> Iterator[Machine]:
         yield machine
         machine.peak_bytes = int(torch.cuda.max_memory_allocated())
         return
-    _forget_most_memory()
+    # The peak of this process starts anew, so that a cell is not charged for the one before; Linux can do that.
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
     # One thread: cells run side by side, and BLAS threads that wait for each other cost more than they bring.
     with threadpool_limits(1, user_api="blas"):
         yield machine
-    machine.peak_bytes = _most_memory()
-
-
-def _forget_most_memory() -> None:
-    """Let the peak of this process start anew, so that a cell is not charged for the one before; Linux can do that."""
-    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
-
-
-def _most_memory() -> int:
-    """The most that this process has held, in bytes; 0 where the system does not say."""
-    try:
+    with suppress(ImportError):  # on Windows, where nobody says
         import resource
-    except ImportError:  # not on Windows
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        machine.peak_bytes = most if sys.platform == "darwin" else most * 1024
 
 
 # -- fingerprints of code ----------------------------------------------------------------------------------------------
@@ -328,11 +319,8 @@ def _imported(module: str, root: Path) -> Iterator[str]:
 
 def _base(node: ast.ImportFrom, module: str, path: Path) -> str:
     """The full name of what is imported from, also where it is given by dots."""
-    if not node.level:
-        return node.module or ""
-    up = node.level - (path.name == "__init__.py")
-    parts = module.split(".")
-    return ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
 
 
 def _origin(base: str, name: str, root: Path) -> str:

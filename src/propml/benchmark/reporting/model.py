@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from propml import __version__
 from propml.benchmark.figures.curves import lambda_means, lambda_sentences
@@ -36,10 +36,6 @@ from propml.benchmark.wording import cell_command, counted
 from propml.noise import Setting
 from propml.paper.notes import ORACLE_SUFFIX, published_method, reading_notes
 from propml.paper.published import Mean, load_published
-
-if TYPE_CHECKING:
-    from propml.benchmark.experiment import Experiment
-
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"
@@ -86,7 +82,6 @@ class Section:
 
     @property
     def own_tables(self) -> list[MetricTable]:
-        """One table per metric, by our own conventions where there are two."""
         return own_tables(self.tables)
 
     @property
@@ -101,7 +96,6 @@ class Section:
 
     @property
     def agreement_table(self) -> PlainTable:
-        """The same as a table."""
         return agreement_table(self.agreements, next((table.title for table in self.tables if table.compared), ""))
 
     @property
@@ -119,7 +113,8 @@ class Section:
     @property
     def lams(self) -> PlainTable:
         """Which λ was chosen where; not those that were given."""
-        free = [cell for cell in self.results.done if not isinstance(_given_lam(cell), int | float)]
+        given = [cell.settings.get("params", {}).get("lam") for cell in self.results.done]
+        free = [cell for cell, lam in zip(self.results.done, given, strict=True) if not isinstance(lam, int | float)]
         return lam_table(free, beside_paper=bool(self.published))
 
     @cached_property
@@ -137,12 +132,10 @@ class Section:
 
     def not_run_by_methods(self) -> dict[tuple[str, ...], list[Setting]]:
         """The same gaps in fewer words: settings that lack the same methods together."""
-        methods: dict[Setting, list[str]] = {}
-        for setting, method in self.not_run:
-            methods.setdefault(setting, []).append(method)
         groups: dict[tuple[str, ...], list[Setting]] = {}
-        for setting, names in methods.items():
-            groups.setdefault(tuple(names), []).append(setting)
+        for setting in dict.fromkeys(setting for setting, _ in self.not_run):
+            methods = tuple(method for at, method in self.not_run if at == setting)
+            groups.setdefault(methods, []).append(setting)
         return groups
 
     def command(self, setting: Setting, method: str) -> str:
@@ -185,7 +178,11 @@ def build_report(
         held = f"results of {', '.join(known)}" if known else "no results yet; `propml benchmark run` makes some"
         wanted = f"there are no results of {missing[0]!r}: " if missing else ""
         raise ValueError(f"{wanted}the folder holds {held}")
-    sections = tuple(_section(name, results.of(name), _published(name, paper)) for name in experiments or known)
+    published = [] if paper == "none" else load_published(paper)
+    sections = tuple(
+        _section(name, results.of(name), [row for row in published if paper or row.experiment == name])
+        for name in experiments or known
+    )
     return Report(
         title=title or (sections[0].title if len(sections) == 1 else "Benchmark report"),
         lead=_lead(sections),
@@ -196,16 +193,13 @@ def build_report(
     )
 
 
-def _published(experiment: str, paper: str | None) -> list[Mean]:
-    if paper == "none":
-        return []
-    if paper is not None:
-        return load_published(paper)
-    return [row for row in load_published() if row.experiment == experiment]
-
-
 def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
-    experiment = _experiment(name)
+    from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
+
+    try:
+        experiment = load_experiment(name)
+    except (ValueError, OSError):  # a user's own, whose file may be anywhere
+        experiment = None
     planned = [entry.name for entry in experiment.methods] if experiment else []
     # Methods in the order of the experiment's file: results come in the order in which workers were done.
     place = {method: number for number, method in enumerate(planned)}
@@ -232,23 +226,9 @@ def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
     )
 
 
-def _experiment(name: str) -> Experiment | None:
-    """The experiment's file, where there is one of that name."""
-    from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
-
-    try:
-        return load_experiment(name)
-    except (ValueError, OSError):
-        return None
-
-
 def _lead(sections: Sequence[Section]) -> str:
     cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
     failed = sum(len(section.failures) for section in sections)
     beside = any(section.published for section in sections)
     text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
     return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."
-
-
-def _given_lam(cell: CellResult) -> Any:
-    return cell.settings.get("params", {}).get("lam")
