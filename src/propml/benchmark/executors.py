@@ -193,11 +193,7 @@ def start_worker(target: Callable[..., None], arguments: Sequence[Any], threads:
 
 
 def end_of(code: int | None) -> str:
-    """How a process ended, in words.
-
-    >>> end_of(3)
-    'it ended with exit code 3'
-    """
+    """How a process ended, in words."""
     if code is None or code >= 0:
         return f"it ended with exit code {code}"
     name = signal.Signals(-code).name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,21 +98,13 @@ class Experiment:
             wanted = self._part("method", [entry.name for entry in self.methods], methods)
             kept["methods"] = tuple(entry for entry in self.methods if entry.name in wanted)
         if noise is not None:
-            kept["noise"] = self._part("noise level", self.noise, map(self._as_noise, noise))
+            meant: dict[Any, Noise] = {each.level: each for each in self.noise if not each.named}
+            meant |= {str(each): each for each in self.noise}
+            kept["noise"] = self._part("noise level", self.noise, [meant.get(each, each) for each in noise])
         if seeds is not None:
             written = {str(seed): seed for seed in self.seeds}
             kept["seeds"] = self._part("seed", self.seeds, [written.get(str(seed), seed) for seed in seeds])
         return replace(self, **kept)
-
-    def _as_noise(self, wanted: Noise | float | str) -> Any:
-        """The noise that is meant, or what was wanted as it is."""
-        for noise in self.noise:
-            if wanted in (noise, str(noise)) or (wanted == noise.level and not noise.named):
-                return noise
-            with suppress(ValueError):  # as commands write it, perhaps with zeros: 50.0
-                if isinstance(wanted, str) and not noise.named and float(wanted) == noise.amount:
-                    return noise
-        return wanted
 
     def _part(self, what: str, known: Iterable[Any], wanted: Iterable[Any]) -> tuple[Any, ...]:
         """Those of the known that are wanted, in the order of the experiment."""

@@ -181,11 +181,7 @@ def age(cell: CellResult) -> str:
 
 
 def age_of(code: str, modules: Sequence[str]) -> str:
-    """The same of a fingerprint, given the modules that compute such a result today.
-
-    >>> age_of("", ["propml.methods.ridge"]), age_of(fingerprint(["propml.methods.ridge"]), ["propml.methods.ridge"])
-    ('unknown', 'current')
-    """
+    """The same of a fingerprint, given the modules that compute such a result today."""
     if not code:
         return "unknown"
     return "current" if modules and set(code.split()) == {fingerprint(modules)} else "changed"
@@ -219,22 +215,14 @@ def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def fingerprint(modules: Iterable[str], root: Path = ROOT) -> str:
-    """Sixteen digits that stand for the code of these modules and of all that they import from the package.
-
-    >>> fingerprint(["propml.methods.ridge"]) == fingerprint(["propml.methods.ml_knn"])
-    False
-    """
+    """Sixteen digits that stand for the code of these modules and of all that they import from the package."""
     found = (_file(name, root) for name in with_imports(modules, root))
     texts = sorted(_code(*_written(path)) for path in found if path)
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
 def with_imports(modules: Iterable[str], root: Path = ROOT) -> set[str]:
-    """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``.
-
-    >>> "propml.methods.base" in with_imports(["propml.methods.ridge"])
-    True
-    """
+    """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``."""
     found: set[str] = set()
     waiting = [name for name in modules if _file(name, root)]
     while waiting:

@@ -122,12 +122,7 @@ class BlockFile:
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """A row as one line of strict JSON; a number that is not finite becomes null, half a character its escape.
-
-    >>> import numpy as np
-    >>> json_line({"value": np.float32(0.5), "loss": float("nan")})
-    b'{"value": 0.5, "loss": null}\\n'
-    """
+    """A row as one line of strict JSON; a number that is not finite becomes null, half a character its escape."""
     text = json.dumps(jsonable(row, lossy=True), ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode(errors="backslashreplace")
 
@@ -149,14 +144,6 @@ class Claims:
     """The cells that this process works on, where other processes on the same folder see them.
 
     A claim is a file in the folder that is locked; one that nobody locks means nothing.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mine, theirs = Claims(folder), Claims(folder)
-    ...     first = mine.take("birds"), theirs.take("birds")
-    ...     mine.release("birds")
-    ...     first, theirs.take("birds")
-    ((True, False), True)
     """
 
     def __init__(self, folder: str | Path) -> None:

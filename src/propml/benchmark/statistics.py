@@ -93,12 +93,7 @@ def compare(
 
 
 def rank_table(values: Any, *, higher_is_better: Any) -> np.ndarray:
-    """Rank the methods of every block: 1 is the best, and equal values share the mean of their ranks.
-
-    >>> rank_table([[86.2, 86.3, 69.4], [5.5, 3.7, 3.7]], higher_is_better=[True, False])
-    array([[2. , 1. , 3. ],
-           [3. , 1.5, 1.5]])
-    """
+    """Rank the methods of every block: 1 is the best, and equal values share the mean of their ranks."""
     table = np.asarray(values, dtype=np.float64)
     better = np.asarray(higher_is_better, dtype=bool).reshape(-1, 1)
     return stats.rankdata(np.where(better, -table, table), axis=1)
@@ -110,10 +105,6 @@ def friedman(ranks: Any) -> tuple[float, float]:
     With mean ranks R of k methods over N blocks, χ² = 12 N / (k (k + 1)) · Σ (R - (k + 1) / 2)², divided by 1 - Σ (t³ -
     t) / (N k (k² - 1)) over the sizes t of ties. SciPy's ``friedmanchisquare`` refuses two methods, and has no answer
     where all tie.
-
-    >>> statistic, p_value = friedman([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
-    >>> statistic, round(p_value, 4)
-    (4.5, 0.1054)
     """
     table = np.asarray(ranks, dtype=np.float64)
     n, k = table.shape
@@ -125,11 +116,7 @@ def friedman(ranks: Any) -> tuple[float, float]:
 
 @cache
 def nemenyi_distance(n_methods: int, n_blocks: float, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of mean ranks, q √(k (k + 1) / (6 N)), q that of the studentised range over √2.
-
-    >>> round(nemenyi_distance(6, 25), 3)
-    1.508
-    """
+    """Nemenyi's critical difference of mean ranks, q √(k (k + 1) / (6 N)), q that of the studentised range over √2."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha is {alpha}; expected a level between 0 and 1, such as 0.05")
     quantile = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf)) / 2**0.5
@@ -141,9 +128,6 @@ def cliques(mean_ranks: Any, different: np.ndarray) -> tuple[tuple[int, ...], ..
 
     Whether two methods differ depends on the distance of their mean ranks alone, so that each group is a run of
     neighbours in their order.
-
-    >>> cliques([1.0, 2.0, 3.0], np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
-    ((0, 1), (1, 2))
     """
     order = [int(i) for i in np.argsort(mean_ranks, kind="stable")]
     groups: list[tuple[int, ...]] = []

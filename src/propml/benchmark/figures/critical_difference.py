@@ -221,11 +221,7 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrapped(text: str, letters: int = LETTERS) -> str:
-    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be.
-
-    >>> wrapped("ProPML with λ chosen on candidates").split("\\n")
-    ['ProPML with', 'λ chosen on', 'candidates']
-    """
+    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be."""
     lines, longest = textwrap.wrap(text, letters), max(map(len, text.split()), default=letters)
     # Narrower as long as that costs no line and breaks no word.
     while (letters := letters - 1) >= longest and len(narrower := textwrap.wrap(text, letters)) == len(lines):

@@ -34,10 +34,6 @@ def noise_curve_data(
     """What the curves show, ours first and noise rising: levels without a name, of datasets with two or more of them.
 
     Ours are compared with published numbers of the same metric without ``:paper``.
-
-    >>> from propml.paper import load_published
-    >>> noise_curve_data(load_published("vision"), "mAP", methods=["ProPML"])[0].mean
-    89.43
     """
     rows = [
         row

@@ -163,11 +163,7 @@ def _table(
 
 
 def marks(values: Mapping[str, float], *, higher_is_better: bool) -> dict[str, Mark]:
-    """The paper's rule: the best number of a row bold, the second best bold italic, equal printed numbers alike.
-
-    >>> marks({"a": 8.95, "b": 7.28, "c": 8.951}, higher_is_better=False)
-    {'b': 'best', 'a': 'second', 'c': 'second'}
-    """
+    """The paper's rule: the best number of a row bold, the second best bold italic, equal printed numbers alike."""
     printed = {name: round(value, 2) for name, value in values.items() if not isnan(value)}
     if len(printed) < 2:
         return {}
@@ -259,15 +255,11 @@ def lam_table(cells: Sequence[CellResult], *, beside_paper: bool) -> PlainTable:
     numbers = [*(Column(head, digits) for head in ("Median", "Least", "Most")), Column("Values")]
     columns = [words("Dataset", dataset_title), Column("Noise", noise_title), words("Method"), *numbers]
     chosen_by_paper = " The paper's λ was chosen on test labels." if paper else ""
+    columns.append(Column("Paper", "{:g}".format))
+    # Without the columns that have no value at all, such as the noise of real candidates.
+    kept = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
     legend = f"Median and range over folds and seeds.{chosen_by_paper}"
-    return _without_empty(PlainTable([*columns, Column("Paper", "{:g}".format)], rows, legend))
-
-
-def _without_empty(table: PlainTable) -> PlainTable:
-    """The table without the columns that have no value at all, such as the noise of real candidates."""
-    kept = [place for place in range(len(table.columns)) if any(row[place] is not None for row in table.rows)]
-    rows = [[row[place] for place in kept] for row in table.rows]
-    return PlainTable([table.columns[place] for place in kept], rows, table.legend)
+    return PlainTable([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], legend)
 
 
 def _lam_parts(lam: Any) -> dict[str, float]:
@@ -334,22 +326,8 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> PlainTable:
     rows = []
     for run in runs:
         commit = f"{(run.get('commit') or '')[:10]}{' (changed)' if run.get('dirty') else ''}"
-        recorded = "\n".join(f"{name}: {value}" for name, value in flat_facts(run).items())
-        command = Folded(str(run.get("command", "")), "Everything that was recorded", recorded)
+        facts = {**run, **run.get("packages", {}), "packages": None}
+        told = [f"{name.replace('_', ' ')}: {value}" for name, value in facts.items() if value not in (None, "")]
+        command = Folded(str(run.get("command", "")), "Everything that was recorded", "\n".join(told))
         rows.append((run.get("started", ""), run.get("propml", ""), commit, run.get("device", ""), command))
     return PlainTable(columns, rows)
-
-
-def flat_facts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Nested facts on one level, without the empty ones.
-
-    >>> flat_facts({"propml": "1.0", "packages": {"numpy": "2.1"}, "commit": None})
-    {'propml': '1.0', 'numpy': '2.1'}
-    """
-    flat: dict[str, str] = {}
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            flat |= flat_facts(value)
-        elif value is not None and value != "":
-            flat[name.replace("_", " ")] = str(value)
-    return flat
