@@ -25,6 +25,7 @@ from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.deprecation import renamed_argument
+from propml.devices import choose_device
 from propml.paper.metric_names import metric_of
 from propml.progress import Bar, progress_bar
 
@@ -109,7 +110,8 @@ def run_experiment(
     )
     run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
-        _check_device(device, here=not use_ray)
+        if not use_ray:
+            choose_device(device)  # raises where it cannot be used
         # A Ray task sees no GPU but its own, whatever its number.
         compute = partial(compute_on, device.partition(":")[0] if use_ray else device, compute)
     executor: InProcess | LocalProcesses | RayCluster | None = None
@@ -146,17 +148,6 @@ def run_experiment(
 def compute_on(device: str, compute: Compute, cell: Cell) -> CellResult:
     """Compute a cell on a certain device; its key, which says what is measured and not where, stays as it is."""
     return replace(compute(cell.on_device(device)), key=cell.key, settings=cell.configuration())
-
-
-def _check_device(device: str, *, here: bool) -> None:
-    import torch
-
-    try:
-        kind = torch.device("cpu" if device == "auto" else device).type
-    except RuntimeError:
-        raise ValueError(f"device is {device!r}; give cpu, cuda, cuda:1 or auto") from None
-    if here and kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r} and there is no GPU that torch can use; give cpu, or nothing")
 
 
 class _Run:
@@ -224,8 +215,8 @@ class _Run:
             self.summary.skipped.append(cell)
             self._show(bar, 1, cell, "done by another run")
             return True
-        failed, before = self._store.failed(keys=[cell.key]), self._failed_before.get(cell.key)
-        if failed and (before is None or (failed[0].run, failed[0].failure) != (before.run, before.failure)):
+        failed = self._store.failed(keys=[cell.key])
+        if failed and failed[0] != self._failed_before.get(cell.key):
             self.summary.failed.append(failed[0])
             self._show(bar, 1, cell, f"FAILED in another run: {_reason(failed[0])}")
             return True
