@@ -23,7 +23,7 @@ from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import CellResult, Results, load_results, means
 from propml.noise import Noise, Setting
 from propml.paper import Mean, load_published
-from propml.paper.notes import listed
+from propml.paper.published import listed
 
 RESULTS = Path(__file__).parent / "results"
 # Of the proving ground a file of its own keeps what its tables show, a row per setting and method.

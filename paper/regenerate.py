@@ -39,7 +39,7 @@ from propml.benchmark.wording import dataset_title, number, seconds, setting_nam
 from propml.noise import noise_order
 from propml.paper import Mean, load_published
 from propml.paper.metric_names import TABULAR_METRICS, metric_of
-from propml.paper.notes import listed
+from propml.paper.published import listed
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -15,8 +15,7 @@ from propml.benchmark.statistics import Comparison, compare
 from propml.benchmark.wording import counted
 from propml.noise import Noise, Setting
 from propml.paper.metric_names import METRIC_NAMES, PAPER_SUFFIX, metric_of
-from propml.paper.notes import listed, slips_note
-from propml.paper.published import Mean
+from propml.paper.published import Mean, listed, slips_note
 
 if TYPE_CHECKING:
     from propml.benchmark.store import ResultStore

@@ -17,8 +17,7 @@ from propml.benchmark.wording import counted, dataset_title, listed, noise_title
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.notes import published_method
-from propml.paper.published import Mean
+from propml.paper.published import Mean, published_method
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0

@@ -34,8 +34,7 @@ from propml.benchmark.reporting.tables import (
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.noise import Setting
-from propml.paper.notes import ORACLE_SUFFIX, published_method, reading_notes
-from propml.paper.published import Mean, load_published
+from propml.paper.published import ORACLE_SUFFIX, Mean, load_published, published_method, reading_notes
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"

@@ -15,8 +15,7 @@ from propml.datasets import REGISTRY
 from propml.metrics import METRICS
 from propml.noise import Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.notes import ORACLE_SUFFIX, published_method
-from propml.paper.published import Mean, published_lams
+from propml.paper.published import ORACLE_SUFFIX, Mean, published_lams, published_method
 
 Mark = Literal["", "best", "second"]
 # What the failed methods said.
