@@ -176,6 +176,16 @@ def test_a_full_disk_keeps_what_was_there_and_half_of_nothing(store, monkeypatch
     assert len(values(ResultStore(store.folder))) == 8
 
 
+def test_a_row_that_is_no_cell_is_told_with_its_file(store):
+    store.add(outcome(cell()), RUN)
+    (block,) = store._cells.blocks()
+    store._cells.path.unlink()
+    for change in ({"noise": "storms 50"}, {"settings": 7}):
+        BlockFile(store._cells.path).append([*block[:-1], {**block[-1], **change}])
+        with pytest.raises(FileError, match=r"results\.jsonl is not a readable file of results"):
+            ResultStore(store.folder).cells()
+
+
 def test_kept_scores_of_other_shapes_are_refused(store):
     made = outcome(cell())
     store.add(made, RUN)

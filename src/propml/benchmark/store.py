@@ -103,24 +103,25 @@ class ResultStore:
 
     def cells(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """The last result of every cell that was done, then the last failure of every cell that was not done since."""
-        done: dict[tuple[Any, ...], Block] = {}
-        failed: dict[tuple[Any, ...], Block] = {}
-        for block in self._cells.blocks():
-            row = block[-1]
-            if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
-                continue
-            identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
-            if row["row"] == "cell":
-                done[identity] = block
-                failed.pop(identity, None)
-            elif row["row"] == "failure":
-                failed[identity] = block
-            elif identity in done and done[identity][-1]["key"] == row["key"]:
-                done[identity] = [*block[:-1], *done[identity]]
-        results = [_done_cell(block) for block in done.values()]
-        # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
-        kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
-        return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
+        with reading(self._cells.path, "file of results", "restore it, or run into another folder"):
+            done: dict[tuple[Any, ...], Block] = {}
+            failed: dict[tuple[Any, ...], Block] = {}
+            for block in self._cells.blocks():
+                row = block[-1]
+                if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
+                    continue
+                identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
+                if row["row"] == "cell":
+                    done[identity] = block
+                    failed.pop(identity, None)
+                elif row["row"] == "failure":
+                    failed[identity] = block
+                elif identity in done and done[identity][-1]["key"] == row["key"]:
+                    done[identity] = [*block[:-1], *done[identity]]
+            results = [_done_cell(block) for block in done.values()]
+            # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
+            kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
+            return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
 
     def failed(self, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """Cells that failed, each with its last failure, and have not been done since."""
