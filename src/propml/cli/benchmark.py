@@ -214,24 +214,19 @@ def report(
     from propml import benchmark
 
     wanted = [name for part in formats.split(",") if (name := part.strip())]
+    # What was asked for, without the folders of this machine.
+    words = ["propml", "benchmark", "report", folder.name or "."]
+    words += [word for name in experiment or () for word in ("--experiment", name)]
     files = benchmark.report(
         folder,
         out or folder / "report",
         formats=wanted,
         experiments=experiment,
         paper=paper,
-        command=_report_command(folder, experiment, paper),
+        command=shlex.join([*words, *(["--paper", paper] if paper is not None else [])]),
     )
     for path in files:
         typer.echo(f"wrote {path}")
-
-
-def _report_command(folder: Path, experiments: list[str] | None, paper: str | None) -> str:
-    """What was asked for, without the folders of this machine."""
-    words = ["propml", "benchmark", "report", folder.name or "."]
-    for name in experiments or ():
-        words += ["--experiment", name]
-    return shlex.join([*words, *(["--paper", paper] if paper is not None else [])])
 
 
 @app.command()

@@ -165,23 +165,15 @@ def _draw_labels(
 # -- where everything goes, in points ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A method's name, broken into lines, beside its mean rank."""
 
     method: int
     name: str
     rank: str
-    name_width: float
     rank_width: float
-
-    @property
-    def width(self) -> float:
-        return self.name_width + NAME_TO_RANK + self.rank_width
-
-    @property
-    def height(self) -> float:
-        return LINE * (1 + self.name.count("\n")) + BETWEEN_LABELS
+    width: float  #: of both
+    height: float
 
 
 class GroupBar(NamedTuple):
@@ -239,7 +231,8 @@ def make_labels(
     for method in sorted(range(len(names)), key=lambda i: ranks[i]):
         weight = "bold" if names[method] == bold else "normal"
         name, rank = wrapped(names[method]), f"{ranks[method]:.2f}"
-        labels.append(Label(method, name, rank, text_width(name, TEXT, weight), rank_width))
+        width = text_width(name, TEXT, weight) + NAME_TO_RANK + rank_width
+        labels.append(Label(method, name, rank, rank_width, width, LINE * (1 + name.count("\n")) + BETWEEN_LABELS))
     half = (len(labels) + 1) // 2
     return labels[:half], labels[half:][::-1]
 
