@@ -32,7 +32,7 @@ from scipy.stats import binomtest
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
 from propml.benchmark.figures.curves import lambda_sentences
-from propml.benchmark.reporting.formats import escaped, markdown_table, metric_tables
+from propml.benchmark.reporting.formats import escaped, markdown_table, markdown_tables
 from propml.benchmark.reporting.tables import marks, order_settings
 from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
@@ -63,7 +63,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
 
     return {
         "older": older(numbers, ("real-world", "artificial", "vision", GROUND, "lambda")),
-        **{name: metric_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
+        **{name: markdown_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
         "vision": dated("vision", vision_table(ours, "vision")),
         "vision-quick": dated("vision-quick", vision_table(ours, "vision-quick")),
         "ground": ground_tables(numbers),

@@ -92,7 +92,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, lef
     return "\n".join([line(columns), line(rule), *map(line, rows)])
 
 
-def metric_tables(table: MetricTable) -> str:
+def markdown_tables(table: MetricTable) -> str:
     """One metric: a row per method, a column per dataset, and a table for each noise level.
 
     Ours come with the paper's number and the difference in brackets.
@@ -132,7 +132,11 @@ def _section(section: Section, *, nested: bool) -> list[str]:
 def _table(table: MetricTable) -> list[str]:
     """A heading and the tables; those by our own conventions fold away where others stand beside the paper."""
     if table.secondary:
-        return [f"<details><summary>{table.title} by our own conventions</summary>", metric_tables(table), "</details>"]
+        return [
+            f"<details><summary>{table.title} by our own conventions</summary>",
+            markdown_tables(table),
+            "</details>",
+        ]
     rules = " by the paper's conventions" if table.by_paper_rules else ""
     better = "higher" if table.higher_is_better else "lower"
     beside = "; in brackets the paper's number and ours minus the paper's" if table.compared else ""
@@ -140,7 +144,7 @@ def _table(table: MetricTable) -> list[str]:
         f"Percent, mean over folds and seeds, {better} is better. The best of a column is **bold**, the second best "
         f"***bold italic***{beside}."
     )
-    return [f"### {table.title}{rules}", legend, metric_tables(table)]
+    return [f"### {table.title}{rules}", legend, markdown_tables(table)]
 
 
 def _ranks(section: Section) -> str:
