@@ -9,7 +9,7 @@ from statistics import fmean
 from kept import age_text
 
 from propml.benchmark.provenance import age_of, fingerprint
-from propml.benchmark.reporting.markdown import markdown_table
+from propml.benchmark.reporting.formats import markdown_table
 
 # What scores, estimates the noise and judges.
 MODULES = ("propml.auditing.crossfit", "propml.auditing.noise", "propml.auditing.process", "propml.auditing.verdicts")

@@ -25,7 +25,7 @@ from kept import age_text
 
 from propml import ProPMLClassifier
 from propml.benchmark.provenance import age_of, fingerprint
-from propml.benchmark.reporting.markdown import markdown_table
+from propml.benchmark.reporting.formats import markdown_table
 from propml.corruption import corrupt
 from propml.datasets import load
 from propml.methods import propml_arguments

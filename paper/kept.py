@@ -17,13 +17,13 @@ from typing import NamedTuple
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.image_cell import ImageMethod
 from propml.benchmark.provenance import age_of, made_by, origin
-from propml.benchmark.reporting.exports import render_long, render_wide
+from propml.benchmark.reporting.formats import render_long, render_wide
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import CellResult, Results, load_results, means
 from propml.noise import Noise, Setting
 from propml.paper import Mean, load_published
-from propml.paper.notes import listed
+from propml.paper.published import listed
 
 RESULTS = Path(__file__).parent / "results"
 # Of the proving ground a file of its own keeps what its tables show, a row per setting and method.

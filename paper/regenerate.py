@@ -31,15 +31,15 @@ from scipy.stats import binomtest
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
-from propml.benchmark.figures.curves import LambdaPoint, lambda_sentences
-from propml.benchmark.reporting.markdown import escaped, markdown_table, metric_tables
+from propml.benchmark.figures.curves import lambda_sentences
+from propml.benchmark.reporting.formats import escaped, markdown_table, markdown_tables
 from propml.benchmark.reporting.tables import marks, order_settings
 from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
 from propml.noise import noise_order
 from propml.paper import Mean, load_published
 from propml.paper.metric_names import TABULAR_METRICS, metric_of
-from propml.paper.notes import listed
+from propml.paper.published import listed
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -63,7 +63,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
 
     return {
         "older": older(numbers, ("real-world", "artificial", "vision", GROUND, "lambda")),
-        **{name: metric_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
+        **{name: markdown_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
         "vision": dated("vision", vision_table(ours, "vision")),
         "vision-quick": dated("vision-quick", vision_table(ours, "vision-quick")),
         "ground": ground_tables(numbers),
@@ -128,25 +128,25 @@ def vision_table(ours: Sequence[Mean], experiment: str) -> str:
     return markdown_table(columns, rows)
 
 
-def lambda_points(ours: Sequence[Mean]) -> list[LambdaPoint]:
-    """The kept means as points: the method's name ends in its λ."""
+def lambda_rows(ours: Sequence[Mean]) -> list[Mean]:
+    """The kept means by their λ, in which the method's name ends."""
     own = [row for row in ours if row.experiment == "lambda" and row.metric in TABULAR_METRICS]
-    return [LambdaPoint(r.setting, 0, float(r.method.partition("λ=")[2]), r.metric, r.mean / 100) for r in own]
+    return [row._replace(method=row.method.partition("λ=")[2]) for row in own]
 
 
 def lambda_table(ours: Sequence[Mean]) -> str:
     """Five metrics, a row per dataset and λ; then how far they move, in words, and the figure."""
-    points = lambda_points(ours)
-    if not points:
+    means = lambda_rows(ours)
+    if not means:
         return not_run("lambda")
-    values = {(point.setting, point.lam, point.metric): 100 * point.value for point in points}
+    values = {(row.setting, row.method, row.metric): row.mean for row in means}
     rows = [
-        [dataset_title(setting.dataset), f"{lam:g}", *(number(values[setting, lam, name]) for name in TABULAR_METRICS)]
-        for setting in order_settings(point.setting for point in points)
-        for lam in sorted({point.lam for point in points if point.setting == setting})
+        [dataset_title(setting.dataset), lam, *(number(values[setting, lam, name]) for name in TABULAR_METRICS)]
+        for setting in order_settings(row.setting for row in means)
+        for lam in sorted({row.method for row in means if row.setting == setting}, key=float)
     ]
     table = markdown_table(["", "λ", *(metric_of(name).title for name in TABULAR_METRICS)], rows)
-    told = "\n".join(f"* {sentence}" for sentence in lambda_sentences(points))
+    told = "\n".join(f"* {sentence}" for sentence in lambda_sentences(means))
     return f"{table}\n\n{told}\n\n[![Metrics against λ](results/lambda-metrics.svg)](results/lambda-metrics.svg)"
 
 
@@ -239,8 +239,8 @@ def figures(numbers: Numbers) -> dict[str, Any]:
     drawn["vision-noise-paper.svg"] = noise_curves(load_published("vision"), "mAP")[0]
     if vision:
         drawn["vision-noise-ours.svg"] = noise_curves(vision, "mAP")[0]
-    if points := lambda_points(ours):
-        drawn["lambda-metrics.svg"] = lambda_metrics(points)[0]
+    if rows := lambda_rows(ours):
+        drawn["lambda-metrics.svg"] = lambda_metrics(rows)[0]
     return drawn
 
 

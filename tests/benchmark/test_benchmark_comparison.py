@@ -23,7 +23,6 @@ def test_means_over_folds_in_percent():
     table = blocks(two_methods("birds") + two_methods("birds", metric="coverage"), ["average_precision", "coverage"])
     np.testing.assert_allclose(table.values, [[50, 40], [50, 40]])
     assert table.names == ("A", "B")
-    assert table.labels == ("birds: Average precision", "birds: Coverage")
     assert table.higher_is_better.tolist() == [True, False]
 
 
@@ -32,7 +31,6 @@ def test_methods_are_chosen_and_ordered():
     table = blocks(rows, "average_precision", methods=["C", "A"])
     assert table.names == ("C", "A")
     np.testing.assert_allclose(table.values, [[20, 50]])
-    assert table.labels == ("birds at noise 50: Average precision",)
 
 
 def test_sums_in_another_order_tie():

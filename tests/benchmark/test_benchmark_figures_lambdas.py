@@ -2,49 +2,32 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from figure_facts import all_inside, labelled
 from noisy_published import at, fold_results
 
-from propml.benchmark.figures import (
-    given_lambda_points,
-    lambda_curve_data,
-    lambda_metrics,
-)
-from propml.benchmark.figures.curves import LambdaPoint
+from propml.benchmark.figures import lambda_means, lambda_metrics
 from propml.benchmark.reporting import write_report
 from propml.benchmark.results import CellResult, FoldResult, Results
 from propml.noise import Setting
+from propml.paper import Mean
 from propml.paper.metric_names import TABULAR_METRICS
 
 LAMS = (0.01, 0.1, 1.0)
 REAL = [Setting(name, None) for name in ("mirflickr", "yeastbp", "yeastcc")]
 
 
-def points(settings, metrics=("average_precision",), n_folds=4):
+def rows(settings, metrics=("average_precision",)):
     return [
-        LambdaPoint(setting, fold, lam, metric, 0.5 + 0.1 * i + 0.01 * fold - 0.001 * j)
-        for j, setting in enumerate(settings)
+        Mean("λ", *setting, str(lam), metric, 50 + 10 * i, 1.0, 4)
+        for setting in settings
         for metric in metrics
         for i, lam in enumerate(LAMS)
-        for fold in range(n_folds)
     ]
 
 
-def test_lambda_rows_are_means_and_deviations_over_folds():
-    rows = lambda_curve_data(reversed(points(REAL)))
-    assert len(rows) == len(REAL) * len(LAMS)
-    assert [row.lam for row in rows[:3]] == list(LAMS)
-    first = next(row for row in rows if row.setting.dataset == "mirflickr" and row.lam == 0.01)
-    # folds 50, 51, 52, 53 %
-    assert first.mean == pytest.approx(51.5)
-    assert first.std == pytest.approx(np.sqrt(5 / 3))
-    assert first.n == 4
-
-
 def test_all_metrics_against_lambda_as_in_the_papers_figure():
-    figure, axes = lambda_metrics(points(REAL, TABULAR_METRICS))
+    figure, axes = lambda_metrics(rows(REAL, TABULAR_METRICS))
     assert [axis.get_title(loc="left") for axis in axes] == ["MIRFlickr", "YeastBP", "YeastCC"]
     for axis in axes:
         assert [len(labelled(axis.lines, metric)) for metric in TABULAR_METRICS] == [1] * 5
@@ -55,7 +38,7 @@ def test_all_metrics_against_lambda_as_in_the_papers_figure():
 
 
 def test_a_metric_that_was_not_measured_is_left_out():
-    figure, (axis,) = lambda_metrics(points(REAL[:1]), ("average_precision", "coverage"), published={})
+    figure, (axis,) = lambda_metrics(rows(REAL[:1]), ("average_precision", "coverage"), published={})
     assert len(axis.lines) == 1
     assert len(figure.legends[0].get_texts()) == 1
 
@@ -69,18 +52,21 @@ def cells_with(lams, dataset="birds", **params):
     ]
 
 
-def test_points_from_an_experiment_in_which_every_lambda_is_a_method():
-    found = given_lambda_points(cells_with([0.1, 1]))
-    assert found[0] == LambdaPoint(Setting("birds", at(50)), 0, 0.1, "coverage", 0.25)
-    assert [point.lam for point in found] == [0.1, 0.1, 1.0, 1.0]
+def test_means_from_an_experiment_in_which_every_lambda_is_a_method():
+    found = lambda_means(cells_with([0.1, 1]))
+    assert [row.setting for row in found] == [Setting("birds", at(50))] * 2
+    assert [(row.method, row.metric, row.mean, row.std, row.n) for row in found] == [
+        ("0.1", "coverage", 25.0, 0.0, 2),
+        ("1.0", "coverage", 25.0, 0.0, 2),
+    ]
 
 
 def test_a_single_lambda_a_chosen_one_and_another_loss_are_no_curve():
-    assert not given_lambda_points(cells_with([0.1]))
-    assert not given_lambda_points(cells_with(["auto", 0.1]))
-    assert not given_lambda_points(cells_with([0.1, 1.0], loss="bce"))
-    mixed = given_lambda_points([*cells_with([0.1, 1.0]), *cells_with([0.1], dataset="scene")])
-    assert {point.setting.dataset for point in mixed} == {"birds"}
+    assert not lambda_means(cells_with([0.1]))
+    assert not lambda_means(cells_with(["auto", 0.1]))
+    assert not lambda_means(cells_with([0.1, 1.0], loss="bce"))
+    mixed = lambda_means([*cells_with([0.1, 1.0]), *cells_with([0.1], dataset="scene")])
+    assert {row.dataset for row in mixed} == {"birds"}
 
 
 def report_on(metrics, values, folder):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from propml.benchmark.provenance import run_provenance
 from propml.benchmark.reporting import build_report
-from propml.benchmark.reporting.plain_tables import cost_table, lam_table
+from propml.benchmark.reporting.tables import cost_table, lam_table
 from propml.benchmark.results import CellResult, Failure, FoldResult, Results, load_results
 from propml.benchmark.store import ResultStore
 from propml.cli.benchmark import app

@@ -10,8 +10,6 @@ import sys
 import pytest
 
 from filling_disk import FillingDisk
-from propml.atomic_files import lock_file
-from propml.benchmark import shared_files
 from propml.benchmark.shared_files import BlockFile, Claims, json_line
 
 FIRST = [{"cell": "a", "value": 0.1}, {"cell": "a", "value": 1 / 3}, {"cell": "a"}]
@@ -183,6 +181,11 @@ def test_numbers_survive_and_nothing_leaves_the_json_standard():
     assert told["path"] == "<class 'object'>"
 
 
+def test_half_a_character_comes_back(file):
+    file.append([{"message": "\ud800"}])
+    assert BlockFile(file.path).blocks() == [[{"message": "\ud800"}]]
+
+
 def test_a_system_without_locks_says_so(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     with pytest.raises(OSError, match="POSIX file locks"):
@@ -222,27 +225,3 @@ def test_a_holder_cannot_claim_twice_and_release_is_harmless(tmp_path):
     mine.release("cell")
     mine.release("cell")
     assert mine.take("cell")
-
-
-def test_a_file_that_vanishes_between_opening_and_locking_is_no_claim(tmp_path, monkeypatch):
-    first, second, third = Claims(tmp_path), Claims(tmp_path), Claims(tmp_path)
-    assert first.take("cell")
-
-    def release_then_lock(descriptor, **arguments):
-        first.release("cell")
-        return lock_file(descriptor, **arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(shared_files, "lock_file", release_then_lock)
-        assert second.take("cell")
-    assert not third.take("cell")
-    second.release("cell")
-    assert third.take("cell")
-
-
-def test_a_failing_lock_leaks_no_file(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(OSError, match="locks"):
-        Claims(tmp_path).take("cell")
-    assert len(os.listdir("/proc/self/fd")) == before

@@ -176,42 +176,14 @@ def test_a_full_disk_keeps_what_was_there_and_half_of_nothing(store, monkeypatch
     assert len(values(ResultStore(store.folder))) == 8
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"key": 3},
-        {"noise": [50]},
-        {"noise": "svm much"},
-        {"noise": "storms 50"},
-        {"settings": {"candidates": 7}},
-        {"settings": {"candidates": {"corruption": "storms"}}},
-        {"seed": None},
-        {"row": "sell"},
-        {"row": []},
-        {"settings": 7},
-        {"peak_bytes": "much"},
-    ],
-    ids=str,
-)
-def test_a_block_that_is_no_cell_is_left_out_and_told(store, change):
+def test_a_row_that_is_no_cell_is_told_with_its_file(store):
     store.add(outcome(cell()), RUN)
     (block,) = store._cells.blocks()
     store._cells.path.unlink()
-    BlockFile(store._cells.path).append([*block[:-1], {**block[-1], **change}])
-    with pytest.warns(UserWarning, match=r"results\.jsonl is damaged before line"):
-        assert ResultStore(store.folder).cells() == []
-    with pytest.warns(UserWarning, match="damaged"):
-        assert ResultStore(store.folder).done() == set()
-
-
-def test_a_run_that_says_nothing_of_itself_is_left_out_and_told(store):
-    path = store.folder / "runs.jsonl"
-    BlockFile(path).append([{"ran": 1}])
-    with pytest.warns(UserWarning, match=r"runs\.jsonl is damaged"):
-        assert store.runs() == []
-    path.write_text('{"run": "first", "block": 0}\n')
-    with pytest.warns(UserWarning, match=r"runs\.jsonl is damaged"):
-        assert ResultStore(store.folder).runs() == []
+    for change in ({"noise": "storms 50"}, {"settings": 7}):
+        BlockFile(store._cells.path).append([*block[:-1], {**block[-1], **change}])
+        with pytest.raises(FileError, match=r"results\.jsonl is not a readable file of results"):
+            ResultStore(store.folder).cells()
 
 
 def test_kept_scores_of_other_shapes_are_refused(store):

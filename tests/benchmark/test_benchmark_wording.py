@@ -6,16 +6,15 @@ from noisy_published import fold_results
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves
-from propml.benchmark.figures.curves import LambdaPoint
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.reporting import build_report
-from propml.benchmark.reporting.exports import render_tables
+from propml.benchmark.reporting.formats import render_markdown, render_tables
 from propml.benchmark.reporting.html import render_html
-from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.results import Results, means
 from propml.benchmark.runner import cell_title
 from propml.benchmark.wording import dataset_title, level_title, noise_title, panel_title, setting_name, settings_text
 from propml.noise import Noise, Setting
+from propml.paper import Mean
 
 
 def results_at(levels, kind="svm", n_datasets=1):
@@ -84,8 +83,7 @@ def texts(figure):
 def test_figures_write_the_same_unit(kind, unit):
     measured, three = means(results_at([2.0, 3.0], kind, n_datasets=3)), Noise.read(3.0, kind)
     assert {f"2{unit}", f"3{unit}"} <= texts(noise_curves(measured, "one_error")[0])
-    birds = Setting("birds", three)
-    points = [LambdaPoint(birds, 0, lam, "average_precision", lam) for lam in (0.1, 0.2)]
-    assert f"Birds, q = 3{unit}" in texts(lambda_metrics(points)[0])
+    against = [Mean("", "birds", three, lam, "average_precision", 50.0, 1.0) for lam in ("0.1", "0.2")]
+    assert f"Birds, q = 3{unit}" in texts(lambda_metrics(against)[0])
     compared = {three: compare_means([row for row in measured if row.noise == three], ["one_error"])}
     assert f"q = 3{unit}" in texts(critical_difference_stack(compared)[0])

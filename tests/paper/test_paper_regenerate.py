@@ -171,5 +171,5 @@ def test_metrics_against_lambda(regenerate, tmp_path):
         "1",
     ]
     assert "YeastCC, λ from 0.02 to 1: average precision between 50.00 and 50.00" in shown
-    _, axes = regenerate.lambda_metrics(regenerate.lambda_points(regenerate.own_means(numbers)))
+    _, axes = regenerate.lambda_metrics(regenerate.lambda_rows(regenerate.own_means(numbers)))
     assert [len(axis.lines) for axis in axes] == [5 + 1]  # a curve for each metric, and the paper's λ

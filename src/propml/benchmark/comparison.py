@@ -15,8 +15,7 @@ from propml.benchmark.statistics import Comparison, compare
 from propml.benchmark.wording import counted
 from propml.noise import Noise, Setting
 from propml.paper.metric_names import METRIC_NAMES, PAPER_SUFFIX, metric_of
-from propml.paper.notes import listed, slips_note
-from propml.paper.published import Mean
+from propml.paper.published import Mean, listed, slips_note
 
 if TYPE_CHECKING:
     from propml.benchmark.store import ResultStore
@@ -47,13 +46,11 @@ def compare_means(
 class BlockTable(NamedTuple):
     """A table to compare methods on: means in percent, ``(n_blocks, n_methods)``, with the names of its columns.
 
-    ``labels`` say what each block is, such as ``"birds at noise 50: Coverage"``; ``warnings`` which settings were left
-    out, and whether blocks depend on each other.
+    ``warnings`` say which settings were left out, and whether blocks depend on each other.
     """
 
     values: np.ndarray
     names: tuple[str, ...]
-    labels: tuple[str, ...]
     higher_is_better: np.ndarray
     warnings: tuple[str, ...]
 
@@ -70,8 +67,8 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
 
     >>> from propml.paper import load_published
     >>> table = blocks(load_published("artificial"), ["average_precision"], methods=["PML-NI", "ProPML"])
-    >>> table.values.shape, table.labels[0]
-    ((15, 2), 'bibtex at noise 50: Average precision')
+    >>> table.values.shape
+    (15, 2)
     """
     rows = list(means)
     wanted = _check_metrics(metrics)
@@ -96,7 +93,6 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
     return BlockTable(
         values=np.round([[there[name].mean for name in names] for there in complete.values()], DECIMALS),
         names=names,
-        labels=tuple(f"{_words(setting)}: {metric_of(metric).title}" for setting, metric in complete),
         higher_is_better=np.array([metric_of(metric).higher_is_better for _, metric in complete]),
         warnings=(*left_out, *_uneven(complete), *_dependence(complete), *_slips(complete)),
     )
@@ -271,12 +267,13 @@ def compare_pairs(
             f"{of} in {store.folder} and {against} in {other.folder} have no cell on the same problem (dataset, "
             f"candidates, rows, folds and seed alike); run the same experiment with both"
         )
-    sign = 1 if metric_of(metric).higher_is_better else -1
     pairs: dict[str, list[tuple[CellResult, CellResult]]] = {}
     for problem in shared:
         pairs.setdefault(first[problem].dataset, []).append((first[problem], second[problem]))
-    rows = tuple(_difference(dataset, some, metric, sign) for dataset, some in pairs.items())
-    ratios = [np.mean([np.log(_seconds(a) / _seconds(b)) for a, b in some]) for some in pairs.values()]
+    rows = tuple(_difference(dataset, some, metric) for dataset, some in pairs.items())
+    # A clock may not tell two moments apart.
+    seconds = [[[max(cell.seconds_fit, 1e-6) for cell in pair] for pair in some] for some in pairs.values()]
+    ratios = [np.mean(np.log(np.divide(*np.transpose(some)))) for some in seconds]
     left_out = len(first) + len(second) - 2 * len(shared)
     return PairedComparison(metric, of, against, rows, left_out, float(np.exp(np.mean(ratios))))
 
@@ -294,29 +291,14 @@ def _cells(store: ResultStore, method: str, metric: str) -> dict[str, CellResult
     return {json.dumps({name: cell.settings.get(name) for name in PROBLEM}, sort_keys=True): cell for cell in cells}
 
 
-def _difference(
-    dataset: str, pairs: Iterable[tuple[CellResult, CellResult]], metric: str, sign: int
-) -> DatasetDifference:
+def _difference(dataset: str, pairs: Iterable[tuple[CellResult, CellResult]], metric: str) -> DatasetDifference:
     """Seeds of a setting are averaged before anybody wins."""
-    by_noise: dict[Noise | None, list[tuple[float, ...]]] = {}
+    by_noise: dict[Noise | None, list[list[float]]] = {}
     for pair in pairs:
-        by_noise.setdefault(pair[0].noise, []).append(tuple(_percent(cell, metric) for cell in pair))
+        values = [float(np.mean([100 * fold.values[metric] for fold in cell.folds])) for cell in pair]
+        by_noise.setdefault(pair[0].noise, []).append(values)
     of, against = np.array([np.mean(values, axis=0) for values in by_noise.values()]).T
-    gains = sign * (of - against)
-    return DatasetDifference(
-        dataset,
-        len(gains),
-        float(of.mean()),
-        float(against.mean()),
-        float(gains.mean()),
-        int((gains > 0).sum()),
-        int((gains < 0).sum()),
-    )
-
-
-def _percent(cell: CellResult, metric: str) -> float:
-    return float(np.mean([100 * fold.values[metric] for fold in cell.folds]))
-
-
-def _seconds(cell: CellResult) -> float:
-    return max(cell.seconds_fit, 1e-6)  # a clock may not tell two moments apart
+    gains = of - against if metric_of(metric).higher_is_better else against - of
+    wins, losses = (int((sign * gains > 0).sum()) for sign in (1, -1))
+    one, other, gain = (float(each.mean()) for each in (of, against, gains))
+    return DatasetDifference(dataset, len(gains), one, other, gain, wins, losses)

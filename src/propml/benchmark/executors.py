@@ -1,7 +1,9 @@
 """Where cells are computed: in this process or in local ones (for Ray see :mod:`propml.benchmark.ray_executor`).
 
-An executor takes cells and hands back what became of them. It never writes results: the process that runs the
-experiment does, and it alone, so that no cell can be counted twice.
+An executor takes cells (``submit``), up to ``slots`` at a time, and hands back what became of those that have ended
+(``finished``, which waits for the first of them, but hardly longer than its timeout in seconds); ``close`` stops the
+others. It never writes results: the process that runs the experiment does, and it alone, so that no cell can be counted
+twice.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from propml.benchmark.results import CellResult, Failure
 
@@ -27,26 +29,8 @@ if TYPE_CHECKING:
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TRACE_FRAMES = 8
 
-
 Compute = Callable[["Cell"], CellResult]
 Ended = list[tuple["Cell", CellResult]]
-
-
-class Executor(Protocol):
-    """Takes cells, up to ``slots`` at a time, and hands back what became of them."""
-
-    @property
-    def slots(self) -> int: ...
-
-    def submit(self, cell: Cell) -> None: ...
-
-    def finished(self, timeout: float) -> Ended:
-        """What has ended; waits for the first of them, but hardly longer than ``timeout`` seconds."""
-        ...
-
-    def close(self) -> None:
-        """Stop everything that is still running."""
-        ...
 
 
 def compute_cell(cell: Cell) -> CellResult:
@@ -117,16 +101,8 @@ class LocalProcesses:
     spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
     """
 
-    def __init__(
-        self,
-        workers: int,
-        *,
-        retries: int = 2,
-        compute: Compute = compute_cell,
-    ) -> None:
-        self.slots = workers
-        self._retries = retries
-        self._compute = compute
+    def __init__(self, workers: int, *, retries: int = 2, compute: Compute = compute_cell) -> None:
+        self.slots, self._retries, self._compute = workers, retries, compute
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}
 
@@ -217,11 +193,7 @@ def start_worker(target: Callable[..., None], arguments: Sequence[Any], threads:
 
 
 def end_of(code: int | None) -> str:
-    """How a process ended, in words.
-
-    >>> end_of(3)
-    'it ended with exit code 3'
-    """
+    """How a process ended, in words."""
     if code is None or code >= 0:
         return f"it ended with exit code {code}"
     name = signal.Signals(-code).name

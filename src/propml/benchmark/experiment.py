@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.cell import Cell, MethodEntry, TabularCell
+from propml.benchmark.cell import Cell, TabularCell
 from propml.benchmark.experiment_file import read_settings
-from propml.benchmark.image_cell import ImageCell, ImageMethod
+from propml.benchmark.image_cell import ImageCell
 from propml.benchmark.problem import OwnFile, has_real_candidates
 from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
@@ -29,7 +28,7 @@ class Experiment:
     name: str  #: that of the file, without its ending
     title: str
     datasets: tuple[str, ...]  #: names of :func:`propml.datasets.names`, or of ``files``
-    methods: tuple[MethodEntry | ImageMethod, ...]
+    methods: tuple[Any, ...]  #: each a ``MethodEntry`` on tables, an ``ImageMethod`` on images
     noise: tuple[Noise, ...] = ()  #: datasets of tables that bring their own candidates run once, without it
     kind: str = "tables"  #: or "images", which know no corruption_settings, rows, folds, test_folds and stratified
     note: str = ""  #: what a reader of the report must know first, such as how the setting differs from the paper's
@@ -51,50 +50,31 @@ class Experiment:
         >>> len(load_experiment("quick").narrowed(methods=["Ridge"]).cells())  # two noise levels
         2
         """
-        return self._image_cells() if self.kind == "images" else self._table_cells()
-
-    def _table_cells(self) -> list[TabularCell]:
+        if self.kind == "images":
+            # Seed by seed: networks are slow, and a run that is cut off leaves whole tables of a seed.
+            return [
+                ImageCell(
+                    *(self.name, dataset, noise, method, seed, self.metrics),
+                    images=self.images,
+                    selection=method.selection or self.selection,
+                )
+                for dataset in self.datasets
+                for seed in self.seeds
+                for noise in self.noise
+                for method in self.methods
+            ]
         return [
             TabularCell(
-                experiment=self.name,
-                dataset=dataset,
-                noise=noise,
-                method=method,
-                seed=seed,
+                *(self.name, dataset, noise, method, seed, self.metrics),
                 corruption_settings=self.corruption_settings.get(noise.kind, {}) if noise else {},
-                rows=self.rows,
-                folds=self.folds,
-                test_folds=self.test_folds,
-                stratified=self.stratified,
+                **{name: getattr(self, name) for name in ("rows", "folds", "test_folds", "stratified")},
                 selection=method.selection or self.selection,
-                metrics=self.metrics,
                 file=self.files.get(dataset),
             )
             for dataset in self.datasets
             for noise in ((None,) if has_real_candidates(dataset, self.files) else self.noise)
             for seed in self.seeds
             for method in self.methods
-            if isinstance(method, MethodEntry)
-        ]
-
-    def _image_cells(self) -> list[ImageCell]:
-        """Seeds one after the other: networks are slow, and a run that is cut off leaves whole tables of a seed."""
-        return [
-            ImageCell(
-                experiment=self.name,
-                dataset=dataset,
-                noise=noise,
-                method=method,
-                seed=seed,
-                images=self.images,
-                selection=method.selection or self.selection,
-                metrics=self.metrics,
-            )
-            for dataset in self.datasets
-            for seed in self.seeds
-            for noise in self.noise
-            for method in self.methods
-            if isinstance(method, ImageMethod)
         ]
 
     def narrowed(
@@ -118,21 +98,13 @@ class Experiment:
             wanted = self._part("method", [entry.name for entry in self.methods], methods)
             kept["methods"] = tuple(entry for entry in self.methods if entry.name in wanted)
         if noise is not None:
-            kept["noise"] = self._part("noise level", self.noise, map(self._as_noise, noise))
+            meant: dict[Any, Noise] = {each.level: each for each in self.noise if not each.named}
+            meant |= {str(each): each for each in self.noise}
+            kept["noise"] = self._part("noise level", self.noise, [meant.get(each, each) for each in noise])
         if seeds is not None:
             written = {str(seed): seed for seed in self.seeds}
             kept["seeds"] = self._part("seed", self.seeds, [written.get(str(seed), seed) for seed in seeds])
         return replace(self, **kept)
-
-    def _as_noise(self, wanted: Noise | float | str) -> Any:
-        """The noise that is meant, or what was wanted as it is."""
-        for noise in self.noise:
-            if wanted in (noise, str(noise)) or (wanted == noise.level and not noise.named):
-                return noise
-            with suppress(ValueError):  # as commands write it, perhaps with zeros: 50.0
-                if isinstance(wanted, str) and not noise.named and float(wanted) == noise.amount:
-                    return noise
-        return wanted
 
     def _part(self, what: str, known: Iterable[Any], wanted: Iterable[Any]) -> tuple[Any, ...]:
         """Those of the known that are wanted, in the order of the experiment."""

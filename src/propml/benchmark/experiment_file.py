@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+import math
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from propml.benchmark.cell import SELECTIONS, MethodEntry
 from propml.benchmark.image_cell import ImageCell, ImageMethod
-from propml.benchmark.problem import SCALINGS, OwnFile, has_real_candidates, own_file
+from propml.benchmark.problem import SCALINGS, OwnFile, has_real_candidates
 from propml.benchmark.rivals import RIVALS, benchmark_class
-from propml.benchmark.toml_table import TomlTable, frozen, read_table
 from propml.corruption import CORRUPTIONS
 from propml.datasets import names
 from propml.datasets.catalogue import lookup
@@ -24,6 +25,7 @@ from propml.methods import METHODS
 from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
 from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
+from propml.tables import read_table
 from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import VisionRecipe as Recipe
 from propml.vision.recipe import with_new_names
@@ -31,21 +33,14 @@ from propml.vision.recipe import with_new_names
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "files", "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
+OF_A_METHOD = ("method", "params", "scaling", "selection", "lams")
 FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
-FOR_TABLES = 'is for experiments on tables, and this one says kind = "images"'
-# Keys of experiments on tables that mean nothing on images.
-NOT_FOR_IMAGES = {
-    "rows": f"{FOR_TABLES}; say images = {{ train = 300, test = 200 }}",
-    **dict.fromkeys(("files", "corruptions"), f"{FOR_TABLES}; leave it out"),
-    "corruption": f"{FOR_TABLES}; noise is the rate at which labels that are not true become candidates. Leave it out",
-    **dict.fromkeys(
-        ("folds", "test_folds", "stratified"),
-        f"{FOR_TABLES}; images are learned from and tested on the two parts of their dataset. Leave it out",
-    ),
-    "params": f"{FOR_TABLES}; say recipe = {{ … }}",
-    "scaling": f"{FOR_TABLES}; leave it out",
-    "lams": f'{FOR_TABLES}; say recipe = {{ lam = 0.3 }}, or lam = "auto", which tries several. Leave it out',
-}
+# Of keys that mean nothing on images.
+FOR_TABLES = dict.fromkeys(
+    (*TABLE_KEYS, *OF_A_METHOD),
+    'is for experiments on tables, and this one says kind = "images": say images = { train = 300, test = 200 } for '
+    "fewer of them, recipe = { … } for how a network is trained, noise = [0.1] for the rate of flips. Leave it out",
+)
 # Arguments that the runner gives to a method, to a corruption, and to a recipe.
 GIVEN = ("random_state", "verbose")
 GIVEN_TO_CORRUPTIONS = ("X", "truth", "random_state", "n_jobs", "cache_dir", "verbose", "labels", "names")
@@ -59,13 +54,12 @@ OF_A_NETWORK = (
     *("loss", "order", "hidden", "bins", "dropout", "input_dropout", "n_models", "epochs", "batch_size"),
     *("learning_rate", "weight_decay", "ema", "threshold", "device", "bfloat16"),
 )
-PARTS = ("train", "test")
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The arguments of :class:`~propml.benchmark.experiment.Experiment` that a file gives, checked."""
     with reading(path, "experiment", "correct it; paper/quick.toml is an example"):
-        table = read_table(path)
+        table = TomlTable(tomllib.loads(path.read_text(encoding="utf-8")), path)
         kind = table.choice("kind", ("tables", "images"), "tables")
         selection = table.choice("selection", SELECTIONS, SELECTIONS[0])
         return {
@@ -78,13 +72,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         }
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
 def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only tables have."""
-    table.refuse(FOR_IMAGES)
-    table.only(TABLE_KEYS)
+    table.only(TABLE_KEYS, reasons=FOR_IMAGES)
     folds = table.integer("folds", 5, least=2)
     known = [name for name in REGISTRY if lookup(name).suite != "vision"]
     own = table.tables("files", "file") if "files" in table.values else {}
@@ -93,7 +83,7 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
             raise table.error("files", f'lacks "{name}"; say where its true labels are: [files."{name}"] truth = "…"')
     datasets = table.names("datasets", (*own, *known), "dataset of tables")
     table.table("files").only(datasets, "dataset of this experiment")
-    files = {name: own_file(inner, name, table.file.parent) for name, inner in own.items()}
+    files = {name: _own_file(inner, name) for name, inner in own.items()}
     return {
         "datasets": datasets,
         "files": files,
@@ -110,23 +100,18 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
 def _noise_settings(table: TomlTable, datasets: tuple[str, ...], files: Mapping[str, OwnFile]) -> dict[str, Any]:
     """One corruption with its levels, or several under ``[corruptions]``."""
     if "corruptions" in table.values:
-        table.refuse(dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two"))
+        beside = dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two")
+        table.only(table.values.keys() - beside, reasons=beside)
         return _several_kinds(table)
     # What has no level cannot stand beside a list of levels.
     known = [name for name, kind in KINDS.items() if kind.argument]
-    if isinstance(table.values.get("corruption"), dict):
-        inner = table.table("corruption")
-        name = inner.choice("name", known, "svm", "corruption")
-        settings = _corruption_settings(inner, name, own=("name",))
-    else:
-        name, settings = table.choice("corruption", known, "svm"), {}
+    name = table.choice("corruption", known, "svm")
     noise = _levels(table, name)
     needing = [dataset for dataset in datasets if not has_real_candidates(dataset, files)]
     if needing and not noise:
-        raise table.error(
-            "noise", f"is missing; {needing[0]} has no candidates of its own, so give a list such as [50]"
-        )
-    return {"noise": noise, "corruption_settings": {name: settings}}
+        why = f"{needing[0]} has no candidates of its own"
+        raise table.error("noise", f"is missing; {why}, so give a list such as [50]")
+    return {"noise": noise, "corruption_settings": {}}
 
 
 def _several_kinds(table: TomlTable) -> dict[str, Any]:
@@ -136,27 +121,20 @@ def _several_kinds(table: TomlTable) -> dict[str, Any]:
     tables = table.tables("corruptions", "corruption")
     table.table("corruptions").only(KINDS, "corruption")
     for name, inner in tables.items():
-        settings[name] = _corruption_settings(inner, name, own=("noise",))
-        if not KINDS[name].argument:
-            inner.refuse({"noise": f"means nothing to {name!r}, which has no level; leave it out"})
-            noise.append(Noise(name, named=True))
-            continue
-        levels = _levels(inner, name)
+        level = KINDS[name].argument
+        arguments = dict(inspect.signature(CORRUPTIONS[name]).parameters)
+        known = [key for key in arguments if key not in (*GIVEN_TO_CORRUPTIONS, level)] + ["noise"] * bool(level)
+        no_level = {"noise": f"means nothing to {name!r}, which has no level; leave it out"}
+        inner.only(known, f"argument of the corruption {name!r}", reasons=no_level)
+        for key in known:
+            if key != "noise" and arguments[key].default is inspect.Parameter.empty and key not in inner.values:
+                raise inner.error(key, f"is missing; the corruption {name!r} needs it")
+        settings[name] = {key: value for key, value in inner.values.items() if key != "noise"}
+        levels = _levels(inner, name) if level else (Noise(name),)
         if not levels:
             raise inner.error("noise", "is missing; give a list of levels")
-        noise += [level._replace(named=True) for level in levels]
+        noise += [each._replace(named=True) for each in levels]
     return {"noise": tuple(noise), "corruption_settings": settings}
-
-
-def _corruption_settings(inner: TomlTable, name: str, own: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments of a corruption besides its level; ``own`` are keys of the table that are none."""
-    taken = {*GIVEN_TO_CORRUPTIONS, KINDS[name].argument}
-    arguments = [each for each in inspect.signature(CORRUPTIONS[name]).parameters.values() if each.name not in taken]
-    inner.only([*own, *(each.name for each in arguments)], f"argument of the corruption {name!r}")
-    for each in arguments:
-        if each.default is each.empty and each.name not in inner.values:
-            raise inner.error(each.name, f"is missing; the corruption {name!r} needs it")
-    return {key: value for key, value in inner.values.items() if key not in own}
 
 
 def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
@@ -170,8 +148,7 @@ def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
 
 
 def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
-    table.refuse(FOR_IMAGES)
-    table.only(("method", "params", "scaling", "selection", "lams"))
+    table.only(OF_A_METHOD, reasons=FOR_IMAGES)
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
         raise table.error("method", f"is missing; {did_you_mean(name, known)}")
@@ -184,7 +161,10 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     if lams and not (oracle and method == "propml"):
         raise table.error("lams", 'is for propml with selection = "oracle"; leave it out')
     if oracle and method == "propml":
-        _check_network(table.table("params"))
+        for key, value in params.items():
+            if key not in OF_A_NETWORK and value is not False:
+                what = 'says what to do on candidates, and selection = "oracle" does not; leave it out'
+                raise table.table("params").error(key, what)
     elif oracle and not hasattr(benchmark_class(method), "fit_to_truth"):
         raise table.error("selection", f'is "oracle", and {method} picks nothing by true labels; say "candidates"')
     return MethodEntry(name, method, params, scaling, own, lams or None)
@@ -192,8 +172,8 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
 
 def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     known = [name for name in benchmark_class(method)().get_params() if name not in GIVEN]
-    table.refuse(dict.fromkeys(GIVEN, "is set by the runner (random_state is the seed); leave it out"))
-    table.only(known, f"argument of {method}")
+    given = dict.fromkeys(GIVEN, "is set by the runner (random_state is the seed); leave it out")
+    table.only(known, f"argument of {method}", reasons=given)
     for key, value in table.values.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -202,10 +182,32 @@ def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     return frozen(table.values)
 
 
-def _check_network(params: TomlTable) -> None:
-    for key, value in params.values.items():
-        if key not in OF_A_NETWORK and value is not False:
-            raise params.error(key, 'says what to do on candidates, and selection = "oracle" does not; leave it out')
+# Options that may be lists; the others are texts.
+LISTS = ("truth", "categorical", "label_columns", "votes_columns", "features", "ignore", "missing")
+NOT_HERE = ("path", "image", "allow_outside")  # no method looks at pictures of a table
+OPTIONS = ("truth", "categorical", *(name for name in inspect.signature(read_table).parameters if name not in NOT_HERE))
+
+
+def _own_file(table: TomlTable, name: str) -> OwnFile:
+    """A file with its table ``[files."name"]``, checked: it is read once, so that mistakes are told before the run."""
+    others = {
+        "min_votes": (_is_integer, "a whole number"),
+        "min_confidence": (is_number, "a number"),
+        "merge_labels": (_is_flag, "true or false"),
+    }
+    table.only(OPTIONS, "option")
+    for key, value in table.values.items():
+        right, words = others.get(key, (_is_text, "a text"))
+        if key not in LISTS or not isinstance(value, list):
+            table.value(key, None, right, f"{words}{' or a list of texts' * (key in LISTS)}")
+        elif not all(map(_is_text, value)):
+            raise table.error(key, f"is {value!r}; a text or a list of texts was expected")
+    if table.values.get("embed") == "auto":
+        raise table.error("embed", 'is "auto", which looks at the labels of all rows; name the encoder')
+    try:
+        return OwnFile.read(name, table.file.parent, frozen(table.values))
+    except (ValueError, OSError) as error:
+        raise table.error("", f"does not work: {error}") from error
 
 
 # -- images -----------------------------------------------------------------------------------------------------------
@@ -213,8 +215,7 @@ def _check_network(params: TomlTable) -> None:
 
 def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only images have."""
-    table.refuse(NOT_FOR_IMAGES)
-    table.only(IMAGE_KEYS)
+    table.only(IMAGE_KEYS, reasons=FOR_TABLES)
     if "noise" not in table.values:
         raise table.error("noise", "is missing; candidates are made by flips, so give a list of rates such as [0.1]")
     rates = table.numbers("noise", ())
@@ -223,12 +224,12 @@ def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
             raise table.error("noise", f"holds {rate:g}; rates of at least 0 and below 1 were expected")
     noise = tuple(Noise("flips", float(rate)) for rate in rates)
     images = table.table("images")
-    images.only(PARTS, "part")
+    images.only(("train", "test"), "part")
     shared = _recipe(table)
     return {
         "datasets": table.names("datasets", (*names("vision"), *names("embedded")), "dataset of images"),
         "noise": noise,
-        "images": {part: images.integer(part, None, least=1) for part in PARTS if part in images.values},
+        "images": {part: images.integer(part, None, least=1) for part in images.values},
         "metrics": table.names("metrics", METRIC_NAMES, "metric", VISION_METRICS),
         "methods": tuple(
             _image_method(inner, name, shared, noise, selection)
@@ -241,8 +242,7 @@ def _image_method(
     table: TomlTable, name: str, shared: TomlTable, noise: tuple[Noise, ...], selection: str
 ) -> ImageMethod:
     for_tables = table.values.get("method") in (*METHODS, *RIVALS)  # on the features of the recipe's backbone
-    table.refuse({key: why for key, why in NOT_FOR_IMAGES.items() if not (for_tables and key == "params")})
-    table.only(("method", "recipe", "selection", *(("params",) if for_tables else ())))
+    table.only(("method", "recipe", "selection", *(("params",) if for_tables else ())), reasons=FOR_TABLES)
     own = _recipe(table)
     if not own.values and "method" not in table.values:
         raise table.error("", f'names no method and no recipe; say method = "…" ({did_you_mean(name, IMAGE_METHODS)})')
@@ -268,8 +268,132 @@ def _recipe(table: TomlTable) -> TomlTable:
     """The table ``recipe`` of the file or of a method: known settings, whose values the recipe itself checks."""
     recipe = table.table("recipe")
     recipe.values = with_new_names(recipe.values)
-    recipe.refuse(GIVEN_TO_RECIPES)
-    recipe.only([field.name for field in fields(Recipe)], "setting of a recipe")
+    known = [field.name for field in fields(Recipe) if field.name not in GIVEN_TO_RECIPES]
+    recipe.only(known, "setting of a recipe", reasons=GIVEN_TO_RECIPES)
     if recipe.values.get("select") == "oracle":
         raise recipe.error("select", 'is "oracle"; say selection = "oracle", for the experiment or for a method')
     return recipe
+
+
+# -- a table of the file, read key by key -----------------------------------------------------------------------------
+
+
+class TomlTable:
+    """A table of the file, read key by key; what is wrong becomes an error that names file and key.
+
+    ``where`` is the dotted name of the table, empty for the whole file.
+    """
+
+    def __init__(self, values: Mapping[str, Any], file: Path, where: str = "") -> None:
+        self.values, self.file, self.where = values, file, where
+
+    def error(self, key: str, problem: str) -> ValueError:
+        return ValueError(f"{self.file}: {self._name(key)} {problem}")
+
+    def _name(self, key: str) -> str:
+        """The dotted name of a key of this table, or of the table itself."""
+        bare = key if key.replace("-", "").replace("_", "").isalnum() else f'"{key}"'
+        return ".".join(part for part in (self.where, bare if key else "") if part)
+
+    def only(self, known: Collection[str], what: str = "key", *, reasons: Mapping[str, str] | None = None) -> None:
+        """Raise where a key is not known; ``reasons`` are those of keys that are known elsewhere, and what to do."""
+        for key in self.values:
+            if key not in known:
+                unknown = f"is not a known {what}; {did_you_mean(key, known)}"
+                raise self.error(key, (reasons or {}).get(key, unknown))
+
+    def table(self, key: str) -> TomlTable:
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"is {value!r}; a table was expected")
+        return TomlTable(value, self.file, self._name(key))
+
+    def tables(self, key: str, what: str) -> dict[str, TomlTable]:
+        """The tables in a table by their names, at least one."""
+        outer = self.table(key)
+        if not outer.values:
+            raise outer.error("", f"is empty; give at least one {what}, such as [{key}.Ridge]")
+        for name in outer.values:
+            if not name.strip():
+                raise outer.error(name, f"has no name; name the {what} as the tables shall print it")
+        return {name: outer.table(name) for name in outer.values}
+
+    def value(self, key: str, default: Any, right: Callable[[Any], bool], expected: str) -> Any:
+        """What a key says, checked, or the default where it is not there."""
+        value = self.values.get(key, default)
+        if key in self.values and not right(value):
+            raise self.error(key, f"is {value!r}; {expected} was expected")
+        return value
+
+    def text(self, key: str, default: str) -> str:
+        return self.value(key, default, lambda value: _is_text(value) and value.strip(), "a text")
+
+    def flag(self, key: str, default: bool) -> bool:
+        return self.value(key, default, _is_flag, "true or false")
+
+    def integer(self, key: str, default: int | None, *, least: int) -> Any:
+        expected = f"a whole number of at least {least}"
+        return self.value(key, default, lambda value: _is_integer(value) and value >= least, expected)
+
+    def choice(self, key: str, known: Collection[str], default: str | None) -> Any:
+        if key not in self.values:
+            return default
+        value = self.text(key, "")
+        if value not in known:
+            raise self.error(key, f"is {value!r}, which is not a known {key}; {did_you_mean(value, known)}")
+        return value
+
+    def numbers(self, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
+        """Finite numbers of at least 0."""
+        return self._list(key, default, "numbers of at least 0", lambda v: is_number(v) and v >= 0)
+
+    def integers(self, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        return self._list(key, default, "whole numbers of at least 0", lambda v: _is_integer(v) and v >= 0)
+
+    def names(
+        self, key: str, known: Iterable[str], what: str, default: tuple[str, ...] | None = None
+    ) -> tuple[str, ...]:
+        """Known names; without a default they must be there."""
+        if key not in self.values:
+            if default is not None:
+                return default
+            raise self.error(key, f"is missing; give a list of names out of {', '.join(known)}")
+        names = self._list(key, (), "names", _is_text)
+        for name in names:
+            if name not in known:
+                raise self.error(key, f"names {name!r}, which is not a known {what}; {did_you_mean(name, known)}")
+        return names
+
+    def _list(self, key: str, default: tuple[Any, ...], what: str, right: Callable[[Any], bool]) -> tuple[Any, ...]:
+        value = self.values.get(key, list(default))
+        if key in self.values and (not isinstance(value, list) or not value):
+            raise self.error(key, f"is {value!r}; a list of {what} was expected, with at least one")
+        for place, each in enumerate(value):
+            if not right(each):
+                raise self.error(key, f"holds {each!r}; a list of {what} was expected")
+            if each in value[:place]:
+                raise self.error(key, f"holds {each!r} twice; leave one out")
+        return tuple(value)
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, all the way down."""
+    if isinstance(value, dict):
+        return {key: frozen(each) for key, each in value.items()}
+    return tuple(frozen(each) for each in value) if isinstance(value, list) else value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not _is_flag(value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not _is_flag(value) and math.isfinite(value)

@@ -7,18 +7,16 @@ if it has some.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.atomic_files import locked
-from propml.benchmark.toml_table import TomlTable, frozen, is_integer, is_number
 from propml.corruption import SVMConfusions, corrupt
 from propml.datasets import Dataset, load
 from propml.datasets.catalogue import lookup
@@ -132,15 +130,6 @@ def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], verbose:
 OF_CANDIDATES = ("candidates", "label_columns", "votes")
 # Files that are read beside the data, seen from the folder of the experiment.
 BESIDE = ("votes", "xml")
-NOT_HERE = ("path", "image", "allow_outside")  # no method looks at pictures of a table
-OPTIONS = ("truth", "categorical", *(name for name in inspect.signature(read_table).parameters if name not in NOT_HERE))
-# Options that may be lists; the others are texts.
-LISTS = ("truth", "categorical", "label_columns", "votes_columns", "features", "ignore", "missing")
-OTHERS = {
-    "min_votes": (is_integer, "a whole number"),
-    "min_confidence": (is_number, "a number"),
-    "merge_labels": (lambda value: isinstance(value, bool), "true or false"),
-}
 
 
 @dataclass(frozen=True)
@@ -152,6 +141,12 @@ class OwnFile:
     options: Mapping[str, Any]  #: ``truth``, ``categorical`` and arguments of :func:`propml.tables.read_table`
     digest: str  #: of the file and of those read beside it
     has_candidates: bool  #: otherwise they are made by corrupting the true labels
+
+    @classmethod
+    def read(cls, name: str, folder: Path, options: Mapping[str, Any]) -> Self:
+        """What an experiment in this folder says of a file, which is read once, so that mistakes are told early."""
+        _, _, candidates = _read(folder, name, options)
+        return cls(name, folder, options, _digest(folder, name, options), candidates is not None)
 
     def configuration(self) -> dict[str, Any]:
         """What the scores of a cell on this file depend on."""
@@ -176,25 +171,6 @@ class OwnFile:
             tuple(map(str, truth.labels)),
             tuple(map(str, range(X.shape[1]))),
         )
-
-
-def own_file(table: TomlTable, name: str, folder: Path) -> OwnFile:
-    """A file with its table ``[files."name"]``, checked: it is read once, so that mistakes are told before the run."""
-    table.only(OPTIONS, "option")
-    for key, value in table.values.items():
-        right, words = OTHERS.get(key, (lambda value: isinstance(value, str), "a text"))
-        texts = key in LISTS and isinstance(value, list) and all(isinstance(each, str) for each in value)
-        if not (right(value) or texts):
-            raise table.error(key, f"is {value!r}; {words}{' or a list of texts' * (key in LISTS)} was expected")
-    if table.values.get("embed") == "auto":
-        raise table.error("embed", 'is "auto", which looks at the labels of all rows; name the encoder')
-    options = frozen(table.values)
-    try:
-        _, _, candidates = _read(folder, name, options)
-        digest = _digest(folder, name, options)
-    except (ValueError, OSError) as error:
-        raise table.error("", f"does not work: {error}") from error
-    return OwnFile(name, folder, options, digest, candidates is not None)
 
 
 def _read(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -160,27 +161,17 @@ def watch_machine(gpu: bool) -> Iterator[Machine]:
         yield machine
         machine.peak_bytes = int(torch.cuda.max_memory_allocated())
         return
-    _forget_most_memory()
+    # The peak of this process starts anew, so that a cell is not charged for the one before; Linux can do that.
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
     # One thread: cells run side by side, and BLAS threads that wait for each other cost more than they bring.
     with threadpool_limits(1, user_api="blas"):
         yield machine
-    machine.peak_bytes = _most_memory()
-
-
-def _forget_most_memory() -> None:
-    """Let the peak of this process start anew, so that a cell is not charged for the one before; Linux can do that."""
-    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
-
-
-def _most_memory() -> int:
-    """The most that this process has held, in bytes; 0 where the system does not say."""
-    try:
+    with suppress(ImportError):  # on Windows, where nobody says
         import resource
-    except ImportError:  # not on Windows
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        machine.peak_bytes = most if sys.platform == "darwin" else most * 1024
 
 
 # -- fingerprints of code ----------------------------------------------------------------------------------------------
@@ -192,16 +183,10 @@ def age(cell: CellResult) -> str:
 
 
 def age_of(code: str, modules: Sequence[str]) -> str:
-    """The same of a fingerprint, given the modules that compute such a result today.
-
-    >>> age_of("", ["propml.methods.ridge"]), age_of(fingerprint(["propml.methods.ridge"]), ["propml.methods.ridge"])
-    ('unknown', 'current')
-    """
+    """The same of a fingerprint, given the modules that compute such a result today."""
     if not code:
         return "unknown"
-    # The first results with fingerprints have them of whole files.
-    today = {fingerprint(modules), fingerprint(modules, whole=True)}
-    return "current" if modules and today.issuperset(code.split()) else "changed"
+    return "current" if modules and set(code.split()) == {fingerprint(modules)} else "changed"
 
 
 def origin(cells: Iterable[CellResult]) -> tuple[str, str]:
@@ -231,33 +216,20 @@ def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return (*modules, *(FEATURE_MODULES if images else ()), *(["propml.paper.oracle"] if oracle else []))
 
 
-def fingerprint(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> str:
-    """Sixteen digits that stand for the code of these modules and of all that they import from the package.
-
-    ``whole`` counts as earlier versions did: words, types, and the modules that only read and write.
-
-    >>> fingerprint(["propml.methods.ridge"]) == fingerprint(["propml.methods.ml_knn"])
-    False
-    """
-    found = {name: path for name in sorted(with_imports(modules, root, whole=whole)) if (path := _file(name, root))}
-    if whole:
-        texts = [f"{name}\n{_unparsed(*_written(path))}\n" for name, path in found.items()]
-    else:
-        texts = sorted(_code(*_written(path)) for path in found.values())
+def fingerprint(modules: Iterable[str], root: Path = ROOT) -> str:
+    """Sixteen digits that stand for the code of these modules and of all that they import from the package."""
+    found = (_file(name, root) for name in with_imports(modules, root))
+    texts = sorted(_code(*_written(path)) for path in found if path)
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
-def with_imports(modules: Iterable[str], root: Path = ROOT, *, whole: bool = False) -> set[str]:
-    """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``.
-
-    >>> "propml.methods.base" in with_imports(["propml.methods.ridge"])
-    True
-    """
+def with_imports(modules: Iterable[str], root: Path = ROOT) -> set[str]:
+    """The modules, and those of the package that they import, directly or not, but for those that stand ``APART``."""
     found: set[str] = set()
     waiting = [name for name in modules if _file(name, root)]
     while waiting:
         name = waiting.pop()
-        if name not in found and (whole or not f"{name}.".startswith(tuple(f"{each}." for each in APART))):
+        if name not in found and not f"{name}.".startswith(tuple(f"{each}." for each in APART)):
             found.add(name)
             waiting += [other for other in _imported(name, root) if _file(other, root)]
     return found
@@ -304,16 +276,6 @@ def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
     return all(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
 
 
-@functools.cache
-def _unparsed(path: Path, written: int) -> str:
-    """The code without docstrings, in one layout, as earlier versions counted it."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
-
-
 def _written(path: Path) -> tuple[Path, int]:
     """A file and when it was written: what tells whether it was parsed already."""
     return path, path.stat().st_mtime_ns
@@ -347,11 +309,8 @@ def _imported(module: str, root: Path) -> Iterator[str]:
 
 def _base(node: ast.ImportFrom, module: str, path: Path) -> str:
     """The full name of what is imported from, also where it is given by dots."""
-    if not node.level:
-        return node.module or ""
-    up = node.level - (path.name == "__init__.py")
-    parts = module.split(".")
-    return ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
 
 
 def _origin(base: str, name: str, root: Path) -> str:

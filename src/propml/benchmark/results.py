@@ -128,13 +128,7 @@ def means(cells: Iterable[CellResult]) -> list[Mean]:
             for metric, value in fold.values.items():
                 key = (cell.experiment, cell.dataset, cell.noise, cell.method, metric)
                 values.setdefault(key, []).append(100 * value)
-    return [Mean(*key, float(np.mean(some)), deviation(some), len(some)) for key, some in values.items()]
-
-
-def deviation(values: Sequence[float]) -> float:
-    """The sample standard deviation, which divides by n - 1; NaN for a single value.
-
-    >>> deviation([1.0, 3.0])
-    1.4142135623730951
-    """
-    return float(np.std(values, ddof=1)) if len(values) > 1 else nan
+    return [
+        Mean(*key, float(np.mean(some)), float(np.std(some, ddof=1)) if len(some) > 1 else nan, len(some))
+        for key, some in values.items()
+    ]

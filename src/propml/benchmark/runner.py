@@ -13,20 +13,24 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from propml.benchmark.cell import Cell
-from propml.benchmark.executors import Compute, Executor, InProcess, LocalProcesses, compute_cell
+from propml.benchmark.executors import Compute, InProcess, LocalProcesses, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.deprecation import renamed_argument
+from propml.devices import choose_device
 from propml.paper.metric_names import metric_of
 from propml.progress import Bar, progress_bar
+
+if TYPE_CHECKING:
+    from propml.benchmark.ray_executor import RayCluster
 
 # Seconds between two looks at cells that another process works on.
 LOOK_AGAIN = 0.5
@@ -106,14 +110,24 @@ def run_experiment(
     )
     run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
-        _check_device(device, here=not use_ray)
+        if not use_ray:
+            choose_device(device)  # raises where it cannot be used
         # A Ray task sees no GPU but its own, whatever its number.
         compute = partial(compute_on, device.partition(":")[0] if use_ray else device, compute)
-    executor: Executor | None = None
+    executor: InProcess | LocalProcesses | RayCluster | None = None
     try:
         run.add_metrics()
         if run.waiting:
-            executor = _executor(workers, use_ray, ray_address, retries, device, compute)
+            if use_ray:
+                from propml.benchmark.ray_executor import RayCluster
+
+                gpus = 1 if device is not None and device.startswith("cuda") else 0
+                cpus = workers if workers > 1 else None
+                executor = RayCluster(ray_address, workers=cpus, retries=retries, gpus=gpus, compute=compute)
+            elif workers > 1:
+                executor = LocalProcesses(workers, retries=retries, compute=compute)
+            else:
+                executor = InProcess(compute)
             with progress_bar("cells", run.total - run.settled, show=verbose, long_steps=True) as bar:
                 run.work(executor, bar)
     except KeyboardInterrupt:
@@ -136,31 +150,6 @@ def compute_on(device: str, compute: Compute, cell: Cell) -> CellResult:
     return replace(compute(cell.on_device(device)), key=cell.key, settings=cell.configuration())
 
 
-def _check_device(device: str, *, here: bool) -> None:
-    import torch
-
-    try:
-        kind = torch.device("cpu" if device == "auto" else device).type
-    except RuntimeError:
-        raise ValueError(f"device is {device!r}; give cpu, cuda, cuda:1 or auto") from None
-    if here and kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r} and there is no GPU that torch can use; give cpu, or nothing")
-
-
-def _executor(
-    workers: int, use_ray: bool, address: str | None, retries: int, device: str | None, compute: Compute
-) -> Executor:
-    if use_ray:
-        from propml.benchmark.ray_executor import RayCluster
-
-        gpus = 1 if device is not None and device.startswith("cuda") else 0
-        cpus = workers if workers > 1 else None
-        return RayCluster(address, workers=cpus, retries=retries, gpus=gpus, compute=compute)
-    if workers > 1:
-        return LocalProcesses(workers, retries=retries, compute=compute)
-    return InProcess(compute)
-
-
 class _Run:
     """The cells of a run: those that wait, the outcome of the others, and messages about them."""
 
@@ -173,7 +162,7 @@ class _Run:
         self._store, self._provenance = store, provenance
         self._running = 0
         # Of the code as it is now: it may be edited before the last cell is done.
-        by_modules: dict[tuple[str, ...], str] = {}
+        code_of = cache(fingerprint)
         self._fingerprints: dict[str, str] = {}
         # A bar on a terminal, one line per finished cell anywhere else.
         self._lines = verbose and not sys.stderr.isatty()
@@ -186,17 +175,14 @@ class _Run:
                 self.summary.failed.append(self._failed_before[cell.key])
             else:
                 self.waiting.append(cell)
-                modules = made_by(cell.configuration())
-                if modules not in by_modules:
-                    by_modules[modules] = fingerprint(modules)
-                self._fingerprints[cell.key] = by_modules[modules]
+                self._fingerprints[cell.key] = code_of(made_by(cell.configuration()))
 
     @property
     def settled(self) -> int:
         """Cells that there is nothing left to do for."""
         return sum(len(cells) for cells in (self.summary.done, self.summary.skipped, self.summary.failed))
 
-    def work(self, executor: Executor, bar: Bar) -> None:
+    def work(self, executor: InProcess | LocalProcesses | RayCluster, bar: Bar) -> None:
         """Compute all that waits."""
         while self.waiting or self._running:
             while self._running < executor.slots and (cell := self._next(bar)) is not None:
@@ -229,8 +215,8 @@ class _Run:
             self.summary.skipped.append(cell)
             self._show(bar, 1, cell, "done by another run")
             return True
-        failed, before = self._store.failed(keys=[cell.key]), self._failed_before.get(cell.key)
-        if failed and (before is None or (failed[0].run, failed[0].failure) != (before.run, before.failure)):
+        failed = self._store.failed(keys=[cell.key])
+        if failed and failed[0] != self._failed_before.get(cell.key):
             self.summary.failed.append(failed[0])
             self._show(bar, 1, cell, f"FAILED in another run: {_reason(failed[0])}")
             return True

@@ -64,14 +64,8 @@ def compare(
     Where Friedman's test (χ² corrected for ties) does not reject, no pair counts as different and all methods form one
     group.
 
-    Parameters
-    ----------
-    values : array-like, shape (n_blocks, n_methods)
-        For example one row per dataset.
-    names : sequence of str, length n_methods
-    higher_is_better : bool or array-like of shape (n_blocks,)
-    warnings : sequence of str
-        Sentences of whoever made the table, kept in front of those found here.
+    ``values`` are finite, ``(n_blocks, n_methods)``: one row per dataset, say; ``higher_is_better`` is one flag, or one
+    per block. ``warnings`` are sentences of whoever made the table, kept in front of those found here.
 
     Examples
     --------
@@ -82,7 +76,6 @@ def compare(
     """
     ranks = rank_table(values, higher_is_better=higher_is_better)
     n, k = ranks.shape
-    methods = _check_names(names, k)
     distance = nemenyi_distance(k, n, alpha)
     sentences = [*warnings, *too_few_blocks(k, n, alpha)]
     mean_ranks = ranks.mean(axis=0)
@@ -95,33 +88,15 @@ def compare(
             "so none between two of them counts as significant."
         )
     groups = cliques(mean_ranks, different)
-    return Comparison(methods, n, mean_ranks, statistic, p_value, distance, different, groups, alpha, tuple(sentences))
+    found = (statistic, p_value, distance, different, groups, alpha, tuple(sentences))
+    return Comparison(tuple(names), n, mean_ranks, *found)
 
 
 def rank_table(values: Any, *, higher_is_better: Any) -> np.ndarray:
-    """Rank the methods of every block: 1 is the best, and equal values share the mean of their ranks.
-
-    ``higher_is_better`` is one flag, or one per block.
-
-    >>> rank_table([[86.2, 86.3, 69.4], [5.5, 3.7, 3.7]], higher_is_better=[True, False])
-    array([[2. , 1. , 3. ],
-           [3. , 1.5, 1.5]])
-    """
+    """Rank the methods of every block: 1 is the best, and equal values share the mean of their ranks."""
     table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
-        raise ValueError(f"values have shape {table.shape}; expected (n_blocks, n_methods) with two methods or more")
-    if not np.isfinite(table).all():
-        row, column = np.argwhere(~np.isfinite(table))[0]
-        raise ValueError(
-            f"values hold {table[row, column]} in block {row}, method {column}; "
-            "leave out blocks in which a method has no value"
-        )
-    better = np.asarray(higher_is_better, dtype=bool)
-    if better.ndim > 1 or better.size not in (1, len(table)):
-        raise ValueError(
-            f"higher_is_better has shape {better.shape}; expected one flag, or one per block ({len(table)})"
-        )
-    return stats.rankdata(np.where(better.reshape(-1, 1), -table, table), axis=1)
+    better = np.asarray(higher_is_better, dtype=bool).reshape(-1, 1)
+    return stats.rankdata(np.where(better, -table, table), axis=1)
 
 
 def friedman(ranks: Any) -> tuple[float, float]:
@@ -130,10 +105,6 @@ def friedman(ranks: Any) -> tuple[float, float]:
     With mean ranks R of k methods over N blocks, χ² = 12 N / (k (k + 1)) · Σ (R - (k + 1) / 2)², divided by 1 - Σ (t³ -
     t) / (N k (k² - 1)) over the sizes t of ties. SciPy's ``friedmanchisquare`` refuses two methods, and has no answer
     where all tie.
-
-    >>> statistic, p_value = friedman([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
-    >>> statistic, round(p_value, 4)
-    (4.5, 0.1054)
     """
     table = np.asarray(ranks, dtype=np.float64)
     n, k = table.shape
@@ -145,13 +116,7 @@ def friedman(ranks: Any) -> tuple[float, float]:
 
 @cache
 def nemenyi_distance(n_methods: int, n_blocks: float, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of mean ranks, q √(k (k + 1) / (6 N)), q that of the studentised range over √2.
-
-    >>> round(nemenyi_distance(6, 25), 3)
-    1.508
-    """
-    if n_methods < 2 or n_blocks <= 0:
-        raise ValueError(f"{n_methods} methods over {n_blocks} blocks; expected two methods or more, over one or more")
+    """Nemenyi's critical difference of mean ranks, q √(k (k + 1) / (6 N)), q that of the studentised range over √2."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha is {alpha}; expected a level between 0 and 1, such as 0.05")
     quantile = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf)) / 2**0.5
@@ -163,9 +128,6 @@ def cliques(mean_ranks: Any, different: np.ndarray) -> tuple[tuple[int, ...], ..
 
     Whether two methods differ depends on the distance of their mean ranks alone, so that each group is a run of
     neighbours in their order.
-
-    >>> cliques([1.0, 2.0, 3.0], np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
-    ((0, 1), (1, 2))
     """
     order = [int(i) for i in np.argsort(mean_ranks, kind="stable")]
     groups: list[tuple[int, ...]] = []
@@ -200,13 +162,3 @@ def too_few_blocks(n_methods: int, n_blocks: int, alpha: float) -> list[str]:
         for test, least in needed.items()
         if n_blocks < np.ceil(least)
     ]
-
-
-def _check_names(names: Sequence[str], n_methods: int) -> tuple[str, ...]:
-    methods = tuple(names)
-    if len(methods) != n_methods:
-        raise ValueError(f"{len(methods)} names for {n_methods} methods; give one name per column of values")
-    twice = sorted({name for name in methods if methods.count(name) > 1})
-    if twice:
-        raise ValueError(f"the name {twice[0]!r} stands for more than one method; give each its own")
-    return methods

@@ -37,27 +37,6 @@ if TYPE_CHECKING:
 Block = list[JsonRow]
 Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
-_CELL: Schema = {
-    **dict.fromkeys(("key", "experiment", "dataset", "method"), str),
-    "noise": (None, float, str),
-    "seed": int,
-    str: object,
-}
-# What the rows of a block hold, by their kind.
-ROWS: dict[str, Schema] = {
-    "value": {**_CELL, "fold": int, "metric": str, "value": (None, float)},
-    "fold": {"fold": int, "seconds_fit": float, "seconds_predict": float, "chosen": {str: object}, str: object},
-    "cell": {
-        **_CELL,
-        "peak_bytes": int,
-        "device": str,
-        "commit?": str,
-        "fingerprint?": str,
-        "settings": {"candidates?": {str: object}, str: object},
-    },
-    "values": _CELL,
-    "failure": {**_CELL, **dict.fromkeys(("message", "error", "trace", "run"), str)},
-}
 # Files of earlier versions have neither commit nor fingerprint.
 OF_A_CELL = ("peak_bytes", "device", "commit", "fingerprint")
 KEPT: Schema = {
@@ -78,8 +57,8 @@ class ResultStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.claims = Claims(self.folder / ".claims")
-        self._cells = BlockFile(self.folder / "results.jsonl", _check_cell)
-        self._runs = BlockFile(self.folder / "runs.jsonl", _check_run)
+        self._cells = BlockFile(self.folder / "results.jsonl")
+        self._runs = BlockFile(self.folder / "runs.jsonl")
 
     def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
         """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
@@ -124,24 +103,25 @@ class ResultStore:
 
     def cells(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """The last result of every cell that was done, then the last failure of every cell that was not done since."""
-        done: dict[tuple[Any, ...], Block] = {}
-        failed: dict[tuple[Any, ...], Block] = {}
-        for block in self._cells.blocks():
-            row = block[-1]
-            if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
-                continue
-            identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
-            if row["row"] == "cell":
-                done[identity] = block
-                failed.pop(identity, None)
-            elif row["row"] == "failure":
-                failed[identity] = block
-            elif identity in done and done[identity][-1]["key"] == row["key"]:
-                done[identity] = [*block[:-1], *done[identity]]
-        results = [_done_cell(block) for block in done.values()]
-        # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
-        kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
-        return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
+        with reading(self._cells.path, "file of results", "restore it, or run into another folder"):
+            done: dict[tuple[Any, ...], Block] = {}
+            failed: dict[tuple[Any, ...], Block] = {}
+            for block in self._cells.blocks():
+                row = block[-1]
+                if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
+                    continue
+                identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
+                if row["row"] == "cell":
+                    done[identity] = block
+                    failed.pop(identity, None)
+                elif row["row"] == "failure":
+                    failed[identity] = block
+                elif identity in done and done[identity][-1]["key"] == row["key"]:
+                    done[identity] = [*block[:-1], *done[identity]]
+            results = [_done_cell(block) for block in done.values()]
+            # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
+            kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
+            return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
 
     def failed(self, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """Cells that failed, each with its last failure, and have not been done since."""
@@ -201,24 +181,6 @@ def _commit(provenance: Mapping[str, Any]) -> str:
     if commit := provenance.get("commit"):
         return f"{commit}-dirty" if provenance.get("dirty") else str(commit)
     return f"propml {provenance.get('propml', __version__)}"
-
-
-def _check_cell(block: Block) -> None:
-    """Raise where a block is no cell, no failure and no further values of a cell."""
-    for row in block:
-        check_schema(row, ROWS[row["row"]], "a row")
-    kind = block[-1]["row"]
-    if kind not in ("cell", "values", "failure"):
-        raise ValueError("a block ends with its cell")
-    if kind != "values":
-        (_done_cell if kind == "cell" else _failed_cell)(block)
-
-
-def _check_run(block: Block) -> None:
-    """Raise where a block is not one row that tells of a run."""
-    check_schema(block[0], {"run": str, str: object}, "a run")
-    if len(block) > 1:
-        raise ValueError("a run is one row")
 
 
 def _identity(result: CellResult) -> JsonRow:

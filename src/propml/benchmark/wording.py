@@ -8,7 +8,7 @@ from math import isnan
 
 from propml.datasets import REGISTRY
 from propml.noise import KINDS, Noise, Setting
-from propml.paper.notes import listed
+from propml.paper.published import listed
 
 MINUS = "−"
 # A folder of its own: where the results are already, nothing would be computed.

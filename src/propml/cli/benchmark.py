@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -109,9 +109,7 @@ def list_experiments() -> None:
     """The experiments that are known by name."""
     from propml.benchmark.experiment import experiment_names, load_experiment
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("cells", justify="right")
+    table = _table("name", "cells")
     table.add_column("title")
     for name in experiment_names():
         known = load_experiment(name)
@@ -138,44 +136,39 @@ def status(
 
     A part of an experiment: [bold]propml benchmark status quick --out results/quick --methods Ridge[/bold]
     """
+    from propml.benchmark.experiment import load_experiment
     from propml.benchmark.store import ResultStore
 
-    if (Path(place) / "results.jsonl").is_file():
-        store = ResultStore(place)
-        for name in dict.fromkeys(cell.experiment for cell in store.cells()):
-            typer.echo(f"{name}:")
-            _print_status(store, *_stored_experiment(store, name))
+    if not (Path(place) / "results.jsonl").is_file():
+        part = _experiment(place, datasets, methods, noise, seeds, quick)
+        planned = {cell.key: cell.method.name for cell in part.cells()}
+        _print_status(ResultStore(out or Path("results") / part.name), planned)
         return
-    part = _experiment(place, datasets, methods, noise, seeds, quick)
-    store = ResultStore(out or Path("results") / part.name)
-    _print_status(store, {cell.key: cell.method.name for cell in part.cells()})
-
-
-def _stored_experiment(store: ResultStore, name: str) -> tuple[dict[str, str], bool]:
-    """The methods of an experiment's cells by their keys, and whether its file is known, so that none is missed."""
-    from propml.benchmark.experiment import load_experiment
-
-    stored = {cell.key: cell.method for cell in store.cells(name)}
-    try:
-        planned = {cell.key: cell.method.name for cell in load_experiment(name).cells()}
-    except ValueError:
-        return stored, False
-    # Cells of an earlier form of the experiment are counted, too.
-    return {**planned, **stored}, True
+    store = ResultStore(place)
+    for name in dict.fromkeys(cell.experiment for cell in store.cells()):
+        typer.echo(f"{name}:")
+        # Cells of an earlier form of the experiment are counted, too.
+        stored = {cell.key: cell.method for cell in store.cells(name)}
+        try:
+            planned = {cell.key: cell.method.name for cell in load_experiment(name).cells()}
+        except ValueError:
+            _print_status(store, stored, known=False)
+        else:
+            _print_status(store, {**planned, **stored})
 
 
 def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) -> None:
-    """A table of counts by method, then what failed and what is old; ``keys`` are the methods of the cells."""
+    """A table of counts by method, then what failed and what is old.
+
+    ``keys`` are the methods of the cells; where the experiment is not ``known``, nobody knows what is missing.
+    """
     from propml.benchmark.provenance import age
     from propml.benchmark.wording import counted
 
     cells = store.cells(keys=keys)
     done = store.done() & keys.keys()
     failed = {cell.key: cell for cell in cells if cell.failure}
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("method", no_wrap=True)
-    for column in ("done", "missing", "failed"):
-        table.add_column(column, justify="right")
+    table = _table("method", "done", "missing", "failed")
     for name in [*dict.fromkeys(keys.values()), "all"]:
         own = {key for key, method in keys.items() if name in (method, "all")}
         missing = str(len(own - done - failed.keys())) if known else "?"
@@ -221,24 +214,19 @@ def report(
     from propml import benchmark
 
     wanted = [name for part in formats.split(",") if (name := part.strip())]
+    # What was asked for, without the folders of this machine.
+    words = ["propml", "benchmark", "report", folder.name or "."]
+    words += [word for name in experiment or () for word in ("--experiment", name)]
     files = benchmark.report(
         folder,
         out or folder / "report",
         formats=wanted,
         experiments=experiment,
         paper=paper,
-        command=_report_command(folder, experiment, paper),
+        command=shlex.join([*words, *(["--paper", paper] if paper is not None else [])]),
     )
     for path in files:
         typer.echo(f"wrote {path}")
-
-
-def _report_command(folder: Path, experiments: list[str] | None, paper: str | None) -> str:
-    """What was asked for, without the folders of this machine."""
-    words = ["propml", "benchmark", "report", folder.name or "."]
-    for name in experiments or ():
-        words += ["--experiment", name]
-    return shlex.join([*words, *(["--paper", paper] if paper is not None else [])])
 
 
 @app.command()
@@ -287,13 +275,8 @@ def _print_pair(pair: PairedComparison) -> None:
 
     arrow = "↑" if metric_of(pair.metric).higher_is_better else "↓"
     names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
-    table = Table(
-        title=escape(f"{metric_of(pair.metric).title} {arrow}, percent: {pair.of} against {pair.against}"),
-        title_justify="left",
-    )
-    table.add_column("dataset", no_wrap=True)
-    for column in ("settings", *names, "gain", "wins", "losses"):
-        table.add_column(escape(column), justify="right")
+    title = f"{metric_of(pair.metric).title} {arrow}, percent: {pair.of} against {pair.against}"
+    table = _table("dataset", "settings", *names, "gain", "wins", "losses", title=title)
     for each in pair.datasets:
         counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
         table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
@@ -349,21 +332,28 @@ def _print_means(experiment: Experiment, store: ResultStore) -> None:
     metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
     results = store.cells(keys={cell.key for cell in cells})
     shown = {(cell.setting, cell.method): "failed" for cell in results if cell.failure}
-    best: dict[Setting, float] = {}
-    rows = [row for row in means(results) if row.metric == experiment.metrics[0]]
-    for row in rows:
-        best[row.setting] = (max if metric.higher_is_better else min)(row.mean, best.get(row.setting, row.mean))
-    for row in rows:
-        text = f"{row.mean:.2f}"
-        shown[row.setting, row.method] = f"[bold]{text}[/bold]" if row.mean == best[row.setting] else text
     settings = list(dict.fromkeys(Setting(cell.dataset, cell.noise) for cell in cells))
+    for setting in settings:
+        rows = means(cell for cell in results if cell.setting == setting)
+        values = {row.method: row.mean for row in rows if row.metric == experiment.metrics[0]}
+        best = (max if metric.higher_is_better else min)(values.values(), default=None)
+        for method, value in values.items():
+            shown[setting, method] = f"[bold]{value:.2f}[/bold]" if value == best else f"{value:.2f}"
+    title = f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent"
     per_table = max(1, (console.width - 20) // COLUMN_WIDTH)
     for first in range(0, len(settings), per_table):
         part = settings[first : first + per_table]
-        table = Table(title=f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent", title_justify="left")
-        table.add_column("", no_wrap=True)
-        for setting in part:
-            table.add_column(escape(setting_name(*setting)), justify="right")
+        table = _table("", *(setting_name(*setting) for setting in part), title=title)
         for entry in experiment.methods:
             table.add_row(escape(entry.name), *(shown.get((setting, entry.name), "") for setting in part))
         console.print(table)
+
+
+def _table(words: str, *numbers: str, title: str = "") -> Table:
+    """A table with these columns; with a title it has a frame."""
+    plain: dict[str, Any] = {"box": None, "header_style": "bold", "padding": (0, 2, 0, 0), "pad_edge": False}
+    table = Table(title=escape(title), title_justify="left") if title else Table(**plain)
+    table.add_column(words, no_wrap=True)
+    for column in numbers:
+        table.add_column(escape(column), justify="right")
+    return table

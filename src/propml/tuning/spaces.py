@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from propml.benchmark.experiment_file import GIVEN
-from propml.benchmark.toml_table import frozen, is_number
+from propml.benchmark.experiment_file import GIVEN, frozen, is_number
 from propml.messages import did_you_mean
 from propml.methods.registry import method_class
 from propml.neural.balance import balanced_lam

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml.benchmark.figures.style import ACCENT, INK, MUTED, PALETTE, RC, SMALL, TEXT, WIDTH, look
 from propml.benchmark.statistics import Comparison
@@ -43,7 +43,7 @@ def critical_difference(
 
     Returns ``(figure, axes)``; ``x`` is the mean rank, and ``y`` counts points from the top.
     """
-    figure, (axes,) = _draw_stack([(title, comparison)], highlight)
+    figure, (axes,) = critical_difference_stack({title: comparison}, highlight=highlight)
     return figure, axes
 
 
@@ -52,28 +52,23 @@ def critical_difference_stack(
 ) -> tuple[Any, list[Any]]:
     """Diagrams one over the other with the same axis, by noise level or title: the paper's figure over noise levels.
 
-    Returns ``(figure, list of axes)``.
+    Returns ``(figure, list of axes)``; the figure is as large as the diagrams need, and axes go from edge to edge.
     """
     if not comparisons:
         raise ValueError("there is no comparison to draw; give at least one")
-    titles = [key if isinstance(key, str) else level_title(key) for key in comparisons]
-    return _draw_stack(list(zip(titles, comparisons.values(), strict=True)), highlight)
-
-
-def _draw_stack(diagrams: Sequence[tuple[str, Comparison]], highlight: str | None) -> tuple[Any, list[Any]]:
-    """A figure of the size that the diagrams need, with axes from edge to edge, one over the other."""
     with look():
-        sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for _, each in diagrams]
+        sides = [make_labels(each.names, each.mean_ranks.tolist(), highlight) for each in comparisons.values()]
         frame = make_frame(sides)
         figure = require("matplotlib.figure", "report").Figure()
         axes: list[Any] = []
         heights: list[float] = []
         ruler = 0.0
-        for (title, comparison), labels in zip(diagrams, sides, strict=True):
+        for (level, comparison), labels in zip(comparisons.items(), sides, strict=True):
             axis = figure.add_axes((0, 0, 1, 1), label=str(len(axes)))
             axis.set_axis_off()
             has_ruler = comparison.critical_difference != ruler  # the same one is not drawn again
             ruler = comparison.critical_difference
+            title = level if isinstance(level, str) else level_title(level)
             axis_y = _draw_heading(axis, frame, title, ruler if has_ruler else None)
             _draw_axis(axis, frame, axis_y)
             labels_y = _draw_bars(axis, frame, comparison, axis_y)
@@ -170,27 +165,18 @@ def _draw_labels(
 # -- where everything goes, in points ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A method's name, broken into lines, beside its mean rank."""
 
     method: int
     name: str
     rank: str
-    name_width: float
     rank_width: float
-
-    @property
-    def width(self) -> float:
-        return self.name_width + NAME_TO_RANK + self.rank_width
-
-    @property
-    def height(self) -> float:
-        return LINE * (1 + self.name.count("\n")) + BETWEEN_LABELS
+    width: float  #: of both
+    height: float
 
 
-@dataclass(frozen=True)
-class GroupBar:
+class GroupBar(NamedTuple):
     """A bar that joins methods which do not differ significantly; level 0 is next to the axis."""
 
     first: float
@@ -227,11 +213,7 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrapped(text: str, letters: int = LETTERS) -> str:
-    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be.
-
-    >>> wrapped("ProPML with λ chosen on candidates").split("\\n")
-    ['ProPML with', 'λ chosen on', 'candidates']
-    """
+    """The text in as few lines as it takes, all about as long, broken inside a word only if it must be."""
     lines, longest = textwrap.wrap(text, letters), max(map(len, text.split()), default=letters)
     # Narrower as long as that costs no line and breaks no word.
     while (letters := letters - 1) >= longest and len(narrower := textwrap.wrap(text, letters)) == len(lines):
@@ -249,7 +231,8 @@ def make_labels(
     for method in sorted(range(len(names)), key=lambda i: ranks[i]):
         weight = "bold" if names[method] == bold else "normal"
         name, rank = wrapped(names[method]), f"{ranks[method]:.2f}"
-        labels.append(Label(method, name, rank, text_width(name, TEXT, weight), rank_width))
+        width = text_width(name, TEXT, weight) + NAME_TO_RANK + rank_width
+        labels.append(Label(method, name, rank, rank_width, width, LINE * (1 + name.count("\n")) + BETWEEN_LABELS))
     half = (len(labels) + 1) // 2
     return labels[:half], labels[half:][::-1]
 

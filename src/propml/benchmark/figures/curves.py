@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from propml.benchmark.figures.style import (
     metric_title,
     panels,
 )
-from propml.benchmark.results import CellResult, deviation
+from propml.benchmark.results import CellResult, means
 from propml.benchmark.wording import counted, dataset_title, panel_title
 from propml.extras import require
 from propml.noise import Setting
@@ -33,10 +34,6 @@ def noise_curve_data(
     """What the curves show, ours first and noise rising: levels without a name, of datasets with two or more of them.
 
     Ours are compared with published numbers of the same metric without ``:paper``.
-
-    >>> from propml.paper import load_published
-    >>> noise_curve_data(load_published("vision"), "mAP", methods=["ProPML"])[0].mean
-    89.43
     """
     rows = [
         row
@@ -70,9 +67,12 @@ def noise_curves(
         for dataset, axis in zip(datasets, axes, strict=True):
             here = [row for row in rows if row.dataset == dataset]
             for published in sources:
+                line = "--" if published and len(sources) > 1 else "-"
                 for method in looks:
                     curve = [row for row in here if (_is_published(row), row.method) == (published, method)]
-                    _draw_noise_curve(axis, curve, looks[method], dashed=published and len(sources) > 1)
+                    style = {"linewidth": 2.2, "zorder": 3} if method == "ProPML" else {"linewidth": 1.4}
+                    label = f"{'published' if published else 'ours'}: {method}"
+                    _draw(axis, _level, curve, looks[method], linestyle=line, label=label, **style)
             levels = {_level(row): row.noise.title for row in here if row.noise}
             axis.set(xticks=sorted(levels), xticklabels=[levels[level] for level in sorted(levels)])
             axis.set_title(dataset_title(dataset))
@@ -93,117 +93,76 @@ def _level(row: Mean) -> float:
     return row.noise.amount if row.noise else 0.0
 
 
-def _draw_noise_curve(axis: Any, curve: Sequence[Mean], style: Look, *, dashed: bool) -> None:
+def _draw(axis: Any, place: Callable[[Mean], float], curve: Sequence[Mean], style: Look, **line: Any) -> None:
+    """Means as points on a line, with a bar for each standard deviation that there is."""
     if not curve:
         return
-    level, mean, std = (
-        np.array(values) for values in zip(*((_level(row), row.mean, row.std) for row in curve), strict=True)
-    )
-    first = curve[0].method == "ProPML"
-    axis.plot(
-        level,
-        mean,
-        color=style.color,
-        marker=style.marker,
-        linestyle="--" if dashed else "-",
-        linewidth=2.2 if first else 1.4,
-        zorder=3 if first else 2,
-        label=f"{'published' if _is_published(curve[0]) else 'ours'}: {curve[0].method}",
-    )
-    known = np.isfinite(std) & (std > 0)
-    axis.vlines(level[known], (mean - std)[known], (mean + std)[known], color=style.color, alpha=0.5, linewidth=1.2)
+    along, mean, std = np.array([(place(row), row.mean, row.std) for row in curve]).T
+    axis.plot(along, mean, color=style.color, marker=style.marker, **line)
+    known = std > 0
+    axis.vlines(along[known], (mean - std)[known], (mean + std)[known], color=style.color, alpha=0.5, linewidth=1.2)
 
 
 # -- against λ --------------------------------------------------------------------------------------------------------
 
 
-class LambdaPoint(NamedTuple):
-    """The value of a metric, a fraction, of one network with one λ on one test fold."""
+def lambda_means(cells: Iterable[CellResult]) -> list[Mean]:
+    """Every metric of the paper's loss where λ was given, in the settings that were measured with two λ or more.
 
-    setting: Setting
-    fold: int
-    lam: float
-    metric: str
-    value: float
-
-
-class LambdaRow(NamedTuple):
-    """Mean and sample standard deviation over ``n`` folds, in percent."""
-
-    setting: Setting
-    metric: str
-    lam: float
-    mean: float
-    std: float
-    n: int
-
-
-def given_lambda_points(cells: Iterable[CellResult]) -> list[LambdaPoint]:
-    """Every metric of the paper's loss where λ was given, in the settings that were measured with two λ or more."""
-    given = [(cell, cell.settings.get("params", {})) for cell in cells]
-    points = [
-        LambdaPoint(cell.setting, fold.fold, float(params["lam"]), metric, value)
-        for cell, params in given
-        if params.get("loss") == "propml" and isinstance(params.get("lam"), int | float)
-        for fold in cell.folds
-        for metric, value in fold.values.items()
+    The ``method`` of each mean is its λ, whatever the tables call it.
+    """
+    given = [
+        replace(cell, method=repr(float(params["lam"])))
+        for cell in cells
+        if (params := cell.settings.get("params", {})).get("loss") == "propml"
+        and isinstance(params.get("lam"), int | float)
     ]
-    lams: dict[Setting, set[float]] = {}
-    for point in points:
-        lams.setdefault(point.setting, set()).add(point.lam)
-    return [point for point in points if len(lams[point.setting]) > 1]
+    lams: dict[Setting, set[str]] = {}
+    for cell in given:
+        lams.setdefault(cell.setting, set()).add(cell.method)
+    return means(cell for cell in given if len(lams[cell.setting]) > 1)
 
 
-def lambda_sentences(points: Iterable[LambdaPoint]) -> list[str]:
+def _lam(row: Mean) -> float:
+    return float(row.method)
+
+
+def _lambda_curve(rows: Iterable[Mean], setting: Setting, metric: str) -> list[Mean]:
+    return sorted((row for row in rows if (row.setting, row.metric) == (setting, metric)), key=_lam)
+
+
+def lambda_sentences(rows: Sequence[Mean]) -> list[str]:
     """What the paper says of λ, setting by setting: how far average precision moves, and whether Hamming loss falls.
 
-    >>> at = Setting("birds", None)
-    >>> values = {"average_precision": (0.6, 0.62, 0.59), "hamming_loss": (0.09, 0.05, 0.06)}
+    >>> values = {"average_precision": (60, 62, 59), "hamming_loss": (9, 5, 6)}
     >>> lambda_sentences(
-    ...     [LambdaPoint(at, 0, lam, m, v) for m, some in values.items() for lam, v in zip((0.1, 0.3, 1.0), some)]
+    ...     [Mean("", "birds", None, lam, m, v, 1.0) for m, some in values.items() for lam, v in zip("123", some)]
     ... )
-    ['Birds, λ from 0.1 to 1: average precision between 59.00 and 62.00, best at λ = 0.3; Hamming loss from 9.00 to \
+    ['Birds, λ from 1 to 3: average precision between 59.00 and 62.00, best at λ = 2; Hamming loss from 9.00 to \
 6.00, lower after 1 of 2 steps.']
     """
-    rows = lambda_curve_data(points, ["average_precision", "hamming_loss"])
     sentences = []
     for setting in dict.fromkeys(row.setting for row in rows):
-        curves = {
-            metric: [row for row in rows if row[:2] == (setting, metric)]
-            for metric in ("average_precision", "hamming_loss")
-        }
+        precision, loss = (_lambda_curve(rows, setting, metric) for metric in ("average_precision", "hamming_loss"))
         parts = []
-        if curve := curves["average_precision"]:
-            low, high = (pick(curve, key=lambda row: row.mean) for pick in (min, max))
-            parts.append(f"average precision between {low.mean:.2f} and {high.mean:.2f}, best at λ = {high.lam:g}")
-        if curve := curves["hamming_loss"]:
-            steps = [second.mean < first.mean for first, second in pairwise(curve)]
+        if precision:
+            low, high = (pick(precision, key=lambda row: row.mean) for pick in (min, max))
+            parts.append(f"average precision between {low.mean:.2f} and {high.mean:.2f}, best at λ = {_lam(high):g}")
+        if loss:
+            steps = [second.mean < first.mean for first, second in pairwise(loss)]
             parts.append(
-                f"Hamming loss from {curve[0].mean:.2f} to {curve[-1].mean:.2f}, lower after {sum(steps)} of "
+                f"Hamming loss from {loss[0].mean:.2f} to {loss[-1].mean:.2f}, lower after {sum(steps)} of "
                 f"{counted(len(steps), 'step')}"
             )
         if parts:
-            lams = sorted({row.lam for row in rows if row.setting == setting})
-            sentences.append(f"{panel_title(setting)}, λ from {lams[0]:g} to {lams[-1]:g}: {'; '.join(parts)}.")
+            ends = precision or loss
+            lams = f"λ from {_lam(ends[0]):g} to {_lam(ends[-1]):g}"
+            sentences.append(f"{panel_title(setting)}, {lams}: {'; '.join(parts)}.")
     return sentences
 
 
-def lambda_curve_data(points: Iterable[LambdaPoint], metrics: Sequence[str] | None = None) -> list[LambdaRow]:
-    """What the curves show: settings in the order in which they come, λ rising."""
-    values: dict[tuple[Setting, str], dict[float, list[float]]] = {}
-    for point in points:
-        if metrics is None or point.metric in metrics:
-            curve = values.setdefault((point.setting, point.metric), {})
-            curve.setdefault(point.lam, []).append(100 * point.value)
-    return [
-        LambdaRow(*key, lam, float(np.mean(curve[lam])), deviation(curve[lam]), len(curve[lam]))
-        for key, curve in values.items()
-        for lam in sorted(curve)
-    ]
-
-
 def lambda_metrics(
-    points: Iterable[LambdaPoint],
+    rows: Sequence[Mean],
     metrics: Sequence[str] = TABULAR_METRICS,
     *,
     published: Mapping[Setting, float] | None = None,
@@ -211,36 +170,29 @@ def lambda_metrics(
 ) -> tuple[Any, list[Any]]:
     """All metrics against λ, as in the paper's Fig. 3: a panel for each setting, a curve for each metric.
 
-    A dashed line stands at the λ that the paper took, by default :func:`propml.paper.published_lams`. Returns
-    ``(figure, list of axes)``.
+    ``rows`` come from :func:`lambda_means`. A dashed line stands at the λ that the paper took, by default
+    :func:`propml.paper.published_lams`. Returns ``(figure, list of axes)``.
     """
-    rows = lambda_curve_data(points, metrics)
-    settings = list(dict.fromkeys(row.setting for row in rows))
-    looks = dict(zip(metrics, method_looks(metrics).values(), strict=True))
+    settings = list(dict.fromkeys(row.setting for row in rows if row.metric in metrics))
+    looks = method_looks(metrics)
     paper = published_lams() if published is None else published
     ticker = require("matplotlib.ticker", "report")
     with look():
         figure, axes = panels(len(settings), columns, xlabel="λ")
         for setting, axis in zip(settings, axes, strict=True):
             axis.set_title(panel_title(setting))
-            for metric, (color, marker) in looks.items():
-                curve = [row for row in rows if row[:2] == (setting, metric)]
-                if not curve:
-                    continue
-                along, mean, std = (np.array([getattr(row, part) for row in curve]) for part in ("lam", "mean", "std"))
-                axis.fill_between(along, mean - std, mean + std, color=color, alpha=0.2, linewidth=0)
-                axis.plot(along, mean, color=color, marker=marker, markersize=4, label=metric)
+            for metric in metrics:
+                _draw(axis, _lam, _lambda_curve(rows, setting, metric), looks[metric], markersize=4, label=metric)
             if setting in paper:
                 axis.axvline(paper[setting], color=INK, alpha=MUTED, linewidth=2.2, linestyle="--")
             axis.set_xscale("log")
             axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda lam, _: f"{lam:g}"))
             axis.xaxis.set_minor_formatter(ticker.NullFormatter())
             axis.set_ylim(bottom=0)
-        drawn = {row.metric for row in rows}
+        measured = {row.metric for row in rows}
+        drawn = [metric for metric in metrics if metric in measured]
         handles = [
-            legend_line(metric_title(metric), color=color, marker=marker)
-            for metric, (color, marker) in looks.items()
-            if metric in drawn
+            legend_line(metric_title(name), color=looks[name].color, marker=looks[name].marker) for name in drawn
         ]
         handles += [legend_line("the paper's λ", color=INK, line="--")] if paper.keys() & set(settings) else []
         add_legend(figure, handles)

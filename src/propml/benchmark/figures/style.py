@@ -90,11 +90,7 @@ class Look(NamedTuple):
 
 
 def method_looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for every name: those of the paper have their own, the others get what is left, in their order.
-
-    >>> method_looks(["Ridge", "ProPML"])["ProPML"].color == ACCENT
-    True
-    """
+    """A look for every name: those of the paper have their own, the others get what is left, in their order."""
     unique = list(dict.fromkeys(names))
     slots = {name: KNOWN.index(name) for name in unique if name in KNOWN}
     free = iter(sorted(set(range(len(unique) + len(KNOWN))) - set(slots.values())))

@@ -7,15 +7,21 @@ from pathlib import Path
 
 from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting import exports
+from propml.benchmark.reporting.formats import render_long, render_markdown, render_tables, render_wide
 from propml.benchmark.reporting.html import draw, render_html
-from propml.benchmark.reporting.markdown import render_markdown
 from propml.benchmark.reporting.model import Report, Section, build_report
 from propml.benchmark.results import Results
 
 __all__ = ["FORMATS", "Report", "Section", "build_report", "write_report"]
 
 FORMATS = ("html", "md", "tex", "csv")
+RENDERED = {
+    "report.html": render_html,
+    "report.md": render_markdown,
+    "tables.tex": render_tables,
+    "results-long.csv": render_long,
+    "results-wide.csv": render_wide,
+}
 # Figures that stand in the page anyway, as files of their own.
 PICTURES = ("svg", "png", "pdf")
 
@@ -62,24 +68,12 @@ def write_report(
     else:
         report = build_report(source, experiments=experiments, paper=paper, title=title, command=command)
     paths = []
-    for name in dict.fromkeys(name for name in formats if name in FORMATS):
-        for file, text in _files(report, name).items():
-            path = Path(folder) / file
-            write_whole(path, text.encode())
-            paths.append(path)
+    for name, render in RENDERED.items():
+        if name.rpartition(".")[2] in formats:
+            write_whole(Path(folder) / name, render(report).encode())
+            paths.append(Path(folder) / name)
     kinds = [kind for kind in PICTURES if kind in formats]
     for section in report.sections if kinds else ():
-        pictures = [picture for group in draw(section) for picture in group]
-        names = [(picture, f"{section.name}-{picture.name}.{kind}") for picture in pictures for kind in kinds]
-        paths += [save(picture.figure, Path(folder) / name) for picture, name in names]
+        for picture in (picture for group in draw(section).values() for picture in group):
+            paths += [save(picture.figure, Path(folder) / f"{section.name}-{picture.name}.{kind}") for kind in kinds]
     return paths
-
-
-def _files(report: Report, kind: str) -> dict[str, str]:
-    if kind == "html":
-        return {"report.html": render_html(report)}
-    if kind == "md":
-        return {"report.md": render_markdown(report)}
-    if kind == "tex":
-        return {"tables.tex": exports.render_tables(report)}
-    return {"results-long.csv": exports.render_long(report), "results-wide.csv": exports.render_wide(report)}

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
-from propml.benchmark.reporting.tables import MetricTable, TableCell
+from propml.benchmark.reporting.tables import Column, MetricTable, PlainTable, TableCell, words
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.notes import published_method
-from propml.paper.published import Mean
+from propml.paper.published import Mean, published_method
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
@@ -75,6 +74,18 @@ def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
             )
         )
     return lines
+
+
+def agreement_table(lines: Sequence[Agreement], metric: str) -> PlainTable:
+    """Method by method beside the paper; ``metric`` is the title of the one that the mean gain is taken over."""
+    columns = [words("Method"), Column("Compared"), Column("Better", look="better"), Column("Close")]
+    columns += [Column("Worse", look="worse"), Column("Mean gain", signed)]
+    columns += [Column(f"Furthest {side}", look="gap") for side in ("better", "worse")]
+    legend = (
+        f"All metrics together. Better and worse count numbers that differ by more than {TOLERANCE:g} point; "
+        f"a gap is ours minus the paper's. The mean gain is that of {metric}, in points; positive is better."
+    )
+    return PlainTable(columns, lines, legend)
 
 
 def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 from propml.benchmark import wording
-from propml.benchmark.figures.critical_difference import critical_difference, critical_difference_stack
+from propml.benchmark.figures.critical_difference import critical_difference_stack
 from propml.benchmark.figures.curves import lambda_metrics, lambda_sentences, noise_curve_data, noise_curves
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.reporting.findings import TOLERANCE, RankComparison
@@ -25,7 +25,6 @@ def render_html(report: Report) -> str:
     """The page; everything that comes from data is escaped."""
     jinja2 = require("jinja2", "report")
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -36,7 +35,7 @@ def render_html(report: Report) -> str:
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     Markup = require("markupsafe", "report").Markup
-    return environment.get_template("report.html").render(
+    return environment.from_string(_file("report.html")).render(
         report=report,
         css=Markup(page_style(_file("report.css"))),
         js=Markup(_file("report.js")),
@@ -45,15 +44,16 @@ def render_html(report: Report) -> str:
 
 
 def _drawn(section: Section, prefix: str) -> dict[str, list[Any]]:
-    """The pictures of a section, each with its drawing, and what is to be said of several of them."""
+    """The pictures of a section, each with its drawing, and what is to be said of all the diagrams of one metric."""
     Markup = require("markupsafe", "report").Markup
     pictures = draw(section)
-
-    def with_svg(picture: Picture) -> tuple[Picture, Any]:
-        return picture, Markup(svg_text(picture.figure, f"{prefix}-{picture.name}", title=picture.title))
-
-    groups = {name: [with_svg(picture) for picture in group] for name, group in pictures._asdict().items()}
-    return {**groups, "shared": pictures.shared_warnings()}
+    drawn: dict[str, list[Any]] = {
+        name: [(each, Markup(svg_text(each.figure, f"{prefix}-{each.name}", title=each.title))) for each in group]
+        for name, group in pictures.items()
+    }
+    said = [picture.warnings for picture in pictures["single"]]
+    shared = [sentence for sentence in said[0] if all(sentence in each for each in said)] if len(said) > 1 else []
+    return {**drawn, "shared": shared}
 
 
 def sort_key(value: Any) -> str:
@@ -87,37 +87,24 @@ class Picture:
     warnings: tuple[str, ...] = ()
 
 
-class Pictures(NamedTuple):
-    """Diagrams of mean ranks over all metrics and of one metric each, curves against noise, and against λ."""
-
-    together: list[Picture]
-    single: list[Picture]
-    curves: list[Picture]
-    lams: list[Picture]
-
-    def shared_warnings(self) -> list[str]:
-        """What is to be said of all the diagrams of one metric, once."""
-        sets = [picture.warnings for picture in self.single]
-        return [sentence for sentence in sets[0] if all(sentence in each for each in sets)] if len(sets) > 1 else []
-
-
-def draw(section: Section) -> Pictures:
-    """Draw everything that there is data for."""
-    together, single = (_ranks([each for each in section.ranks if each.single == single]) for single in (False, True))
-    return Pictures(together, single, _noise(section), _lams(section))
+def draw(section: Section) -> dict[str, list[Picture]]:
+    """Everything that there is data for: mean ranks over all metrics and by one each, curves against noise and λ."""
+    return {
+        "together": _ranks([each for each in section.ranks if not each.single]),
+        "single": _ranks([each for each in section.ranks if each.single]),
+        "curves": _noise(section),
+        "lams": _lams(section),
+    }
 
 
 def _ranks(comparisons: Sequence[RankComparison]) -> list[Picture]:
-    pictures = []
-    for each in comparisons:
-        if not each.parts:
-            continue
-        if len(each.parts) == 1:
-            figure, _ = critical_difference(next(iter(each.parts.values())))
-        else:
-            figure, _ = critical_difference_stack(each.parts)
-        pictures.append(Picture(f"ranks-{each.name}", each.title, figure, each.sentences, each.warnings))
-    return pictures
+    return [
+        Picture(
+            f"ranks-{each.name}", each.title, critical_difference_stack(each.parts)[0], each.sentences, each.warnings
+        )
+        for each in comparisons
+        if each.parts
+    ]
 
 
 def _noise(section: Section) -> list[Picture]:

@@ -6,38 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from propml import __version__
-from propml.benchmark.figures.curves import LambdaPoint, given_lambda_points, lambda_sentences
+from propml.benchmark.figures.curves import lambda_means, lambda_sentences
 from propml.benchmark.reporting.findings import (
     Agreement,
     Finding,
     RankComparison,
+    agreement_table,
     agreements,
     own_tables,
     rank_comparisons,
     recommendation,
     summary,
 )
-from propml.benchmark.reporting.plain_tables import (
+from propml.benchmark.reporting.tables import (
+    MetricTable,
     PlainTable,
-    agreement_table,
     cost_table,
     failure_table,
     lam_table,
+    metric_tables,
+    order_settings,
     run_table,
 )
-from propml.benchmark.reporting.tables import MetricTable, metric_tables, order_settings
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.noise import Setting
-from propml.paper.notes import ORACLE_SUFFIX, published_method, reading_notes
-from propml.paper.published import Mean, load_published
-
-if TYPE_CHECKING:
-    from propml.benchmark.experiment import Experiment
-
+from propml.paper.published import ORACLE_SUFFIX, Mean, load_published, published_method, reading_notes
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"
@@ -84,7 +81,6 @@ class Section:
 
     @property
     def own_tables(self) -> list[MetricTable]:
-        """One table per metric, by our own conventions where there are two."""
         return own_tables(self.tables)
 
     @property
@@ -99,7 +95,6 @@ class Section:
 
     @property
     def agreement_table(self) -> PlainTable:
-        """The same as a table."""
         return agreement_table(self.agreements, next((table.title for table in self.tables if table.compared), ""))
 
     @property
@@ -117,13 +112,14 @@ class Section:
     @property
     def lams(self) -> PlainTable:
         """Which λ was chosen where; not those that were given."""
-        free = [cell for cell in self.results.done if not isinstance(_given_lam(cell), int | float)]
+        given = [cell.settings.get("params", {}).get("lam") for cell in self.results.done]
+        free = [cell for cell, lam in zip(self.results.done, given, strict=True) if not isinstance(lam, int | float)]
         return lam_table(free, beside_paper=bool(self.published))
 
     @cached_property
-    def given_lams(self) -> list[LambdaPoint]:
+    def given_lams(self) -> list[Mean]:
         """What was measured with several λ that were given; empty where there is at most one."""
-        return given_lambda_points(self.results.done)
+        return lambda_means(self.results.done)
 
     @cached_property
     def not_run(self) -> list[tuple[Setting, str]]:
@@ -135,12 +131,10 @@ class Section:
 
     def not_run_by_methods(self) -> dict[tuple[str, ...], list[Setting]]:
         """The same gaps in fewer words: settings that lack the same methods together."""
-        methods: dict[Setting, list[str]] = {}
-        for setting, method in self.not_run:
-            methods.setdefault(setting, []).append(method)
         groups: dict[tuple[str, ...], list[Setting]] = {}
-        for setting, names in methods.items():
-            groups.setdefault(tuple(names), []).append(setting)
+        for setting in dict.fromkeys(setting for setting, _ in self.not_run):
+            methods = tuple(method for at, method in self.not_run if at == setting)
+            groups.setdefault(methods, []).append(setting)
         return groups
 
     def command(self, setting: Setting, method: str) -> str:
@@ -183,7 +177,11 @@ def build_report(
         held = f"results of {', '.join(known)}" if known else "no results yet; `propml benchmark run` makes some"
         wanted = f"there are no results of {missing[0]!r}: " if missing else ""
         raise ValueError(f"{wanted}the folder holds {held}")
-    sections = tuple(_section(name, results.of(name), _published(name, paper)) for name in experiments or known)
+    published = [] if paper == "none" else load_published(paper)
+    sections = tuple(
+        _section(name, results.of(name), [row for row in published if paper or row.experiment == name])
+        for name in experiments or known
+    )
     return Report(
         title=title or (sections[0].title if len(sections) == 1 else "Benchmark report"),
         lead=_lead(sections),
@@ -194,16 +192,13 @@ def build_report(
     )
 
 
-def _published(experiment: str, paper: str | None) -> list[Mean]:
-    if paper == "none":
-        return []
-    if paper is not None:
-        return load_published(paper)
-    return [row for row in load_published() if row.experiment == experiment]
-
-
 def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
-    experiment = _experiment(name)
+    from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
+
+    try:
+        experiment = load_experiment(name)
+    except (ValueError, OSError):  # a user's own, whose file may be anywhere
+        experiment = None
     planned = [entry.name for entry in experiment.methods] if experiment else []
     # Methods in the order of the experiment's file: results come in the order in which workers were done.
     place = {method: number for number, method in enumerate(planned)}
@@ -230,23 +225,9 @@ def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
     )
 
 
-def _experiment(name: str) -> Experiment | None:
-    """The experiment's file, where there is one of that name."""
-    from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
-
-    try:
-        return load_experiment(name)
-    except (ValueError, OSError):
-        return None
-
-
 def _lead(sections: Sequence[Section]) -> str:
     cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
     failed = sum(len(section.failures) for section in sections)
     beside = any(section.published for section in sections)
     text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
     return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."
-
-
-def _given_lam(cell: CellResult) -> Any:
-    return cell.settings.get("params", {}).get("lam")

@@ -1,19 +1,21 @@
-"""The tables of a report, one per metric: a row per setting, a column per method, the paper's numbers beside ours."""
+"""The tables of a report: one per metric, with the paper beside ours; λ, costs, failures and runs as small ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
-from typing import Literal
+from statistics import fmean, median
+from typing import Any, Literal, NamedTuple
 
+from propml.benchmark.results import CellResult
+from propml.benchmark.wording import dataset_title, memory, noise_title, seconds
 from propml.datasets import REGISTRY
 from propml.metrics import METRICS
-from propml.noise import Noise, Setting, noise_order
+from propml.noise import Setting, noise_order
 from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.notes import ORACLE_SUFFIX, published_method
-from propml.paper.published import Mean
+from propml.paper.published import ORACLE_SUFFIX, Mean, published_lams, published_method
 
 Mark = Literal["", "best", "second"]
 # What the failed methods said.
@@ -90,11 +92,6 @@ class MetricTable:
         methods = {row.setting: tuple(cell.method for cell in row.cells if cell.ours_mark == mark) for row in self.rows}
         return {setting: names for setting, names in methods.items() if names}
 
-    def by_noise(self) -> Iterator[tuple[Noise | None, tuple[TableRow, ...]]]:
-        """The rows of each noise level: what is printed as one table, with a column per dataset."""
-        for level in dict.fromkeys(row.setting.noise for row in self.rows):
-            yield level, tuple(row for row in self.rows if row.setting.noise == level)
-
     def gain(self, cell: TableCell) -> float | None:
         """By how many points ours is better than the paper's: positive is better, whatever the metric."""
         if cell.difference is None:
@@ -165,11 +162,7 @@ def _table(
 
 
 def marks(values: Mapping[str, float], *, higher_is_better: bool) -> dict[str, Mark]:
-    """The paper's rule: the best number of a row bold, the second best bold italic, equal printed numbers alike.
-
-    >>> marks({"a": 8.95, "b": 7.28, "c": 8.951}, higher_is_better=False)
-    {'b': 'best', 'a': 'second', 'c': 'second'}
-    """
+    """The paper's rule: the best number of a row bold, the second best bold italic, equal printed numbers alike."""
     printed = {name: round(value, 2) for name, value in values.items() if not isnan(value)}
     if len(printed) < 2:
         return {}
@@ -194,3 +187,146 @@ def order_settings(settings: Iterable[Setting]) -> list[Setting]:
     given = dict.fromkeys(settings)
     names = list(dict.fromkeys([*REGISTRY, *(setting.dataset for setting in given)]))
     return sorted(given, key=lambda setting: (names.index(setting.dataset), noise_order(setting.noise)))
+
+
+# -- small tables, of values and their columns: Markdown and the page print the same ----------------------------------
+
+
+class Column(NamedTuple):
+    """A column: its head, how its values are written, and how the page shows them."""
+
+    head: str
+    written: Callable[[Any], str] = str
+    look: str = ""  #: a class of the page: "text", "wrap" and "gap" stand left; numbers have none, or their colour
+    is_code: bool = False
+
+    @property
+    def stands_left(self) -> bool:
+        return self.look in ("text", "wrap", "gap")
+
+    def text(self, value: Any) -> str:
+        """A value as it is printed; nothing where there is none."""
+        return "" if value is None else self.written(value)
+
+
+class Folded(NamedTuple):
+    """A text with more to it, which the page folds away under a summary."""
+
+    text: str
+    summary: str
+    more: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """Columns, rows of values, and what a reader must know; a table without rows is false."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    legend: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+def words(head: str, written: Callable[[Any], str] = str) -> Column:
+    """A column of words."""
+    return Column(head, written, "text")
+
+
+def lam_table(cells: Sequence[CellResult], *, beside_paper: bool) -> PlainTable:
+    """The λ that methods chose, one line per setting and method: median and range over folds and seeds."""
+    values: dict[tuple[Setting, str], list[float]] = {}
+    for cell in cells:
+        for fold in cell.folds:
+            for part, lam in _lam_parts(fold.chosen.get("lam")).items():
+                values.setdefault((cell.setting, f"{cell.method} {part}".rstrip()), []).append(lam)
+    paper = published_lams() if beside_paper else {}
+    order = order_settings(setting for setting, _ in values)
+    rows = [
+        (*setting, method, median(lams), min(lams), max(lams), len(lams), paper.get(setting))
+        for (setting, method), lams in sorted(values.items(), key=lambda item: order.index(item[0][0]))
+    ]
+    digits = "{:.3g}".format
+    numbers = [*(Column(head, digits) for head in ("Median", "Least", "Most")), Column("Values")]
+    columns = [words("Dataset", dataset_title), Column("Noise", noise_title), words("Method"), *numbers]
+    chosen_by_paper = " The paper's λ was chosen on test labels." if paper else ""
+    columns.append(Column("Paper", "{:g}".format))
+    # Without the columns that have no value at all, such as the noise of real candidates.
+    kept = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
+    legend = f"Median and range over folds and seeds.{chosen_by_paper}"
+    return PlainTable([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], legend)
+
+
+def _lam_parts(lam: Any) -> dict[str, float]:
+    """One λ, or one of each part of a mixture; that of its network needs no name.
+
+    >>> _lam_parts(0.1), _lam_parts({"network": 0.1, "linear": None, "forest": 1})
+    ({'': 0.1}, {'': 0.1, 'forest': 1.0})
+    """
+    parts = lam if isinstance(lam, Mapping) else {"": lam}
+    return {
+        "" if part == "network" else str(part): float(value)
+        for part, value in parts.items()
+        if isinstance(value, int | float)
+    }
+
+
+def cost_table(cells: Sequence[CellResult], methods: Sequence[str]) -> PlainTable:
+    """Seconds and memory, one line per method and device, in the order of ``methods``."""
+    groups: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in cells:
+        groups.setdefault((cell.method, cell.device), []).append(cell)
+    order = list(dict.fromkeys([*methods, *(method for method, _ in groups)]))
+    datasets = list(dict.fromkeys(setting.dataset for setting in order_settings(cell.setting for cell in cells)))
+    rows = []
+    for method, device in sorted(groups, key=lambda key: (order.index(key[0]), key[1])):
+        own = groups[method, device]
+        fits = {name: [cell.seconds_fit for cell in own if cell.dataset == name] for name in datasets}
+        rows.append(
+            (
+                method,
+                device,
+                len(own),
+                sum(cell.seconds_fit for cell in own),
+                sum(cell.seconds_predict for cell in own),
+                max(cell.peak_bytes for cell in own),
+                *(fmean(some) if some else None for some in fits.values()),
+            )
+        )
+    columns = [words("Method"), words("Device"), Column("Cells"), Column("Fit", seconds), Column("Predict", seconds)]
+    columns += [Column("Peak", memory), *(Column(dataset_title(name), seconds) for name in datasets)]
+    legend = (
+        "Fit and predict: all cells together. Peak: the most memory of any cell's process. By dataset: mean time to "
+        "fit all folds of a cell."
+    )
+    return PlainTable(columns, rows, legend)
+
+
+def failure_table(cells: Sequence[CellResult]) -> PlainTable:
+    """What the cells that failed said."""
+    columns = [words("Dataset", dataset_title), Column("Noise", noise_title), words("Method"), Column("Seed")]
+    columns += [Column("What it said", look="wrap")]
+    rows = [
+        (cell.dataset, cell.noise, cell.method, cell.seed, Folded(cell.failure.reason, "Trace", cell.failure.trace))
+        for cell in cells
+        if cell.failure
+    ]
+    return PlainTable(columns, rows)
+
+
+def run_table(runs: Sequence[Mapping[str, Any]]) -> PlainTable:
+    """The runs that brought the results; all that was recorded of a run is folded away."""
+    heads = ("Started (UTC)", "propml", "Commit", "Device")
+    columns = [*map(words, heads), Column("Command", look="wrap", is_code=True)]
+    rows = []
+    for run in runs:
+        commit = f"{(run.get('commit') or '')[:10]}{' (changed)' if run.get('dirty') else ''}"
+        facts = {**run, **run.get("packages", {}), "packages": None}
+        told = [f"{name.replace('_', ' ')}: {value}" for name, value in facts.items() if value not in (None, "")]
+        command = Folded(str(run.get("command", "")), "Everything that was recorded", "\n".join(told))
+        rows.append((run.get("started", ""), run.get("propml", ""), commit, run.get("device", ""), command))
+    return PlainTable(columns, rows)

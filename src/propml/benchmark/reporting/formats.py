@@ -1,0 +1,334 @@
+"""The report as text: Markdown that reads well in a README, LaTeX with booktabs, and CSV for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from math import isnan
+
+from propml.benchmark.provenance import origin
+from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, TableRow
+from propml.benchmark.results import CellResult
+from propml.benchmark.wording import (
+    MINUS,
+    dataset_title,
+    listed,
+    noise_title,
+    number,
+    run_command,
+    settings_text,
+    signed,
+)
+from propml.csv_safety import neutralised
+from propml.noise import Noise, Setting
+from propml.paper.published import Mean
+
+
+def method_tables(table: MetricTable, entry: Callable[[TableCell], str]) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """For each noise level the heads and lines of a table: a row per method with a number, a column per dataset."""
+    for level in dict.fromkeys(row.setting.noise for row in table.rows):
+        rows = [row for row in table.rows if row.setting.noise == level]
+        heads = [noise_title(level), *(dataset_title(row.setting.dataset) for row in rows)]
+        lines = [[method, *(entry(row.cells[place]) for row in rows)] for place, method in enumerate(table.methods)]
+        yield heads, [line for line in lines if any(line[1:])]
+
+
+def entry_text(cell: TableCell, marked: Callable[[Mean, Mark], str], brackets: str) -> str:
+    """Our number, with the paper's and the difference in brackets where there is one."""
+    ours = marked(cell.ours, cell.ours_mark) if cell.ours else cell.state
+    if cell.published is None:
+        return "" if cell.state == "not run" else ours
+    difference = "" if cell.difference is None else f", {signed(cell.difference)}"
+    return f"{ours} {brackets[0]}{marked(cell.published, cell.published_mark)}{difference}{brackets[1]}"
+
+
+# -- Markdown ---------------------------------------------------------------------------------------------------------
+
+# What would start markup in the middle of a line or end a cell of a table.
+SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#~"} | {"\n": " ", "\r": " "})
+
+
+def render_markdown(report: Report) -> str:
+    """All sections with their sentences and tables."""
+    parts = [f"# {escaped(report.title)}", escaped(report.lead)]
+    for section in report.sections:
+        parts += _section(section, nested=len(report.sections) > 1)
+    if report.runs:
+        parts += ["## Where the numbers come from", _plain(report.run_table)]
+    command = f" with {_code(report.command)}" if report.command else ""
+    parts.append(f"Made by propml {report.version}{command}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that shows as it is.
+
+    >>> escaped("a|b *c*")
+    'a\\\\|b \\\\*c\\\\*'
+    """
+    return text.translate(SPECIAL)
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: Container[int] = range(1)) -> str:
+    """A table with columns that line up in the source, too; those whose numbers are in ``left`` hold words.
+
+    >>> print(markdown_table(["name", "x"], [["a", "1.5"], ["bcd", "12"]]))
+    | name |   x |
+    | :--- | --: |
+    | a    | 1.5 |
+    | bcd  |  12 |
+    """
+    widths = [max(3, *(len(row[i]) for row in [columns, *rows])) for i in range(len(columns))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = [":" + "-" * (w - 1) if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    return "\n".join([line(columns), line(rule), *map(line, rows)])
+
+
+def markdown_tables(table: MetricTable) -> str:
+    """One metric: a row per method, a column per dataset, and a table for each noise level.
+
+    Ours come with the paper's number and the difference in brackets.
+    """
+
+    def marked(value: Mean, mark: Mark) -> str:
+        stars = {"": "", "best": "**", "second": "***"}[mark]
+        return f"{stars}{number(value.mean)}{stars}"
+
+    return "\n\n".join(
+        markdown_table([escaped(head) for head in heads], [[escaped(line[0]), *line[1:]] for line in lines])
+        for heads, lines in method_tables(table, lambda cell: entry_text(cell, marked, "()"))
+    )
+
+
+def _section(section: Section, *, nested: bool) -> list[str]:
+    parts = [f"## {escaped(section.title)}" if nested else "## Summary"]
+    parts += [escaped(section.note)] if section.note else []
+    parts.append("\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary))
+    parts += [escaped(note) for note in section.notes]
+    parts.append(f"All of it again: {_code(run_command(section.argument))}.")
+    if section.agreements:
+        parts += ["### Beside the paper", _plain(section.agreement_table)]
+    for table in section.tables:
+        parts += _table(table)
+    if section.ranks:
+        parts += ["### Which differences are significant", _ranks(section)]
+    if section.lams:
+        parts += ["### Which λ was chosen", _plain(section.lams)]
+    if section.costs:
+        parts += ["### Time and memory", _plain(section.costs)]
+    if section.failures or section.not_run:
+        parts += ["### Failures and gaps", *_gaps(section)]
+    return parts
+
+
+def _table(table: MetricTable) -> list[str]:
+    """A heading and the tables; those by our own conventions fold away where others stand beside the paper."""
+    if table.secondary:
+        return [
+            f"<details><summary>{table.title} by our own conventions</summary>",
+            markdown_tables(table),
+            "</details>",
+        ]
+    rules = " by the paper's conventions" if table.by_paper_rules else ""
+    better = "higher" if table.higher_is_better else "lower"
+    beside = "; in brackets the paper's number and ours minus the paper's" if table.compared else ""
+    legend = (
+        f"Percent, mean over folds and seeds, {better} is better. The best of a column is **bold**, the second best "
+        f"***bold italic***{beside}."
+    )
+    return [f"### {table.title}{rules}", legend, markdown_tables(table)]
+
+
+def _ranks(section: Section) -> str:
+    lines = []
+    for each in section.ranks:
+        lines.append(f"* **{escaped(each.title)}.** {' '.join(map(escaped, (*each.sentences, *each.warnings)))}")
+        for level, part in each.parts.items():
+            ranks = ", ".join(f"{escaped(part.names[i])} {part.mean_ranks[i]:.2f}" for i in part.order())
+            at = f" at {level.title}" if isinstance(level, Noise) else ""
+            lines.append(f"  * Mean ranks{at}: {ranks}.")
+    return "\n".join(lines)
+
+
+def _plain(table: PlainTable) -> str:
+    """One of the small tables, under its legend; words stand left of the numbers."""
+    columns = table.columns
+    rows = [
+        [(_code if column.is_code else escaped)(column.text(value)) for column, value in zip(columns, row, strict=True)]
+        for row in table.rows
+    ]
+    left = [place for place, column in enumerate(columns) if column.stands_left]
+    text = markdown_table([escaped(column.head) for column in columns], rows, left=left)
+    return f"{table.legend}\n\n{text}" if table.legend else text
+
+
+def _gaps(section: Section) -> list[str]:
+    parts = [_plain(section.failure_table)] if section.failures else []
+    if section.not_run:
+        groups = section.not_run_by_methods().items()
+        lines = [
+            f"* {settings_text(settings, limit=20)}: {escaped(listed(methods, 20))}" for methods, settings in groups
+        ]
+        parts.append("Published, and not run here:\n\n" + "\n".join(lines))
+    return parts
+
+
+def _code(text: str) -> str:
+    """Code with a fence that is longer than any run of backticks in it, and no bar that would end a cell."""
+    text = text.replace("\n", " ").replace("|", "\\|")
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{text}{fence}" if fence == "`" else f"{fence} {text} {fence}"
+
+
+# -- LaTeX ------------------------------------------------------------------------------------------------------------
+
+# What numbers are written with, and what means something to LaTeX.
+SIGNS = str.maketrans({MINUS: "$-$", "–": "--"})
+LATEX = SIGNS | str.maketrans(
+    {character: f"\\{character}" for character in "{}$&#%_"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "λ": r"$\lambda$", "\n": " "}
+    # At the start of a row a bracket would belong to the end of the row before.
+    | {"[": "{[}", "]": "{]}"}
+)
+
+
+def render_tables(report: Report) -> str:
+    r"""A table for each metric and noise level, to be read with ``\input``; they need ``\usepackage{booktabs}``.
+
+    A row per method and a column per dataset; the paper's number and the difference stand in brackets.
+    """
+    parts = [
+        r"% Needs \usepackage{booktabs}. Percent, mean (sample standard deviation); best bold, second best bold italic."
+    ]
+    for section in report.sections:
+        for table in section.tables:
+            rules = " by the paper's conventions" if table.by_paper_rules else ""
+            for heads, lines in method_tables(table, _latex_entry):
+                rows = [[latex(line[0]), *line[1:]] for line in lines]
+                head, *body = (" & ".join(row) + r" \\" for row in [list(map(latex, heads)), *rows])
+                columns = rf"{{@{{}}l{'r' * (len(heads) - 1)}@{{}}}}"
+                parts.append(
+                    "\n".join(
+                        [
+                            f"% {latex(section.title)}: {table.title}{rules}",
+                            rf"\begin{{tabular}}{columns}",
+                            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
+                            r"\end{tabular}",
+                        ]
+                    )
+                )
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(text: str) -> str:
+    r"""Text that LaTeX prints as it is; letters that its fonts lack become question marks.
+
+    >>> latex("50 % & x_1 ≤ λ")
+    '50 \\% \\& x\\_1 ? $\\lambda$'
+    """
+    # T1 fonts with utf8 input know the Latin letters and no others.
+    return "".join(c if ord(c) < 0x180 or ord(c) in LATEX else "?" for c in text).translate(LATEX)
+
+
+def _latex_entry(cell: TableCell) -> str:
+    def marked(value: Mean, mark: Mark) -> str:
+        std = "" if isnan(value.std) else rf"\,({number(value.std)})"
+        text = f"{number(value.mean)}{std}"
+        return {"": text, "best": rf"\textbf{{{text}}}", "second": rf"\textbf{{\textit{{{text}}}}}"}[mark]
+
+    return entry_text(cell, marked, "[]").translate(SIGNS)
+
+
+# -- CSV --------------------------------------------------------------------------------------------------------------
+
+LONG = (
+    *("experiment", "dataset", "noise", "method", "metric", "state"),
+    *("ours_mean", "ours_std", "ours_n", "ours_place"),
+    *("published_mean", "published_std", "published_place", "difference", "command"),
+    *("commit", "code"),
+)
+
+
+def render_long(report: Report) -> str:
+    """One line per number; in percent, with the digits that the other formats print.
+
+    ``ours_place`` and ``published_place`` say "best" and "second" where the paper would print bold and bold italic,
+    ``commit`` and ``code`` (a fingerprint, see :mod:`propml.benchmark.provenance`) what made ours; empty where unknown.
+    """
+    origins = _origins(report)
+    lines = [
+        [
+            section.name,
+            row.setting.dataset,
+            str(row.setting.noise or ""),
+            cell.method,
+            table.metric,
+            cell.state,
+            *_mean_and_std(cell.ours),
+            str(cell.ours.n) if cell.ours else "",
+            cell.ours_mark,
+            *_mean_and_std(cell.published),
+            cell.published_mark,
+            "" if cell.difference is None else f"{cell.difference:.2f}",
+            section.command(row.setting, cell.method),
+            *origins.get((section.name, row.setting, cell.method), ("", "")),
+        ]
+        for section, table, row in _rows(report)
+        for cell in row.cells
+        if cell.published or cell.state != "not run"
+    ]
+    return _text(LONG, lines)
+
+
+def _origins(report: Report) -> dict[tuple[str, Setting, str], tuple[str, str]]:
+    cells: dict[tuple[str, Setting, str], list[CellResult]] = {}
+    for section in report.sections:
+        for cell in section.results.done:
+            cells.setdefault((section.name, cell.setting, cell.method), []).append(cell)
+    return {place: origin(some) for place, some in cells.items()}
+
+
+def render_wide(report: Report) -> str:
+    """One line per experiment, dataset, noise level and metric; two columns per method, ours and the paper's."""
+    methods = list(dict.fromkeys(method for _, table, _ in _rows(report) for method in table.methods))
+    header = ["experiment", "dataset", "noise", "metric", *methods, *(f"{method} (published)" for method in methods)]
+    lines = []
+    for section, table, row in _rows(report):
+        ours, paper = (
+            {cell.method: _mean_and_std(getattr(cell, side))[0] for cell in row.cells} for side in ("ours", "published")
+        )
+        numbers = [side.get(method, "") for side in (ours, paper) for method in methods]
+        lines.append([section.name, row.setting.dataset, str(row.setting.noise or ""), table.metric, *numbers])
+    return _text(header, lines)
+
+
+def _rows(report: Report) -> Iterator[tuple[Section, MetricTable, TableRow]]:
+    for section in report.sections:
+        for table in section.tables:
+            for row in table.rows:
+                yield section, table, row
+
+
+def _mean_and_std(value: Mean | None) -> tuple[str, str]:
+    if value is None:
+        return "", ""
+    mean, std = ("" if isnan(each) else number(each) for each in (value.mean, value.std))
+    return mean, std
+
+
+def _text(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([neutralised(value) for value in line] for line in (header, *lines))
+    return buffer.getvalue()
