@@ -1,5 +1,6 @@
 """The default recipe: a head on frozen features, then the whole network from there, if candidates speak for it."""
 
+import copy
 import json
 
 import numpy as np
@@ -100,14 +101,50 @@ def test_the_frozen_network_stays_unless_the_other_is_better_beyond_doubt(tmp_pa
     def better_each_time(self, state):
         found = look(self, state)
         jitter = 0.001 * torch.randn(19, generator=torch.Generator().manual_seed(len(looks)))
-        self.precisions = dict.fromkeys(("raw", "ema"), scatter + jitter + (gain if looks else 0))
+        self.precisions = dict.fromkeys(("raw", "ema", "half"), scatter + jitter + (gain if looks else 0))
         looks.append(1)
-        return {**found, "held-out mAP raw": 0.5 + 0.1 * (len(looks) == 2), "held-out mAP ema": 0.4}
+        worse = {"held-out mAP ema": 0.4} | ({"held-out mAP half": 0.4} if len(looks) > 1 else {})
+        return {**found, "held-out mAP raw": 0.5 + 0.1 * (len(looks) == 2), **worse}
 
     monkeypatch.setattr(Judge, "look", better_each_time)
     result = run(tmp_path / "run", recipe)
     assert result.epoch == epoch
     assert load_network(tmp_path / "run").card["epoch"] == epoch
+
+
+def test_the_network_half_way_between_frozen_and_tuned_is_a_choice(tmp_path, recipe, monkeypatch):
+    monkeypatch.setattr(Judge, "is_beyond_doubt", lambda self, weights: True)
+    look = Judge.look
+    better = {"held-out mAP raw": 0.5, "held-out mAP ema": 0.4}
+    monkeypatch.setattr(
+        Judge,
+        "look",
+        lambda self, state: look(self, state) | better | ({"held-out mAP half": 0.6} if self.frozen else {}),
+    )
+    result = run(tmp_path / "run", recipe, learning_rate=1e-2)
+    assert (result.epoch, result.weights) == (1, "half")
+    assert load_network(tmp_path / "run").card["weights"] == "half"
+    assert "half" not in " ".join(result.history[0])  # before tuning there is nothing between
+
+
+def test_half_way_is_the_mean_of_all_weights(tmp_path, recipe, monkeypatch):
+    seen = []
+    networks = Judge.networks
+
+    def kept(self, state):
+        found = networks(self, state)
+        if "half" in found:
+            seen.append({name: copy.deepcopy(found[name].state_dict()) for name in ("ema", "half")})
+            seen[-1]["frozen"] = self.frozen.state_dict()
+        return found
+
+    monkeypatch.setattr(Judge, "networks", kept)
+    run(tmp_path / "run", recipe, learning_rate=1e-2)
+    last = seen[-1]
+    assert not torch.equal(last["frozen"]["head.weight"], last["ema"]["head.weight"])
+    for name, value in last["half"].items():
+        if value.is_floating_point():
+            torch.testing.assert_close(value, (last["frozen"][name] + last["ema"][name]) / 2)
 
 
 def test_a_stop_changes_nothing(tmp_path, recipe, monkeypatch):

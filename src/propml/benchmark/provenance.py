@@ -42,8 +42,8 @@ PACKAGE = "propml"
 # What a cell on images runs through: its method is a recipe of these, or one for tables that is given features.
 IMAGE_MODULES = ("propml.vision.training", "propml.vision.predict")
 FEATURE_MODULES = ("propml.vision.deep_features", "propml.vision.training_data")
-# Rooms and modules that read, write or say something, and kernels, which tests hold to the losses' plain code. No number
-# depends on them, so no fingerprint does.
+# Rooms and modules that read, write or say something, and kernels, which tests hold to the losses' plain code. No
+# number depends on them, so no fingerprint does.
 APART = (
     "propml.losses.kernels",
     *("propml.datasets", "propml.tables", "propml.methods.registry", "propml.neural.export"),

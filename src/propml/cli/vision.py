@@ -234,7 +234,9 @@ def _tell(result: TrainingResult, recipe: VisionRecipe) -> None:
         "oracle": "the best on the true labels of the validation images, as the paper selects",
         "last": "the last one",
     }[recipe.select]
-    averaged = "averaged weights" if result.weights == "ema" else "weights"
+    averaged = {"raw": "weights", "ema": "averaged weights", "half": "weights half-way from the frozen network"}[
+        result.weights
+    ]
     which = f"{averaged} of epoch {result.epoch} of {recipe.epochs}, {how}"
     if result.epoch == 0:
         which = "the head on frozen features"

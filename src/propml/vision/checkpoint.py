@@ -56,7 +56,7 @@ class TrainingState:
     step: int = 0
     losses: list[float] = field(default_factory=list)  # of the steps of this epoch that were taken
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch that was evaluated
-    best: dict[str, Any] | None = None  # epoch, worth and weights ("raw" or "ema") of what was selected so far
+    best: dict[str, Any] | None = None  # epoch, worth and weights ("raw", "ema" or "half") of what was selected so far
     # (n_images, n_labels): the entries that carry loss in this epoch (CDCR); not saved, as every epoch selects anew.
     selected: Tensor | None = None
     saved_at: float = field(default_factory=time.monotonic)  # the last checkpoint, or the beginning

@@ -4,6 +4,7 @@ its speed, a stop where a loss is not a number, and its curves as CSV and for Te
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -134,6 +135,10 @@ def check_judges(data: TrainingData, recipe: VisionRecipe) -> None:
 class Judge:
     """Evaluates raw and averaged weights, and says which are better by the recipe's rule.
 
+    Where a pretrained network is tuned, the mean of its weights before tuning and of the averaged ones is a third
+    choice, "half": it forgets less of what it knew, and has learned less of the noise (Wortsman et al.: *Robust
+    fine-tuning of zero-shot models*, CVPR 2022).
+
     It judges what ``propml vision predict`` gives: the mean over an image and its mirror image; but the networks of the
     paper's recipe, which train at once, by the image alone.
     """
@@ -153,14 +158,31 @@ class Judge:
         self.truth = None if data.validation is None else data.validation[1]
         self.precisions: dict[str, Tensor] = {}  # of each held-out image, at the last look
         self.to_beat: Tensor | None = None  # those of the frozen network
+        self.frozen: nn.Module | None = None
+
+    def start_from(self, network: nn.Module) -> None:
+        """Keep the frozen network, whose last look the tuned one has to beat."""
+        self.frozen, self.to_beat = copy.deepcopy(network), self.precisions.get("raw")
+
+    def networks(self, state: TrainingState) -> dict[str, nn.Module]:
+        """What there is to choose from: ``"raw"``, ``"ema"`` and ``"half"``."""
+        found: dict[str, nn.Module] = {"raw": state.network}
+        if self.recipe.ema_decay:
+            found["ema"] = state.average.network
+        if self.frozen is not None:
+            found["half"] = half = copy.deepcopy(self.frozen)
+            with torch.no_grad():
+                for value, tuned in zip(
+                    half.state_dict().values(), found.get("ema", state.network).state_dict().values(), strict=True
+                ):
+                    if value.is_floating_point():
+                        value.lerp_(tuned, 0.5)
+        return found
 
     def look(self, state: TrainingState) -> dict[str, float]:
         """Columns such as ``"mAP raw"`` (true labels of validation images) and ``"held-out mAP ema"``."""
-        networks = {"raw": state.network}
-        if self.recipe.ema_decay:
-            networks["ema"] = state.average.network
         found: dict[str, float] = {}
-        for weights, network in networks.items():
+        for weights, network in self.networks(state).items():
             if self.held_out is not None:
                 logits = self._score(network, self.held_out)
                 self.precisions[weights] = candidate_precisions(self.candidates, logits, "average_precision")
@@ -186,11 +208,12 @@ class Judge:
         return len(gain) > 1 and float(gain.mean()) > 2 * float(gain.std()) / len(gain) ** 0.5
 
     def better_weights(self, entry: dict[str, Any]) -> tuple[str, float]:
-        """Raw or averaged, and what they are worth."""
+        """Raw, averaged or half-way, and what they are worth."""
         if self.recipe.select == "last":
             return "raw", float(entry["epoch"])
         column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
-        worth = {weights: entry[f"{column} {weights}"] for weights in ("raw", "ema") if f"{column} {weights}" in entry}
+        kinds = ("raw", "ema", "half")
+        worth = {weights: entry[f"{column} {weights}"] for weights in kinds if f"{column} {weights}" in entry}
         best = max(worth, key=lambda weights: worth[weights])
         return best, worth[best]
 

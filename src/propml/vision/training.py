@@ -53,8 +53,8 @@ class TrainingResult:
     lam : float
     epoch : int
         The epoch that was selected, from 1; 0: the head on frozen features.
-    weights : {"raw", "ema"}
-        Whether its weights or their running average were selected.
+    weights : {"raw", "ema", "half"}
+        Whether its weights, their running average, or the mean of that and of the frozen network were selected.
     metrics : dict
         Of the selected weights on the validation images, by true labels; empty without such images.
     held_out : dict
@@ -182,13 +182,13 @@ def fit(
         if here.is_first:
             evaluation.write_curves(out / "curves.csv", state.history)
             if state.best is not before:
-                chosen = network if weights == "raw" else state.average.network
+                chosen = judge.networks(state)[weights]
                 card = {"lam": lam, "weights": weights, **entry}
                 save_network(out / "best.safetensors", chosen, recipe, data.label_names, card)
 
     if tunes:
         frozen = {"epoch": 0, **judge.look(state)}
-        judge.to_beat = judge.precisions.get("raw")
+        judge.start_from(network)
     if checkpoint.exists():
         state.restore(checkpoint)
     elif tunes:
