@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from propml.auditing.noise import AssumedNoise, given_shares
-from propml.auditing.process import from_candidates
-from propml.auditing.verdicts import VERDICTS, Verdicts, cleaned_candidates, give_verdicts
+from propml.auditing.verdicts import VERDICTS, Verdicts, cleaned_candidates
 from propml.extras import require
 from propml.streaming.folders import Folder
 from propml.streaming.judging import fit_fold, fit_rates, judge_of, learn_columns
@@ -22,8 +21,6 @@ from propml.tables.labels import changes_between
 from propml.targets import Candidates
 
 __all__ = ["stream_audit"]
-
-FOLDS = 5
 
 
 def stream_audit(
@@ -69,14 +66,14 @@ def stream_audit(
         "params": dict(params or {}),
         "train_rows": train_rows,
         "seed": seed,
-        "folds": FOLDS,
     }
     job = begin("audit", data, out, reading=reading, settings=settings)
     with workers(ray_address) as run:
-        draw_sample(run, job, train_rows, spare=FOLDS / (FOLDS - 1))
-        given_shares(noise, read_population(job).labels.labels)  # a slip in it is better told before the training
+        draw_sample(run, job, train_rows, hold_out=True)
+        population = read_population(job)
+        given_shares(noise, population.labels.labels)  # a slip in it is better told before the training
         do_parts(run, learn_columns, job, "features", 1)
-        do_parts(run, fit_fold, job, "models", FOLDS)
+        do_parts(run, fit_fold, job, "models", population.folds)
         do_parts(run, fit_rates, job, "noise", 1)
         do_parts(run, judge_part, job, "verdicts", len(job.parts))
     return report(job, judge_of(job))
@@ -118,8 +115,7 @@ def _judged(job: Job, table: BatchTable, given: Candidates, rows: np.ndarray, ta
     judge, incomplete = judge_of(job), job.settings["incomplete"]
     X, strange = judge.features.apply(table, rows, job.reading)
     tally.notes = tally.notes or strange
-    truth = from_candidates(judge.scores(X, job.settings["seed"]), given, judge.rates, incomplete)
-    return give_verdicts(truth, given, incomplete=incomplete)
+    return judge.verdicts(X, given, job.settings["seed"], incomplete)
 
 
 def _verdict_schema() -> Any:

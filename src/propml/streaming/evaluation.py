@@ -16,9 +16,9 @@ from propml.metrics import evaluate as all_metrics
 from propml.metrics.decision import ClassCounts, count_classes, f1_from_counts, top_k_block
 from propml.progress import progress_bar
 from propml.streaming.folders import Folder
-from propml.streaming.judging import in_blocks
 from propml.streaming.models import saved_model, with_model
 from propml.streaming.rows import over, read_labels, tables_of
+from propml.streaming.scores import in_blocks
 from propml.streaming.work import Job, workers
 from propml.tables.labels import FlagLabels, same_spelling
 from propml.tables.truth import certain

@@ -15,9 +15,10 @@ from propml.auditing.model_card import MODEL, SavedModel, make_card, read_model,
 from propml.extras import require
 from propml.methods.base import CandidateClassifier
 from propml.streaming.folders import Folder
-from propml.streaming.judging import StreamFeatures, in_blocks
+from propml.streaming.judging import StreamFeatures
 from propml.streaming.rows import tables_of
 from propml.streaming.sample import draw_sample, read_sample, sampled
+from propml.streaming.scores import in_blocks
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.embeddings import Embedded
 from propml.tables.features import learn_features

@@ -29,6 +29,9 @@ __all__ = ["SAMPLE", "Population", "draw_sample", "read_population", "read_sampl
 LABELS, SAMPLE = "labels.json", "sample.parquet"
 # Candidates of a rare label that are drawn; fewer where there are so many labels that they would fill the sample.
 ENOUGH = 200
+# Models of an audit, each of which judges what the others learn from; only two where labels are many and models large.
+# Each learns from as many rows in either case.
+FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2_000
 POSITION = "propml_position"
 
 
@@ -47,8 +50,17 @@ class Population:
     share: float
     thresholds: np.ndarray
 
+    @property
+    def many(self) -> bool:
+        """Whether there are so many labels that nothing may be of the size rows × labels."""
+        return len(self.labels.labels) > MANY
 
-def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> None:
+    @property
+    def folds(self) -> int:
+        return FOLDS_OF_MANY if self.many else FOLDS
+
+
+def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
     """Count labels, draw rows and write them into one file, sorted by their hash.
 
     Parameters
@@ -56,17 +68,22 @@ def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> 
     most : int or None
         Rows to learn from, without those drawn for rare labels; by default as many as
         :func:`propml.auditing.crossfit.rows_to_learn_from` says.
-    spare : float
-        How many times as many are drawn, where models hold a part of them out.
+    hold_out : bool
+        Draw more, since each model holds a fold of them out.
     """
     out = Folder(job.out)
     there = set(out.names())
     do_parts(run, count_part, job, "counts", len(job.parts))
     if LABELS not in there:
         counted = _counted(job, out)
+        many = len(counted["labels"]) > MANY
         if most is None:
-            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), len(counted["labels"]))
-        out.write(LABELS, json.dumps(counted | {"drawn": round(most * spare)}, ensure_ascii=False).encode())
+            # What a model of many labels learns from is as long as the candidates of a row.
+            of_row = sum(counted["candidates"]) // counted["rows"] if many else len(counted["labels"])
+            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), of_row)
+        folds = FOLDS_OF_MANY if many else FOLDS
+        drawn = round(most * folds / (folds - 1)) if hold_out else most
+        out.write(LABELS, json.dumps(counted | {"drawn": drawn}, ensure_ascii=False).encode())
     do_parts(run, sample_part, job, "sample", len(job.parts))
     if SAMPLE not in there:
         _join(job, out)

@@ -27,8 +27,8 @@ from propml.targets import Candidates
 __all__ = ["Streamed", "Tally", "report"]
 
 PAGE, REPORT = "review.html", "report.json"
-# Rows on the page, and columns of them where there is no text.
-PAGE_ROWS, SHOWN_COLUMNS = 2_000, 6
+# Rows on the page, columns of them where there is no text, and sentences about all rows.
+PAGE_ROWS, SHOWN_COLUMNS, MOST_NOTES = 2_000, 6, 20
 ITEM, SUSPICION, LABELS, TRUE, CANDIDATE = (
     f"propml_{name}" for name in ("item", "suspicion", "labels", "true", "candidate")
 )
@@ -131,14 +131,14 @@ def _most_suspicious(*pages: Any) -> Any:
 
 
 class _Page(AuditReport):
-    """The most suspicious rows, with notes and a table of labels that are about all rows."""
+    """Some rows, with notes and a table of labels that are about all rows."""
 
-    def __init__(self, told: dict[str, Any], *given: Any, **settings: Any) -> None:
+    def __init__(self, told: dict[str, Any], notes: list[str], *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
-        self._told = told
+        self._told, self._about_all = told, notes
 
     def notes(self) -> list[str]:
-        return self._notes(self._told["drop"], self._told["candidates"])
+        return self._about_all
 
     def labels(self, library: Any = "columns") -> Any:
         return self._told
@@ -157,9 +157,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     told: dict[str, Any] = {"label": list(names), "candidates": candidates, "share_true": share}
     told |= {name: tally.counts[:, j] for j, name in enumerate(VERDICTS) if j != MISSING or incomplete}
     told["false_least"], told["false_most"] = judge.rates.false_shares()
-    noise = {"assumed": job.settings["noise"]} | {name: told[name] for name in ("false_least", "false_most")}
-    settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models), "noise": noise}
-    worst = _Page(told, *_matrices(page, names), incomplete=incomplete, settings=settings)
+    worst = _page_report(job, judge, page, told)
     drawn, columns = sampled(job), judge.features.features.describe()
     without = job.n_rows - judge.population.rows
     notes = [
@@ -184,6 +182,27 @@ def report(job: Job, judge: Judge) -> Streamed:
     return Streamed(job.n_rows, counts, notes, [out.where(name) for name in files], worst, columns)
 
 
+def _page_report(job: Job, judge: Judge, page: Any, told: dict[str, Any]) -> _Page:
+    """The rows on the page; of many labels, over those that occur there."""
+    names = judge.population.labels.labels
+    there = np.arange(len(names))
+    settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models)}
+
+    def over(chosen: np.ndarray, rows: Any, notes: list[str]) -> _Page:
+        own = {name: [names[j] for j in chosen] if name == "label" else told[name][chosen] for name in told}
+        noise = {"assumed": job.settings["noise"]} | {name: own[name] for name in ("false_least", "false_most")}
+        given = _matrices(rows, own["label"], chosen)
+        how = {"incomplete": job.settings["incomplete"], "settings": settings | {"noise": noise}}
+        return _Page(own, notes, *given, **how)
+
+    notes = over(there, page.slice(0, 0), [])._notes(told["drop"], told["candidates"])
+    if len(notes) > MOST_NOTES:
+        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more labels lose most of their candidates: see {REPORT}."]
+    if judge.population.many:
+        there = np.unique(page[LABELS].combine_chunks().flatten().to_numpy(zero_copy_only=False))
+    return over(there, page, notes)
+
+
 def _once(page: Any) -> Any:
     """The first row of each item: decisions go by name, and nobody has looked whether all identifiers differ."""
     items = page[ITEM].to_pylist()
@@ -191,14 +210,14 @@ def _once(page: Any) -> Any:
     return page.take(sorted(first.values())) if len(first) < len(items) else page
 
 
-def _matrices(page: Any, names: Sequence[str]) -> tuple[Candidates, np.ndarray]:
-    """Candidates and P(true) of the rows on the page."""
+def _matrices(page: Any, names: Sequence[str], chosen: np.ndarray) -> tuple[Candidates, np.ndarray]:
+    """Candidates and P(true) of the rows on the page, over labels whose places among all were chosen."""
     lengths = [len(labels) for labels in page[LABELS].to_pylist()]
     row = np.repeat(np.arange(len(page)), lengths)
     label, truth, given = (
         page[name].combine_chunks().flatten().to_numpy(zero_copy_only=False) for name in (LABELS, TRUE, CANDIDATE)
     )
-    shape = (len(page), len(names))
+    label, shape = np.searchsorted(chosen, label), (len(page), len(names))
     probabilities = np.zeros(shape, dtype=np.float32)
     probabilities[row, label] = truth
     given = given.astype(bool)
