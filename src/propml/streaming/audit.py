@@ -12,15 +12,14 @@ from propml.auditing.verdicts import VERDICTS, Verdicts, cleaned_candidates
 from propml.extras import require
 from propml.streaming.folders import Folder
 from propml.streaming.judging import fit_fold, fit_rates, judge_of, learn_columns
-from propml.streaming.rows import BatchTable, tables_of
+from propml.streaming.rows import BatchTable, LabelSet, tables_of
 from propml.streaming.sample import draw_sample, read_population
 from propml.streaming.summary import Streamed, Tally, report
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.files import as_spelled
-from propml.tables.labels import changes_between
-from propml.targets import Candidates
+from propml.tables.labels import States, changes_between
 
-__all__ = ["stream_audit"]
+__all__ = ["labels_written", "stream_audit"]
 
 
 def stream_audit(
@@ -81,41 +80,33 @@ def stream_audit(
 
 def judge_part(job: Job, number: int) -> None:
     """Verdicts on the rows of a part, its labels without those that are dropped, and its most suspicious rows."""
-    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    parquet = require("pyarrow.parquet", "data")
     judge, out = judge_of(job), Folder(job.out)
     assert job.labels is not None
-    names = judge.population.labels.labels
-    tally = Tally.empty(job, len(names))
-    kept = [*([job.id_column] if job.id_column else []), *job.labels.columns]
-    item = [] if job.id_column else [pyarrow.field("item", pyarrow.string())]
-    schema = pyarrow.schema([*item, *job.schema_of(kept)])
+    labels = judge.population.labels
+    tally = Tally.empty(job, len(labels.labels))
     # The outermost file is the last to get its name, which says that the part is finished.
     with (
         out.writing(part_name("verdicts", number)) as verdict_file,
         out.writing(part_name("cleaned", number)) as cleaned_file,
         out.writing(part_name("suspicious", number)) as tally_file,
         parquet.ParquetWriter(verdict_file, _verdict_schema()) as tell,
-        parquet.ParquetWriter(cleaned_file, schema) as write,
+        parquet.ParquetWriter(cleaned_file, job.kept_schema) as write,
     ):
-        for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *kept]):
-            items = table.items(job.id_column)
-            columns = {name: table.batch.column(name) for name in kept} | ({} if job.id_column else {"item": items})
-            if (given := judge.population.labels.candidates(job.labels, table)) is not None:
+        for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.kept]):
+            items, changes = table.items(job.id_column), {}
+            if (given := labels.candidates(job.labels, table)) is not None:
                 rows = np.flatnonzero(given.sizes() > 0)
-                verdicts = _judged(job, table, given[rows], rows, tally)
+                given = given[rows]
+                X, strange = judge.features.apply(table, rows, job.reading)
+                tally.notes = tally.notes or strange
+                verdicts = judge.verdicts(X, given, job.settings["seed"], job.settings["incomplete"])
                 kind = np.argmax([verdicts.verdict == name for name in VERDICTS], axis=0)
-                tell.write_table(_verdict_table(verdicts, kind, [items[row] for row in rows], names))
-                columns |= _edited(job, table, given[rows], verdicts, rows)
+                tell.write_table(_verdict_table(verdicts, kind, [items[row] for row in rows], labels.labels))
+                changes = changes_between(given, cleaned_candidates(given, verdicts), rows.tolist())
                 tally.add(job, table, verdicts, kind, items, rows)
-            write.write_table(pyarrow.table([columns[name] for name in schema.names], schema=schema))
+            write.write_table(labels_written(job, table, items, changes, labels))
         tally.write(tally_file)
-
-
-def _judged(job: Job, table: BatchTable, given: Candidates, rows: np.ndarray, tally: Tally) -> Verdicts:
-    judge, incomplete = judge_of(job), job.settings["incomplete"]
-    X, strange = judge.features.apply(table, rows, job.reading)
-    tally.notes = tally.notes or strange
-    return judge.verdicts(X, given, job.settings["seed"], incomplete)
 
 
 def _verdict_schema() -> Any:
@@ -136,14 +127,14 @@ def _verdict_table(verdicts: Verdicts, kind: np.ndarray, items: list[str], names
     return pyarrow.table(columns, schema=_verdict_schema())
 
 
-def _edited(job: Job, table: BatchTable, given: Candidates, verdicts: Verdicts, rows: np.ndarray) -> dict[str, Any]:
-    """The label columns of a batch without what is dropped; cells that stay are as they were."""
+def labels_written(
+    job: Job, table: BatchTable, items: Sequence[str], changes: Mapping[int, States], of: LabelSet
+) -> Any:
+    """The identifiers and label columns of a batch after these changes; cells that stay are as they were."""
     pyarrow = require("pyarrow", "data")
-    spelled = judge_of(job).population.labels.spelled
-    changes = changes_between(given, cleaned_candidates(given, verdicts), rows.tolist())
-    changes = {row: as_spelled(states, spelled) for row, states in changes.items()}
     assert job.labels is not None
-    return {
-        name: pyarrow.array(edit(0, table.batch.column(name).to_pylist()), job.schema.field(name).type)
-        for name, edit in job.labels.edits(changes).items()
-    }
+    edits = job.labels.edits({row: as_spelled(states, of.spelled) for row, states in changes.items()})
+    columns = {name: table.batch.column(name) for name in job.kept} | ({} if job.id_column else {"item": items})
+    for name, edit in edits.items():
+        columns[name] = pyarrow.array(edit(0, columns[name].to_pylist()), job.schema.field(name).type)
+    return pyarrow.table([columns[name] for name in job.kept_schema.names], schema=job.kept_schema)
