@@ -16,7 +16,7 @@ from propml.auditing.noise import fit_noise
 from propml.auditing.process import from_candidates
 from propml.auditing.verdicts import give_verdicts
 from propml.methods.many_labels import ManyLabelClassifier
-from propml.streaming import judging, sample, scores, stream_audit, summary
+from propml.streaming import judging, sample, stream_audit, summary
 from propml.streaming.judging import Judge
 from propml.targets import Candidates
 
@@ -54,7 +54,7 @@ def test_verdicts_on_cells_are_those_on_a_matrix_of_all_scores(fitted, incomplet
     dense = label_scores(fitted, X, 60)
     rates = replace(fit_noise(dense, given, 0.5), lost=np.full(60, 0.6 if incomplete else 0.0))
     expected = give_verdicts(from_candidates(dense, given, rates, incomplete), given, incomplete=incomplete)
-    found = scores.judge_rows(fitted, rates, X, given, incomplete)
+    found = judging.judge_rows(fitted, rates, X, given, incomplete)
     for name in ("row", "label", "verdict"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     np.testing.assert_allclose(found.probability, expected.probability, atol=1e-4)
@@ -64,8 +64,8 @@ def test_verdicts_on_cells_are_those_on_a_matrix_of_all_scores(fitted, incomplet
 
 def test_of_many_labels_only_the_best_may_be_missing(fitted, monkeypatch):
     X, given, _ = rows_of_tags(50, 60, seed=2)
-    monkeypatch.setattr(scores, "BEST", 5)
-    cells = scores.telling_cells(fitted, X, given.states, True)
+    monkeypatch.setattr(judging, "BEST", 5)
+    cells = judging.telling_cells(fitted, X, given.states, True)
     best = np.argsort(-fitted.decision_function(X), axis=1)[:, :5]
     for row in range(50):
         own = cells.indices[cells.indptr[row] : cells.indptr[row + 1]]
@@ -99,7 +99,7 @@ def tagged(folder, n_rows, n_labels, **how):
 def test_an_audit_of_thousands_of_labels(tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "MANY", 1000)
     monkeypatch.setattr(summary, "PAGE_ROWS", 50)
-    monkeypatch.setattr(scores, "label_scores", lambda *_, **__: pytest.fail("all labels were scored"))
+    monkeypatch.setattr(judging, "label_scores", lambda *_, **__: pytest.fail("all labels were scored"))
     log, true = tagged(tmp_path / "log", 1200, 2000)
     small = {"reading": logs.READING, "params": {"hidden": (32,), "epochs": 15, "effort": "fast"}, "noise": 0.7}
     found = stream_audit(log, str(tmp_path / "out"), **small)

@@ -6,9 +6,7 @@
 to every row. Each goes part by part, in this process or on Ray, and goes on where it was stopped.
 """
 
-from propml.streaming.audit import stream_audit
-from propml.streaming.evaluation import stream_evaluate
-from propml.streaming.models import stream_fit, stream_predict
-from propml.streaming.review import stream_apply
+from propml.streaming.audit import stream_apply, stream_audit
+from propml.streaming.models import stream_evaluate, stream_fit, stream_predict
 
 __all__ = ["stream_apply", "stream_audit", "stream_evaluate", "stream_fit", "stream_predict"]

@@ -17,14 +17,11 @@ from propml.auditing.review import write_review
 from propml.auditing.verdicts import VERDICTS, Verdicts
 from propml.extras import require, versions
 from propml.jsonable import jsonable
-from propml.streaming.folders import Folder
+from propml.streaming.folders import BatchTable, Folder
 from propml.streaming.judging import Judge, learned_columns
-from propml.streaming.rows import BatchTable
 from propml.streaming.sample import sampled
 from propml.streaming.work import Job, part_name
 from propml.targets import Candidates
-
-__all__ = ["Streamed", "Tally", "report"]
 
 PAGE, REPORT = "review.html", "report.json"
 # Rows on the page, columns of them where there is no text, and sentences about all rows.
@@ -146,7 +143,7 @@ class _Page(AuditReport):
 
 def report(job: Job, judge: Judge) -> Streamed:
     """The page and the numbers of all parts, from what each of them left."""
-    out, names, incomplete = Folder(job.out), judge.population.labels.labels, job.settings["incomplete"]
+    out, names, incomplete = Folder(job.out), judge.population.labels, job.settings["incomplete"]
     tally = Tally.empty(job, len(names))
     for number in range(len(job.parts)):
         with out.open(part_name("suspicious", number)) as file:
@@ -184,7 +181,7 @@ def report(job: Job, judge: Judge) -> Streamed:
 
 def _page_report(job: Job, judge: Judge, page: Any, told: dict[str, Any]) -> _Page:
     """The rows on the page; of many labels, over those that occur there."""
-    names = judge.population.labels.labels
+    names = judge.population.labels
     there = np.arange(len(names))
     settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models)}
 

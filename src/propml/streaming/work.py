@@ -19,14 +19,11 @@ from propml.jsonable import jsonable
 from propml.messages import argument
 from propml.progress import progress_bar
 from propml.schema import check_schema
-from propml.streaming.folders import Folder, Part, has_scheme, look_into
-from propml.streaming.rows import Labels, tables_of
+from propml.streaming.folders import Folder, Labels, Part, has_scheme, look_into, tables_of
 from propml.tables.arrow import class_names
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, labels_in
 from propml.tables.table import checked_column, choose_columns
-
-__all__ = ["PLAN", "Job", "begin", "do_parts", "part_name", "workers"]
 
 PLAN = "plan.json"
 # What the steps of a run write, where that is no table.
@@ -63,6 +60,11 @@ class Job:
     @property
     def id_column(self) -> str | None:
         return self.reading.get("id_column")
+
+    @property
+    def merges(self) -> bool:
+        """Whether labels are one that differ in case or blanks only."""
+        return bool(self.reading.get("merge_labels"))
 
     @property
     def n_rows(self) -> int:
