@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from propml import file_errors
 from propml.auditing.decisions import (
@@ -34,11 +33,10 @@ from propml.progress import progress_bar
 from propml.streaming.folders import BatchTable, Folder, candidates_over, look_into, tables_of
 from propml.streaming.judging import fit_fold, fit_rates, judge_of, learn_columns
 from propml.streaming.sample import draw_sample, read_population
-from propml.streaming.summary import Streamed, Tally, report
+from propml.streaming.summary import Streamed, Tally, matrices, report
 from propml.streaming.work import PLAN, Job, begin, do_parts, part_name, workers
 from propml.tables.files import as_spelled
 from propml.tables.labels import States, changes_between
-from propml.targets import Candidates
 
 __all__ = ["stream_apply", "stream_audit"]
 
@@ -285,9 +283,5 @@ class _Told:
         span = slice(*np.searchsorted(self.row, [start, start + len(items)]))
         own, label = np.unique(self.label[span], return_inverse=True)
         names = dict.fromkeys([*(self.words[code] for code in own), *(each.label for each in decided)])
-        row, candidate, shape = self.row[span] - start, self.candidate[span], (len(items), len(names))
-        states = sp.csr_array((np.ones(candidate.sum(), np.int8), (row[candidate], label[candidate])), shape=shape)
-        probabilities = np.zeros(shape, dtype=np.float32)
-        probabilities[row, label] = self.probability[span]
-        candidates = Candidates(states, tuple(names), tuple(items))
-        return AuditReport(candidates, probabilities, incomplete=self.incomplete)
+        verdicts = (self.row[span] - start, label, self.candidate[span], self.probability[span])
+        return AuditReport(*matrices(tuple(names), items, *verdicts), incomplete=self.incomplete)

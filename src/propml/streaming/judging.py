@@ -275,7 +275,7 @@ def telling_cells(model: Any, X: Any, states: sp.csr_array, incomplete: bool) ->
 def judge_rows(model: Any, rates: NoiseModel, X: Any, given: Candidates, incomplete: bool) -> Verdicts:
     """The verdicts on some rows by a model that saw none of them."""
     cells = telling_cells(model, X, given.states, incomplete)
-    scores = _scores_of_cells(model, X, cells)
+    scores = _scores_of_cells(model, X, cells).astype(np.float32)
     own = replace(rates, **{name: getattr(rates, name)[cells.indices] for name in BY_LABEL})
     truth = own.of_candidates(scores)
     if incomplete:

@@ -181,23 +181,26 @@ def report(job: Job, judge: Judge) -> Streamed:
 
 def _page_report(job: Job, judge: Judge, page: Any, told: dict[str, Any]) -> _Page:
     """The rows on the page; of many labels, over those that occur there."""
-    names = judge.population.labels
-    there = np.arange(len(names))
     settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models)}
 
-    def over(chosen: np.ndarray, rows: Any, notes: list[str]) -> _Page:
-        own = {name: [names[j] for j in chosen] if name == "label" else told[name][chosen] for name in told}
+    def over(chosen: np.ndarray, notes: list[str], items: Sequence[str], *verdicts: np.ndarray) -> _Page:
+        own = {name: np.asarray(column)[chosen] for name, column in told.items()}
         noise = {"assumed": job.settings["noise"]} | {name: own[name] for name in ("false_least", "false_most")}
-        given = _matrices(rows, own["label"], chosen)
         how = {"incomplete": job.settings["incomplete"], "settings": settings | {"noise": noise}}
-        return _Page(own, notes, *given, **how)
+        return _Page(own, notes, *matrices(own["label"].tolist(), items, *verdicts), **how)
 
-    notes = over(there, page.slice(0, 0), [])._notes(told["drop"], told["candidates"])
+    everywhere, none = np.arange(len(told["label"])), np.zeros(0, dtype=bool)
+    at = none.astype(np.int64)
+    notes = over(everywhere, [], [], at, at, none, none)._notes(told["drop"], told["candidates"])
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more labels lose most of their candidates: see {REPORT}."]
-    if judge.population.many:
-        there = np.unique(page[LABELS].combine_chunks().flatten().to_numpy(zero_copy_only=False))
-    return over(there, page, notes)
+    row = np.repeat(np.arange(len(page)), [len(labels) for labels in page[LABELS].to_pylist()])
+    label, truth, given = (
+        page[name].combine_chunks().flatten().to_numpy(zero_copy_only=False) for name in (LABELS, TRUE, CANDIDATE)
+    )
+    chosen = np.unique(label) if judge.population.many else everywhere
+    items = page[ITEM].to_pylist()
+    return over(chosen, notes, items, row, np.searchsorted(chosen, label), given.astype(bool), truth)
 
 
 def _once(page: Any) -> Any:
@@ -207,16 +210,18 @@ def _once(page: Any) -> Any:
     return page.take(sorted(first.values())) if len(first) < len(items) else page
 
 
-def _matrices(page: Any, names: Sequence[str], chosen: np.ndarray) -> tuple[Candidates, np.ndarray]:
-    """Candidates and P(true) of the rows on the page, over labels whose places among all were chosen."""
-    lengths = [len(labels) for labels in page[LABELS].to_pylist()]
-    row = np.repeat(np.arange(len(page)), lengths)
-    label, truth, given = (
-        page[name].combine_chunks().flatten().to_numpy(zero_copy_only=False) for name in (LABELS, TRUE, CANDIDATE)
-    )
-    label, shape = np.searchsorted(chosen, label), (len(page), len(names))
+def matrices(
+    names: Sequence[str],
+    items: Sequence[str],
+    row: np.ndarray,
+    label: np.ndarray,
+    candidate: np.ndarray,
+    probability: np.ndarray,
+) -> tuple[Candidates, np.ndarray]:
+    """Candidates and P(true) of some rows from their verdicts, over the labels of these names."""
+    shape = (len(items), len(names))
     probabilities = np.zeros(shape, dtype=np.float32)
-    probabilities[row, label] = truth
-    given = given.astype(bool)
-    states = sp.csr_array((np.ones(int(given.sum()), dtype=np.int8), (row[given], label[given])), shape=shape)
-    return Candidates(states, tuple(names), tuple(page[ITEM].to_pylist())), probabilities
+    probabilities[row, label] = probability
+    ones = np.ones(np.count_nonzero(candidate), dtype=np.int8)
+    states = sp.csr_array((ones, (row[candidate], label[candidate])), shape=shape)
+    return Candidates(states, tuple(names), tuple(items)), probabilities
