@@ -133,10 +133,14 @@ def read_population(job: Job) -> Population:
     told = json.loads(Folder(job.out).read(LABELS))
     candidates, known = np.array(told["candidates"]), np.array(told["known"])
     share = min(1.0, told["drawn"] / told["rows"])
+    label_of = {same_spelling(name): name for name in told["labels"]} if job.merges else {}
+    spelled: dict[str, list[str]] = {name: [] for name in label_of.values()}
+    for name in told["spellings"] if job.merges else ():
+        spelled[label_of[same_spelling(name)]].append(name)
     enough = min(ENOUGH, max(1, told["drawn"] // len(candidates)))
     return Population(
         tuple(told["labels"]),
-        told["spelled"],
+        spelled,
         told["rows"],
         candidates,
         known,
@@ -193,8 +197,8 @@ def _counted(job: Job, out: Folder) -> dict[str, Any]:
     groups = {own[0]: own for own in spelled.values()}  # the most frequent spelling is the label
     labels = [name for name in names if name in groups]
     return {
+        "spellings": names,
         "labels": labels,
-        "spelled": {name: own for name, own in groups.items() if len(own) > 1},
         "rows": rows,
         # Of a label with two spellings a row may have both: then it counts twice here.
         "candidates": [min(rows, sum(candidates[own] for own in groups[name])) for name in labels],
