@@ -6,8 +6,8 @@
     python benchmarks/streaming.py --rows 200000 --labels 100000 --commands audit --options=--noise=0.75
 
 Each size is a folder of made-up Parquet files of 100 features and 200 labels (``benchmarks/audit_scale.py`` tells how
-they are made), 100 000 rows in each. With ``--labels`` a row has about 20 candidates of so many labels, of which about
-five are true (``benchmarks/many_labels.py``); its features are the sum of their vectors, which labels of a topic partly
+they are made), 100 000 rows in each. With ``--labels`` a row has about 14 candidates of so many labels, of which about
+four are true (``benchmarks/many_labels.py``); its features are the sum of their vectors, which labels of a topic partly
 share, under noise. Every command runs in a process of its own. Its processor seconds and its peak memory are told by
 the system, together with those of all processes that it waited for. "AP" is how well an audit ranks false candidates,
 by true labels that it does not read; "false" is the share of them, which is the AP of chance.

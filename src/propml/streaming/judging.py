@@ -116,13 +116,17 @@ def _of_all_labels(blocks: list[tuple[np.ndarray, NoiseModel]], n_labels: int) -
     first = blocks[0][1]
     if len(blocks) == 1:
         return first
-    shared = np.mean([(own.slope, own.offset, own.level[0] / logit(own.share[0])) for _, own in blocks], axis=0)
+    shared = []
+    for _, own in blocks:
+        rarest = own.share.argmin()  # a level is the log odds times a weight, and the log odds of this label are not 0
+        shared.append((own.slope, own.offset, own.level[rarest] / logit(own.share[rarest])))
+    slope, offset, weight = np.mean(shared, axis=0)
     told: dict[str, Any] = {}
     for name in ("share", "rate", "most", "lost", "noticed"):
         told[name] = np.empty(n_labels, dtype=getattr(first, name).dtype)
         for labels, own in blocks:
             told[name][labels] = getattr(own, name)
-    return replace(first, slope=shared[0], offset=shared[1], level=shared[2] * logit(told["share"]), **told)
+    return replace(first, slope=slope, offset=offset, level=weight * logit(told["share"]), **told)
 
 
 def _of_all_rows(rates: NoiseModel, candidates: np.ndarray, known: np.ndarray, population: Population) -> NoiseModel:
