@@ -145,11 +145,12 @@ def audit(
         raise ValueError(f"{out} holds the audit of a stream, which is not done again; give the decisions to --apply")
     if apply:
         from propml.auditing.folder import apply_review
-        from propml.streaming import stream_apply
 
         path: str | Path
         conflicts: str | Path | None
         if streamed:
+            from propml.streaming import stream_apply
+
             path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=ray_address)
         else:
             path, counts, conflicts = apply_review(
