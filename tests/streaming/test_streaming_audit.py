@@ -20,7 +20,7 @@ import propml
 from propml.auditing.crossfit import default_auditor
 from propml.auditing.verdicts import VERDICTS
 from propml.streaming import audit as streaming
-from propml.streaming import stream_audit, summary
+from propml.streaming import judging, stream_audit, summary
 from propml.streaming.work import begin, do_parts, workers
 from propml.tables.features import Features
 
@@ -91,21 +91,27 @@ def test_verdicts_are_as_good_as_those_in_memory(audited):
     assert abs(here.mean() - streamed.mean()) < 0.06
 
 
-def test_copies_of_a_row_are_never_judged_by_a_model_that_saw_one(tmp_path):
+def test_copies_of_a_row_are_never_judged_by_a_model_that_saw_one(tmp_path, monkeypatch):
     table = logs.tag_log(120)
     copies = table.set_column(0, "item", pa.array([f"copy {i}" for i in range(120)]))
-    out = tmp_path / "out"
-    run(logs.write_log(tmp_path / "log", pa.concat_tables([table, copies]), files=2), out)
-    from propml.persistence import read_state
+    learned, judged = [], {}
+    fit, judge = judging.fitted_on, judging.judge_rows
 
-    sample = pq.read_table(out / "sample.parquet")
-    pixels = [tuple(row.values()) for row in sample.drop_columns(["item", "tags", "propml_position"]).to_pylist()]
-    folds = {}
-    for fold in range(5):
-        for row in read_state(out / "models" / f"part-{fold:05d}.safetensors")[1]["held"]["rows"].tolist():
-            folds.setdefault(pixels[row], set()).add(fold)
-    assert len(folds) == 120
-    assert all(len(own) == 1 for own in folds.values())
+    def fitted_on(model, X, *given):
+        learned.append({row.tobytes() for row in X})
+        return fit(model, X, *given)
+
+    def judge_rows(model, rates, X, *given):
+        judged.setdefault(model, set()).update(row.tobytes() for row in X)
+        return judge(model, rates, X, *given)
+
+    monkeypatch.setattr(judging, "fitted_on", fitted_on)
+    monkeypatch.setattr(judging, "judge_rows", judge_rows)
+    run(logs.write_log(tmp_path / "log", pa.concat_tables([table, copies]), files=2), tmp_path / "out")
+    assert len(learned) == len(judged) == 5
+    assert sum(map(len, judged.values())) == 120
+    for saw, rows in zip(learned, judged.values(), strict=True):
+        assert saw.isdisjoint(rows)
 
 
 def test_rare_labels_are_drawn_more_often_and_their_probabilities_do_not_follow(tmp_path):

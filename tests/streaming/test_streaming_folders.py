@@ -11,9 +11,8 @@ import pytest
 
 from propml.file_errors import FileError
 from propml.streaming import stream_audit
-from propml.streaming.folders import Folder, look_into
+from propml.streaming.folders import BatchTable, Folder, look_into, row_contents, tables_of
 from propml.streaming.judging import learn_columns, read_features
-from propml.streaming.rows import BatchTable, row_contents, tables_of
 from propml.streaming.sample import draw_sample
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.sources import open_table

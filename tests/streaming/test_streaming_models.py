@@ -128,6 +128,12 @@ def test_the_command_line(fitted, tmp_path):
     assert done.code == 0, done.err
     assert "300 items" in done.out
     assert (tmp_path / "audit" / "review.html").is_file()
+    (tmp_path / "decisions.csv").write_text("item,label,verdict,decision\nphoto 0001,digit 3,,keep\n")
+    decisions = (tmp_path / "decisions.csv", "--out", tmp_path / "audit")
+    done = propml("audit", "--apply", *decisions)
+    assert "1 verdicts decided" in done.out, done.err
+    assert len(pq.read_table(tmp_path / "audit" / "reviewed")) == 300
+    assert "give the decisions to --apply" in told(propml("audit", "--again", *decisions))
     assert "--votes does not go with --stream" in told(propml("audit", log, *where, "--votes", "v.csv"))
     assert "give a number of rows" in told(propml("audit", log, *where, "--train-rows", "0", "--out", tmp_path / "x"))
 

@@ -140,18 +140,23 @@ def audit(
     [bold]propml audit --apply decisions.csv --out audit[/bold]
     """
     folder, file = Path(out), None if data is None else Path(data)
-    if (apply or again) and (folder / "plan.json").is_file():
-        raise ValueError(
-            f"{out} holds the audit of a stream, to which decisions are not applied; {out}/cleaned holds the labels "
-            f"without those that were dropped"
-        )
     moved = {"data": file, "votes": reading.votes, "xml": reading.xml}
+    streamed = "://" in out or (folder / "plan.json").is_file()
+    if again and streamed:
+        raise ValueError(f"{out} holds the audit of a stream, which is not done again; give the decisions to --apply")
     if apply:
         from propml.auditing.folder import apply_review
 
-        path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
+        path: str | Path
+        conflicts: str | Path | None
+        if streamed:
+            from propml.streaming import stream_apply
+
+            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=ray_address)
+        else:
+            path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
         if conflicts is not None:
-            _print_conflicts(conflicts)
+            _print_conflicts(Path(conflicts))
         typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return

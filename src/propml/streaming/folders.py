@@ -1,22 +1,31 @@
-"""Folders of Parquet files, by path or URL: the parts by which they are read, and files that are written whole."""
+"""Folders of Parquet files, by path or URL: their parts, their rows batch by batch, and files that are written whole.
+
+Nothing that is made of a row depends on the rows beside it or on their order: cells, labels and digests.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
+
 from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
-from propml.tables.table import quoted_names
-
-__all__ = ["Folder", "Part", "Parts", "has_scheme", "look_into"]
+from propml.tables.arrow import cells_of
+from propml.tables.labels import FlagLabels, TextLabels, merged, same_spelling
+from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column, quoted_names
+from propml.tables.truth import over_labels
+from propml.tables.votes import identifier
+from propml.targets import Candidates
 
 # Row groups go together into a part up to so many rows: what is lost with a worker, and a file of what is written.
 PART_ROWS = 2**18
@@ -197,3 +206,125 @@ def batches(folder: Folder, part: Part, columns: list[str], rows: int) -> Iterat
             if len(batch):
                 yield start, batch
                 start += len(batch)
+
+
+# Rows that are in memory at once.
+BATCH_ROWS = 2**15
+Labels = TextLabels | FlagLabels
+
+
+class BatchTable(Table):
+    """A record batch as a table.
+
+    A column of whole numbers with gaps, or of vectors with gaps, is read as one without: otherwise what becomes of a
+    row would depend on the batch in which it stands.
+    """
+
+    def __init__(self, batch: Any, path: Path, file: str = "", start: int = 0) -> None:
+        self.path, self.file, self.start = path, file, start
+        self.names = tuple(batch.schema.names)
+        self.n_rows = len(batch)
+        self.lines: Sequence[int] = ()
+        self.batch = batch
+
+    def cells(self, name: str) -> Cells:
+        column = self.batch.column(checked_column(self, name))
+        if require("pyarrow", "data").types.is_integer(column.type) and column.null_count:
+            return column.to_pylist()
+        cells = cells_of(column)
+        is_matrix = isinstance(cells, np.ndarray) and cells.ndim == 2
+        return cells.astype(np.float32, copy=False) if is_matrix else cells
+
+    def where(self, row: int, name: str) -> str:
+        return f"{self.path}: row {self.start + row}, column {name!r}"
+
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
+        raise ValueError(f"{self.path} is read in batches, and is not copied as a whole")
+
+    def items(self, id_column: str | None) -> list[str]:
+        """What to call each row: its identifier, or else its file and its number in it."""
+        if id_column is None:
+            return [f"{self.file}:{self.start + row}" for row in range(self.n_rows)]
+        items = [identifier(cell) for cell in self.cells(id_column)]
+        if "" in items:
+            raise ValueError(f"{self.where(items.index(''), id_column)} is empty; an identifier is needed in every row")
+        return items
+
+    def contents(self, columns: Sequence[str]) -> Iterator[bytes]:
+        """The cells of each row as bytes."""
+        pyarrow = require("pyarrow", "data")
+        kinds = pyarrow.types
+        numbers, others = [], []
+        for name in columns:
+            column = self.batch.column(name)
+            if kinds.is_integer(column.type) or kinds.is_floating(column.type):
+                exact = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+                numbers.append(np.where(np.isnan(exact), np.nan, exact + 0.0))  # one NaN, and no -0
+            else:
+                others.append(column.to_pylist())
+        matrix = np.column_stack(numbers) if numbers else np.empty((self.n_rows, 0))
+        for row in range(self.n_rows):
+            yield matrix[row].tobytes() + repr([cells[row] for cells in others]).encode()
+
+
+def tables_of(folder: Folder, part: Part, columns: Iterable[str]) -> Iterator[BatchTable]:
+    """A part of a folder, batch by batch."""
+    path = Path(folder.where(part.file))
+    for start, batch in batches(folder, part, list(dict.fromkeys(columns)), BATCH_ROWS):
+        yield BatchTable(batch, path, part.file, start)
+
+
+def digests(contents: Iterable[bytes], n: int, seed: int, purpose: str) -> np.ndarray:
+    """A number below 2⁶⁴ for each content, the same on every machine, ``(n,)``.
+
+    >>> digests([b"a", b"b", b"a"], 3, 0, "fold") % 5
+    array([1, 2, 1], dtype=uint64)
+    """
+    key, person = str(seed).encode(), purpose.encode()
+    hashed = (hashlib.blake2b(each, digest_size=8, key=key, person=person).digest() for each in contents)
+    return np.frombuffer(b"".join(hashed), dtype="<u8", count=n)
+
+
+def row_contents(X: np.ndarray | sp.csr_array) -> Iterator[bytes]:
+    """The features of each row as bytes."""
+    if not sp.issparse(X):
+        yield from (row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float32))
+        return
+    rows = sp.csr_array(X)
+    rows.sum_duplicates()
+    indices, data = rows.indices.astype(np.int32), rows.data.astype(np.float32)
+    for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
+        yield indices[a:b].tobytes() + data[a:b].tobytes()
+
+
+def read_labels(where: Labels, table: BatchTable) -> Candidates | None:
+    """The labels of a batch; None where no row of it has any."""
+    if isinstance(where, TextLabels):
+        cells = table.cells(where.column)
+        rows = enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells)
+        if not any(where.names(cell, table, row) for row, cell in rows):
+            return None
+    return where.read(table)
+
+
+def over(
+    given: Candidates, labels: Sequence[str], where: Labels, table: BatchTable, sentence: str, **how: Any
+) -> Candidates:
+    """The same as columns of these labels; the sentence is on a candidate that is none of them."""
+
+    def told(row: int, name: str) -> str:
+        place = where.column if isinstance(where, TextLabels) else name
+        return f"{table.where(row, place)} has the label {name!r}, {sentence}"
+
+    return over_labels(given, labels, told, **how)
+
+
+def candidates_over(labels: Sequence[str], where: Labels, table: BatchTable, merge: bool) -> Candidates | None:
+    """The candidates of a batch over all labels, those of merged spellings together; None where it has none."""
+    given = read_labels(where, table)
+    if given is None:
+        return None
+    how = {"matched_by": same_spelling} if merge else {}
+    return over(
+        merged(given) if merge else given, labels, where, table, "which was not there before; start again", **how
+    )

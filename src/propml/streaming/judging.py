@@ -1,10 +1,15 @@
-"""What is learned from the sample of an audit, and what it says of any row: features, models of each fold, noise."""
+"""What is learned from the sample of an audit, and what it says of any row: features, models of each fold, noise.
+
+Verdicts come from the cells that say something: candidates and, where some may be missing, the best others. Nothing is
+of the size rows × labels where there are many labels.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -13,30 +18,20 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from propml.auditing.crossfit import default_auditor, fitted_on, label_scores
-from propml.auditing.noise import NoiseModel, fit_noise
+from propml.auditing.noise import CERTAIN, NoiseModel, fit_noise
+from propml.auditing.verdicts import Verdicts, give_verdicts
 from propml.file_errors import reading
+from propml.methods.many_labels import ManyLabelClassifier
 from propml.methods.registry import method_from_state
 from propml.persistence import read_state, state_bytes
-from propml.streaming.folders import Folder
-from propml.streaming.rows import digests, row_contents
+from propml.streaming.folders import Folder, digests, row_contents
 from propml.streaming.sample import Population, read_population, read_sample
 from propml.streaming.work import Job, part_name
 from propml.tables.features import Features, learn_features
+from propml.targets import Candidates
 
-__all__ = [
-    "Judge",
-    "StreamFeatures",
-    "fit_fold",
-    "fit_rates",
-    "in_blocks",
-    "judge_of",
-    "learn_columns",
-    "learned_columns",
-]
-
-# Models score so many rows at once, the last block filled up with zeros: the last bits of a product of matrices depend
-# on their shapes, and so would verdicts on where a file ends.
-BLOCK = 1024
+# Scores of the sample that the noise of many labels is found from: of so many rows, and so many labels at once.
+NOISE_ROWS, NOISE_SCORES = 10_000, 2 * 10**7
 # What judges, of the run that this process works for.
 _KEPT: dict[tuple[str, bytes], Judge] = {}
 
@@ -57,19 +52,6 @@ class StreamFeatures:
         return (X.toarray() if sp.issparse(X) else X), notes
 
 
-def in_blocks(score: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
-    """The scores of all rows, computed in blocks of one size."""
-    parts = []
-    for start in range(0, X.shape[0], BLOCK):
-        block = X[start : start + BLOCK]
-        if (short := BLOCK - block.shape[0]) and sp.issparse(X):
-            block = sp.vstack([block, sp.csr_array((short, X.shape[1]), dtype=X.dtype)], format="csr")
-        elif short:
-            block = np.concatenate([block, np.zeros((short, X.shape[1]), dtype=X.dtype)])
-        parts.append(score(block)[: BLOCK - short])
-    return np.concatenate(parts)
-
-
 def learn_columns(job: Job, number: int) -> None:
     """What becomes of each column, learned from the sample."""
     table = read_sample(job)
@@ -79,36 +61,72 @@ def learn_columns(job: Job, number: int) -> None:
 
 
 def fit_fold(job: Job, number: int) -> None:
-    """A model of the sample without a fold, and its scores of that fold."""
-    table = read_sample(job)
+    """A model of the sample without a fold."""
+    table, population = read_sample(job), read_population(job)
     X, _ = read_features(job).apply(table.source, None, job.reading)
-    fold = fold_of(X, job.settings["folds"], job.settings["seed"])
-    train, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-    if not len(train) or not len(held):
-        raise ValueError(f"{job.data} has too few different rows to hold any out; audit it as one file")
     settings = job.settings
-    auditor = default_auditor(settings["seed"], False).set_params(device="cpu", **settings["params"])
+    train = np.flatnonzero(fold_of(X, population.folds, settings["seed"]) != number)
+    if not 0 < len(train) < X.shape[0]:
+        raise ValueError(f"{job.data} has too few different rows to hold any out; audit it as one file")
+    auditor: Any = default_auditor(settings["seed"], False)
+    if population.many:
+        auditor = ManyLabelClassifier(random_state=settings["seed"])
+    known = auditor.get_params()
+    auditor.set_params(**{name: value for name, value in settings["params"].items() if name in known}, device="cpu")
     draw = np.random.default_rng([settings["seed"], 9, number])
     model = fitted_on(auditor, X[train], table.candidates[train], draw)
-    scores = in_blocks(partial(label_scores, model, n_labels=table.candidates.shape[1]), X[held])
-    state = {**model._state(), "held": {"rows": held, "scores": scores.astype(np.float32)}}
-    Folder(job.out).write(part_name("models", number), state_bytes(type(model).__name__, state))
+    Folder(job.out).write(part_name("models", number), state_bytes(type(model).__name__, model._state()))
 
 
 def fit_rates(job: Job, number: int) -> None:
     """The noise of the sample, told for all rows."""
-    table = read_sample(job)
-    scores = np.full(table.candidates.shape, np.nan, dtype=np.float32)
-    for fold in range(job.settings["folds"]):
-        _, state = _read_model(job, fold)
-        scores[state["held"]["rows"]] = state["held"]["scores"]
-    rates = fit_noise(scores, table.candidates, job.settings["noise"], incomplete=job.settings["incomplete"])
-    counts = [
-        np.asarray(marked.sum(axis=0)).ravel() for marked in (table.candidates.states > 0, table.candidates.states < 0)
-    ]
-    rates = _of_all_rows(rates, counts[0], len(table.candidates) - counts[1], read_population(job))
+    table, population = read_sample(job), read_population(job)
+    X, _ = read_features(job).apply(table.source, None, job.reading)
+    n_rows, n_labels = table.candidates.shape
+    rows, n_blocks = np.arange(n_rows), 1
+    if population.many:
+        rows = rows[:: n_rows // NOISE_ROWS + 1]
+        n_blocks = -(-len(rows) * n_labels // NOISE_SCORES)
+    X, given = X[rows], table.candidates[rows]
+    fold = fold_of(X, population.folds, job.settings["seed"])
+    models = _read_models(job, population.folds)
+    by_frequency = np.argsort(-population.candidates, kind="stable")
+    blocks = []
+    for block in range(n_blocks):
+        labels = np.sort(by_frequency[block::n_blocks])  # frequent and rare ones in each
+        scores = np.empty((len(rows), len(labels)), dtype=np.float32)
+        for own, model in enumerate(models):
+            held = np.flatnonzero(fold == own)
+            if len(held):
+                scores[held] = scores_of_labels(model, X[held], labels, n_labels)
+        names = tuple(given.labels[label] for label in labels)
+        part = Candidates(given.states[:, labels], names, given.index)
+        noise = job.settings["noise"]
+        if isinstance(noise, Mapping):
+            noise = {name: share for name, share in noise.items() if name in names}
+        blocks.append((labels, fit_noise(scores, part, noise, incomplete=job.settings["incomplete"])))
+    counts = [np.asarray(marked.sum(axis=0)).ravel() for marked in (given.states > 0, given.states < 0)]
+    rates = _of_all_rows(_of_all_labels(blocks, n_labels), counts[0], len(given) - counts[1], population)
     told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(rates).items()}
     Folder(job.out).write(part_name("noise", number), json.dumps(told).encode())
+
+
+def _of_all_labels(blocks: list[tuple[np.ndarray, NoiseModel]], n_labels: int) -> NoiseModel:
+    """The noise models of blocks of labels as one; what all labels share is the mean."""
+    first = blocks[0][1]
+    if len(blocks) == 1:
+        return first
+    shared = []
+    for _, own in blocks:
+        rarest = own.share.argmin()  # a level is the log odds times a weight, and the log odds of this label are not 0
+        shared.append((own.slope, own.offset, own.level[rarest] / logit(own.share[rarest])))
+    slope, offset, weight = np.mean(shared, axis=0)
+    told: dict[str, Any] = {}
+    for name in ("share", "rate", "most", "lost", "noticed"):
+        told[name] = np.empty(n_labels, dtype=getattr(first, name).dtype)
+        for labels, own in blocks:
+            told[name][labels] = getattr(own, name)
+    return replace(first, slope=slope, offset=offset, level=weight * logit(told["share"]), **told)
 
 
 def _of_all_rows(rates: NoiseModel, candidates: np.ndarray, known: np.ndarray, population: Population) -> NoiseModel:
@@ -132,16 +150,19 @@ class Judge:
     rates: NoiseModel
     population: Population
 
-    def scores(self, X: Any, seed: int) -> np.ndarray:
-        """What models say that saw neither a row nor a copy of it, ``(n, n_labels)``."""
+    def verdicts(self, X: Any, given: Candidates, seed: int, incomplete: bool) -> Verdicts:
+        """What models say that saw neither a row nor a copy of it."""
         fold = fold_of(X, len(self.models), seed)
-        n_labels = len(self.population.labels.labels)
-        scores = np.empty((X.shape[0], n_labels), dtype=np.float32)
+        found = []
         for number, model in enumerate(self.models):
-            own = np.flatnonzero(fold == number)
-            if len(own):
-                scores[own] = in_blocks(partial(label_scores, model, n_labels=n_labels), X[own])
-        return scores
+            held = np.flatnonzero(fold == number)
+            for start in range(0, len(held), BLOCK):
+                own = held[start : start + BLOCK]
+                told = judge_rows(model, self.rates, X[own], given[own], incomplete)
+                found.append(replace(told, row=own[told.row]))
+        columns = (np.concatenate([getattr(told, each.name) for told in found]) for each in fields(Verdicts))
+        every = Verdicts(*columns)
+        return every[np.lexsort((every.label, every.row))]
 
 
 def fold_of(X: Any, folds: int, seed: int) -> np.ndarray:
@@ -157,11 +178,8 @@ def judge_of(job: Job) -> Judge:
         told: dict[str, Any] = {
             name: np.array(own) if isinstance(own, list) else own for name, own in json.loads(noise).items()
         }
-        models = []
-        for fold in range(job.settings["folds"]):
-            kind, state = _read_model(job, fold)
-            models.append(method_from_state(kind, {name: part for name, part in state.items() if name != "held"}))
-        _KEPT[key] = Judge(read_features(job), tuple(models), NoiseModel(**told), read_population(job))
+        population = read_population(job)
+        _KEPT[key] = Judge(read_features(job), _read_models(job, population.folds), NoiseModel(**told), population)
     return _KEPT[key]
 
 
@@ -176,10 +194,107 @@ def learned_columns(job: Job) -> dict[str, Any]:
     return json.loads(Folder(job.out).read(part_name("features", 0)))
 
 
-def _read_model(job: Job, fold: int) -> tuple[str, dict[str, Any]]:
-    name = part_name("models", fold)
-    with (
-        Folder(job.out).local(name) as path,
-        reading(path, "saved model", "remove it; the same command makes it again"),
-    ):
-        return read_state(path)
+def _read_models(job: Job, folds: int) -> tuple[Any, ...]:
+    models = []
+    for name in (part_name("models", fold) for fold in range(folds)):
+        with (
+            Folder(job.out).local(name) as path,
+            reading(path, "saved model", "remove it; the same command makes it again"),
+        ):
+            models.append(method_from_state(*read_state(path)))
+    return tuple(models)
+
+
+# Models score so many rows at once, the last block filled up with zeros: the last bits of a product of matrices depend
+# on their shapes, and so would verdicts on where a file ends.
+BLOCK = 1024
+# Of many labels, so many excluded ones of a row are looked at for one that is missing, those with the highest scores.
+BEST = 100
+# What a noise model knows of each label.
+BY_LABEL = ("level", "share", "rate", "most", "lost", "noticed")
+
+
+def in_blocks(score: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
+    """The scores of all rows, computed in blocks of one size."""
+    parts = []
+    for start in range(0, X.shape[0], BLOCK):
+        block = X[start : start + BLOCK]
+        if (short := BLOCK - block.shape[0]) and sp.issparse(X):
+            block = sp.vstack([block, sp.csr_array((short, X.shape[1]), dtype=X.dtype)], format="csr")
+        elif short:
+            block = np.concatenate([block, np.zeros((short, X.shape[1]), dtype=X.dtype)])
+        parts.append(score(block)[: BLOCK - short])
+    return np.concatenate(parts)
+
+
+def scores_of_labels(model: Any, X: Any, labels: np.ndarray, n_labels: int) -> np.ndarray:
+    """What a model says of some of its ``n_labels`` labels, ``(n_samples, len(labels))``."""
+    if not isinstance(model, ManyLabelClassifier):
+        return in_blocks(partial(label_scores, model, n_labels=n_labels), X)[:, labels]
+    network = model.network_
+    logits = _hidden_layer(model, X) @ network["table"][labels].T + network["bias"][labels]
+    return network["slope"] * logits + network["offset"]
+
+
+def _scores_of_cells(model: Any, X: Any, cells: sp.csr_array) -> np.ndarray:
+    """What a model says of the stored cells, one after the other."""
+    row, label = _rows_of(cells), cells.indices
+    if not isinstance(model, ManyLabelClassifier):
+        return in_blocks(partial(label_scores, model, n_labels=cells.shape[1]), X)[row, label]
+    network = model.network_
+    # Cell by cell: a product of matrices would compute all labels, and rounds by the rows beside a row.
+    logits = (_hidden_layer(model, X)[row] * network["table"][label]).sum(axis=1) + network["bias"][label]
+    return network["slope"] * logits + network["offset"]
+
+
+def _hidden_layer(model: ManyLabelClassifier, X: Any) -> np.ndarray:
+    """The last hidden layer, ``(n_samples, width)``: what the network says if its table of labels is the identity."""
+    width = model.network_["table"].shape[1]
+    inner = copy(model)
+    inner.labels_ = tuple(range(width))
+    identity = {"table": np.eye(width, dtype=np.float32), "bias": np.zeros(width, dtype=np.float32)}
+    inner.network_ = model.network_ | identity | {"slope": 1.0, "offset": 0.0}
+    return in_blocks(inner.decision_function, X).astype(np.float32)
+
+
+def telling_cells(model: Any, X: Any, states: sp.csr_array, incomplete: bool) -> sp.csr_array:
+    """The states of all candidates and, where true labels may be missing, of the best excluded labels, stored as 0.
+
+    These are all of the labels, or of many the :data:`BEST` with the highest scores.
+    """
+    given = sp.csr_array(states).sorted_indices()
+    if not incomplete:
+        return given
+    n_rows, n_labels = given.shape
+    others = np.broadcast_to(np.arange(n_labels), given.shape)
+    if isinstance(model, ManyLabelClassifier):
+        others = in_blocks(lambda block: model.predict_top(block, min(BEST, n_labels))[0], X)
+    row = np.repeat(np.arange(n_rows), others.shape[1])
+    mark = 4  # far from the states, so that both can be told from their sum
+    cells = sp.csr_array((np.full(row.size, mark, np.int8), (row, others.ravel())), shape=given.shape) + given
+    cells.data[cells.data >= mark - 1] -= mark
+    return cells
+
+
+def judge_rows(model: Any, rates: NoiseModel, X: Any, given: Candidates, incomplete: bool) -> Verdicts:
+    """The verdicts on some rows by a model that saw none of them."""
+    cells = telling_cells(model, X, given.states, incomplete)
+    scores = _scores_of_cells(model, X, cells).astype(np.float32)
+    own = replace(rates, **{name: getattr(rates, name)[cells.indices] for name in BY_LABEL})
+    truth = own.of_candidates(scores)
+    if incomplete:
+        truth = np.where(cells.data > 0, truth, own.of_others(scores))
+    # Rows moved together, so that the k-th column is the k-th cell of each row: verdicts look at rows, not at labels.
+    row = _rows_of(cells)
+    column = np.arange(cells.nnz) - cells.indptr[row]
+    shape = (len(given), int(np.diff(cells.indptr).max()))
+    moved = sp.csr_array((cells.data, column, cells.indptr), shape=shape)
+    together = Candidates(moved, tuple(range(shape[1])), given.index)
+    probabilities = np.zeros(shape, dtype=np.float32)
+    probabilities[row, column] = np.maximum(truth, 1 - CERTAIN)
+    told = give_verdicts(probabilities, together, incomplete=incomplete)
+    return replace(told, label=cells.indices[cells.indptr[told.row] + told.label].astype(np.int64))
+
+
+def _rows_of(cells: sp.csr_array) -> np.ndarray:
+    return np.repeat(np.arange(cells.shape[0]), np.diff(cells.indptr))

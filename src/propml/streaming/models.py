@@ -1,32 +1,43 @@
-"""``propml fit --stream`` and ``predict --stream``: a model of a sample, and what a saved model says of every row."""
+"""``propml fit``, ``predict`` and ``evaluate --stream``: a model of a sample, and a saved model taken to every row."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from propml.auditing.model_card import MODEL, SavedModel, make_card, read_model, write_model
 from propml.extras import require
+from propml.messages import argument
 from propml.methods.base import CandidateClassifier
-from propml.streaming.folders import Folder
+from propml.metrics import METRICS, Evaluation
+from propml.metrics import evaluate as all_metrics
+from propml.metrics.decision import ClassCounts, count_classes, f1_from_counts, top_k_block
+from propml.progress import progress_bar
+from propml.streaming.folders import Folder, over, read_labels, tables_of
 from propml.streaming.judging import StreamFeatures, in_blocks
-from propml.streaming.rows import tables_of
 from propml.streaming.sample import draw_sample, read_sample, sampled
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.embeddings import Embedded
 from propml.tables.features import learn_features
+from propml.tables.labels import FlagLabels, same_spelling
 from propml.tables.treatments import Matrix, Text
+from propml.tables.truth import certain
 
-__all__ = ["Fitted", "saved_model", "stream_fit", "stream_predict", "with_model"]
+__all__ = ["Fitted", "stream_evaluate", "stream_fit", "stream_predict"]
 
-# The model of the run that this process works for.
-_KEPT: dict[str, SavedModel] = {}
+# Within a bin of scores examples are not ranked. Bins are 1/32 of a logit wide, from -16 to 16.
+BINS, PER_LOGIT = 1024, 32
+TOP = 3
+# Over which rows the mean of a metric goes: those with a true and a false label, or all that have a true one.
+MEANS = {"average_precision": "valid", "ranking_loss": "valid", "one_error": "valid", "coverage": "labelled"}
 
 
 class Fitted(NamedTuple):
@@ -96,7 +107,7 @@ def stream_predict(
     reading : mapping
         ``id_column``, ``decimal`` and ``missing``.
     """
-    job = with_model("predict", model, data, out, reading, {"top": top, "probabilities": probabilities})
+    job = _with_model("predict", model, data, out, reading, {"top": top, "probabilities": probabilities})
     with workers(ray_address) as run:
         do_parts(run, predict_part, job, "predictions", len(job.parts))
     return job.n_rows
@@ -105,7 +116,7 @@ def stream_predict(
 def predict_part(job: Job, number: int) -> None:
     """The predictions of a part."""
     pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-    saved, features = saved_model(job)
+    saved, features = _saved_model(job.model)
     names = [str(label) for label in saved.model.labels_]
     shares = [pyarrow.field(f"p({name})", pyarrow.float32()) for name in names if job.settings["probabilities"]]
     predicted = pyarrow.field("predicted", pyarrow.list_(pyarrow.string()))
@@ -128,7 +139,7 @@ def predict_part(job: Job, number: int) -> None:
             write.write_table(pyarrow.table([pyarrow.array(own) for own in given], schema=schema))
 
 
-def with_model(
+def _with_model(
     kind: str, folder: str | Path, data: str, out: str | None, reading: Mapping[str, Any], settings: dict[str, Any]
 ) -> Job:
     """A run of a saved model, which goes to the workers with it."""
@@ -147,16 +158,132 @@ def with_model(
     return replace(job, model=content)
 
 
-def saved_model(job: Job) -> tuple[SavedModel, StreamFeatures]:
+@lru_cache(maxsize=1)
+def _saved_model(content: bytes) -> tuple[SavedModel, StreamFeatures]:
     """The model of a run, kept from one part to the next."""
-    if (key := job.settings["model"]) not in _KEPT:
-        with TemporaryDirectory() as folder:
-            Path(folder, MODEL).write_bytes(job.model)
-            saved = read_model(folder)
-        if hasattr(saved.model, "device"):
-            saved.model.device = "cpu"
-        _KEPT.clear()
-        _KEPT[key] = saved
-    saved = _KEPT[key]
+    with TemporaryDirectory() as folder:
+        Path(folder, MODEL).write_bytes(content)
+        saved = read_model(folder)
+    if hasattr(saved.model, "device"):
+        saved.model.device = "cpu"
     # Words are many and mostly absent; which batches hold few of them must not matter.
     return saved, StreamFeatures(saved.features, any(isinstance(each, Text) for each in saved.features.treatments))
+
+
+def stream_evaluate(
+    model: str | Path,
+    data: str,
+    *,
+    reading: Mapping[str, Any],
+    ignore_unseen: bool = False,
+    ray_address: str | None = None,
+) -> Evaluation:
+    """All metrics over all rows. mAP ranks examples by 1,024 bins of the score; the others are exact.
+
+    Parameters
+    ----------
+    model : path
+        A folder that ``propml fit`` wrote.
+    data : str
+        A folder of Parquet files, by path or URL.
+    reading : mapping
+        ``candidates`` (here the column of true labels) and ``sep``, or ``label_columns``; ``decimal``, ``missing``.
+    ignore_unseen : bool
+        Leave out true labels that the model does not have; otherwise they are an error.
+    ray_address : str, optional
+        A Ray cluster, or ``"local"``.
+    """
+    job = _with_model("evaluate", model, data, None, reading, {"ignore_unseen": ignore_unseen})
+    labels = [str(name) for name in _saved_model(job.model)[0].model.labels_]
+    if isinstance(job.labels, FlagLabels) and (absent := [name for name in labels if name not in job.labels.columns]):
+        raise ValueError(f"{data} has no column {absent[0]!r}, a label of the model; name one for each label")
+    parts = {}
+    with workers(ray_address) as run, progress_bar("evaluating", len(job.parts), long_steps=True) as bar:
+        for number, told in run(evaluate_part, job, range(len(job.parts))):
+            parts[number] = told
+            bar.advance()
+    return _evaluation(_added(parts[number] for number in range(len(job.parts))), data)
+
+
+def evaluate_part(job: Job, number: int) -> dict[str, Any]:
+    """What the rows of a part add to the metrics."""
+    saved, features = _saved_model(job.model)
+    labels = [str(name) for name in saved.model.labels_]
+    merges = saved.card["settings"].get("reading", {}).get("merge_labels", False)
+    how = {"matched_by": same_spelling if merges else str, "ignore_unseen": job.settings["ignore_unseen"]}
+    assert job.labels is not None
+    counted = []
+    for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.labels.columns]):
+        truth = np.zeros((table.n_rows, len(labels)), dtype=bool)
+        if (given := read_labels(job.labels, table)) is not None:
+            sentence = f"which the model never saw; remove it, or give {argument('ignore_unseen', True)}"
+            truth = certain(table, over(given, labels, job.labels, table, sentence, **how)).to_matrix() > 0
+        X, _ = features.apply(table, None, job.reading)
+        scores = in_blocks(saved.model.predict_proba, X)
+        counted.append(_counted(truth, scores, scores > saved.model.thresholds_))
+    return _added(counted)
+
+
+def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """What some rows add.
+
+    Sums over single rows; how often each label is true, predicted and both ``(3, n_labels)``, by thresholds ("above")
+    and by the best labels ("top"); and the true examples of each label, and the others, by the bin of their score
+    ``(2, n_labels, 1024)``.
+    """
+    n_true = np.count_nonzero(truth, axis=1)
+    labelled = n_true > 0
+    valid = int((labelled & (n_true < truth.shape[1])).sum())
+    sums: dict[str, Any] = {"rows": len(truth), "labelled": int(labelled.sum()), "valid": valid}
+    if valid:
+        found = all_metrics(truth[labelled], scores[labelled], predicted[labelled])
+        sums |= {name: found[name] * sums[rows] for name, rows in MEANS.items()} | {"tied": found.n_tied_rows}
+    best = top_k_block(scores, min(TOP, truth.shape[1]), "exact")
+    for name, chosen in (("above", predicted), ("top", best)):
+        counts = count_classes(truth, chosen.__getitem__)
+        sums[name] = np.stack([counts.true, counts.predicted, counts.both])
+    place = np.clip((logit(scores) * PER_LOGIT).astype(np.int64) + BINS // 2, 0, BINS - 1)
+    sums["bins"] = np.zeros((2, truth.shape[1], BINS), dtype=np.int64)
+    np.add.at(sums["bins"], (1 - truth.astype(np.int64), np.arange(truth.shape[1]), place), 1)
+    return sums
+
+
+def _added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for part in parts:
+        total |= {name: total.get(name, 0) + value for name, value in part.items()}
+    return total
+
+
+def _evaluation(sums: dict[str, Any], data: str) -> Evaluation:
+    if not sums["valid"]:
+        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+    above, top = (ClassCounts(sums["rows"], *sums[name]) for name in ("above", "top"))
+    f1, best = f1_from_counts(above, "skip"), f1_from_counts(top, "skip")
+    values = {name: sums[name] / sums[of] for name, of in MEANS.items()}
+    values |= {"hamming_loss": above.hamming_loss(), "CF1": f1.CF1, "OF1": f1.OF1, "mAP": _mean_precision(sums["bins"])}
+    values |= {f"CF1@{TOP}": best.CF1, f"OF1@{TOP}": best.OF1}
+    return Evaluation(
+        metrics={name: values[name] for name in METRICS},
+        n_rows=sums["rows"],
+        n_valid_rows=sums["valid"],
+        n_rows_without_truth=sums["rows"] - sums["labelled"],
+        n_tied_rows=sums["tied"],
+        n_absent_classes=f1.n_absent_classes,
+    )
+
+
+def _mean_precision(bins: np.ndarray) -> float:
+    """mAP from counts by bin; examples of a bin are taken to be mixed evenly.
+
+    >>> bins = np.zeros((2, 1, BINS), dtype=int)
+    >>> bins[0, 0, [9, 5]] = bins[1, 0, 7] = 1  # true, false, true
+    >>> round(_mean_precision(bins), 4)  # (1/1 + 2/3) / 2
+    0.8333
+    """
+    true, false = (counts[:, ::-1] for counts in bins)
+    both = true + false
+    rank_of_true, rank = np.cumsum(true, axis=1) - (true - 1) / 2, np.cumsum(both, axis=1) - (both - 1) / 2
+    positives = true.sum(axis=1)
+    by_class = (true * rank_of_true / np.maximum(rank, 1)).sum(axis=1)[positives > 0]
+    return float(np.mean(by_class / positives[positives > 0]))

@@ -18,17 +18,17 @@ import scipy.sparse as sp
 
 from propml.auditing.crossfit import rows_to_learn_from
 from propml.extras import require
-from propml.streaming.folders import Folder
-from propml.streaming.rows import BatchTable, LabelSet, digests, over, read_labels, tables_of
+from propml.streaming.folders import BatchTable, Folder, candidates_over, digests, over, read_labels, tables_of
 from propml.streaming.work import Job, Run, do_parts, part_name
 from propml.tables.files import UserTable, read_table
 from propml.tables.labels import same_spelling
 
-__all__ = ["SAMPLE", "Population", "draw_sample", "read_population", "read_sample", "sampled"]
-
 LABELS, SAMPLE = "labels.json", "sample.parquet"
 # Candidates of a rare label that are drawn; fewer where there are so many labels that they would fill the sample.
 ENOUGH = 200
+# Models of an audit, each of which judges what the others learn from; only two where labels are many and models large.
+# Each learns from as many rows in either case.
+FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2_000
 POSITION = "propml_position"
 
 
@@ -36,19 +36,30 @@ POSITION = "propml_position"
 class Population:
     """What was counted in all rows that have a candidate, and the shares of them that are drawn.
 
-    ``candidates`` and ``known`` are the rows in which each label is a candidate, and in which it is not unknown.
-    ``share`` is drawn whatever the labels, ``thresholds`` of the rows that have a label.
+    ``spelled`` are the spellings of labels that were merged. ``candidates`` and ``known`` are the rows in which each
+    label is a candidate, and in which it is not unknown. ``share`` is drawn whatever the labels, ``thresholds`` of the
+    rows that have a label.
     """
 
-    labels: LabelSet
+    labels: tuple[str, ...]
+    spelled: dict[str, list[str]]
     rows: int
     candidates: np.ndarray
     known: np.ndarray
     share: float
     thresholds: np.ndarray
 
+    @property
+    def many(self) -> bool:
+        """Whether there are so many labels that nothing may be of the size rows × labels."""
+        return len(self.labels) > MANY
 
-def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> None:
+    @property
+    def folds(self) -> int:
+        return FOLDS_OF_MANY if self.many else FOLDS
+
+
+def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
     """Count labels, draw rows and write them into one file, sorted by their hash.
 
     Parameters
@@ -56,17 +67,22 @@ def draw_sample(run: Run, job: Job, most: int | None, *, spare: float = 1.0) -> 
     most : int or None
         Rows to learn from, without those drawn for rare labels; by default as many as
         :func:`propml.auditing.crossfit.rows_to_learn_from` says.
-    spare : float
-        How many times as many are drawn, where models hold a part of them out.
+    hold_out : bool
+        Draw more, since each model holds a fold of them out.
     """
     out = Folder(job.out)
     there = set(out.names())
     do_parts(run, count_part, job, "counts", len(job.parts))
     if LABELS not in there:
         counted = _counted(job, out)
+        many = len(counted["labels"]) > MANY
         if most is None:
-            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), len(counted["labels"]))
-        out.write(LABELS, json.dumps(counted | {"drawn": round(most * spare)}, ensure_ascii=False).encode())
+            # What a model of many labels learns from is as long as the candidates of a row.
+            of_row = sum(counted["candidates"]) // counted["rows"] if many else len(counted["labels"])
+            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), of_row)
+        folds = FOLDS_OF_MANY if many else FOLDS
+        drawn = round(most * folds / (folds - 1)) if hold_out else most
+        out.write(LABELS, json.dumps(counted | {"drawn": drawn}, ensure_ascii=False).encode())
     do_parts(run, sample_part, job, "sample", len(job.parts))
     if SAMPLE not in there:
         _join(job, out)
@@ -98,7 +114,7 @@ def sample_part(job: Job, number: int) -> None:
     columns = [*job.columns, *job.labels.columns, *([job.id_column] if job.id_column else [])]
     drawn = []
     for table in tables_of(Folder(job.data), job.parts[number], columns):
-        if (given := population.labels.candidates(job.labels, table)) is None:
+        if (given := candidates_over(population.labels, job.labels, table, job.merges)) is None:
             continue
         contents = table.contents(columns) if job.id_column is None else map(str.encode, table.items(job.id_column))
         position = digests(contents, table.n_rows, job.settings["seed"], "sample")
@@ -115,12 +131,21 @@ def sample_part(job: Job, number: int) -> None:
 def read_population(job: Job) -> Population:
     """What the first pass counted."""
     told = json.loads(Folder(job.out).read(LABELS))
-    labels = LabelSet(tuple(told["spellings"]), tuple(told["labels"]))
     candidates, known = np.array(told["candidates"]), np.array(told["known"])
     share = min(1.0, told["drawn"] / told["rows"])
+    label_of = {same_spelling(name): name for name in told["labels"]} if job.merges else {}
+    spelled: dict[str, list[str]] = {name: [] for name in label_of.values()}
+    for name in told["spellings"] if job.merges else ():
+        spelled[label_of[same_spelling(name)]].append(name)
     enough = min(ENOUGH, max(1, told["drawn"] // len(candidates)))
     return Population(
-        labels, told["rows"], candidates, known, share, np.clip(enough / np.maximum(candidates, 1), share, 1.0)
+        tuple(told["labels"]),
+        spelled,
+        told["rows"],
+        candidates,
+        known,
+        share,
+        np.clip(enough / np.maximum(candidates, 1), share, 1.0),
     )
 
 
@@ -130,11 +155,11 @@ def read_sample(job: Job) -> UserTable:
     with out.open(SAMPLE) as handle:
         table = require("pyarrow.parquet", "data").read_table(handle).drop_columns([POSITION])
     source: Any = BatchTable(table.combine_chunks().to_batches()[0], Path(out.where(SAMPLE)))
-    labels = read_population(job).labels.labels
+    labels = read_population(job).labels
     kept = {name: value for name, value in job.reading.items() if name not in ("ignore", "features", "file_format")}
     read = read_table(source, **kept, features=list(job.columns) if job.reading.get("features") else None)
     assert job.labels is not None
-    matched_by = same_spelling if job.reading.get("merge_labels") else str
+    matched_by = same_spelling if job.merges else str
     given = over(read.candidates, labels, job.labels, source, "which was not counted", matched_by=matched_by)
     return replace(read, candidates=replace(given, index=read.item_ids), spellings={})
 
@@ -145,7 +170,7 @@ def sampled(job: Job) -> dict[str, Any]:
     with out.open(SAMPLE) as handle:
         drawn = require("pyarrow.parquet", "data").read_metadata(handle).num_rows
     more = population.thresholds > population.share
-    names = np.array(population.labels.labels)[more].tolist()
+    names = np.array(population.labels)[more].tolist()
     return {
         "rows": job.n_rows,
         "rows_with_candidates": population.rows,
@@ -165,19 +190,19 @@ def _counted(job: Job, out: Folder) -> dict[str, Any]:
         unknown.update(told["unknown"])
     if not rows:
         raise ValueError(f"{job.data}: no row has a candidate label, so nothing is left to learn from")
-    assert job.labels is not None
     names = list(job.reading.get("label_columns") or sorted(candidates))
-    labels = LabelSet.of({name: candidates[name] for name in names}, bool(job.reading.get("merge_labels")))
-    together, lost = np.zeros((2, len(labels.labels)), dtype=np.int64)
-    np.add.at(together, labels.column, [candidates[name] for name in labels.spellings])
-    np.add.at(lost, labels.column, [unknown[name] for name in labels.spellings])
+    spelled: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (-candidates[name], name)):
+        spelled.setdefault(same_spelling(name) if job.merges else name, []).append(name)
+    groups = {own[0]: own for own in spelled.values()}  # the most frequent spelling is the label
+    labels = [name for name in names if name in groups]
     return {
-        "spellings": labels.spellings,
-        "labels": labels.labels,
+        "spellings": names,
+        "labels": labels,
         "rows": rows,
         # Of a label with two spellings a row may have both: then it counts twice here.
-        "candidates": np.minimum(together, rows).tolist(),
-        "known": np.maximum(rows - lost, 1).tolist(),
+        "candidates": [min(rows, sum(candidates[own] for own in groups[name])) for name in labels],
+        "known": [max(1, rows - sum(unknown[own] for own in groups[name])) for name in labels],
     }
 
 

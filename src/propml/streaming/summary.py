@@ -17,18 +17,15 @@ from propml.auditing.review import write_review
 from propml.auditing.verdicts import VERDICTS, Verdicts
 from propml.extras import require, versions
 from propml.jsonable import jsonable
-from propml.streaming.folders import Folder
+from propml.streaming.folders import BatchTable, Folder
 from propml.streaming.judging import Judge, learned_columns
-from propml.streaming.rows import BatchTable
 from propml.streaming.sample import sampled
 from propml.streaming.work import Job, part_name
 from propml.targets import Candidates
 
-__all__ = ["Streamed", "Tally", "report"]
-
 PAGE, REPORT = "review.html", "report.json"
-# Rows on the page, and columns of them where there is no text.
-PAGE_ROWS, SHOWN_COLUMNS = 2_000, 6
+# Rows on the page, columns of them where there is no text, and sentences about all rows.
+PAGE_ROWS, SHOWN_COLUMNS, MOST_NOTES = 2_000, 6, 20
 ITEM, SUSPICION, LABELS, TRUE, CANDIDATE = (
     f"propml_{name}" for name in ("item", "suspicion", "labels", "true", "candidate")
 )
@@ -131,14 +128,14 @@ def _most_suspicious(*pages: Any) -> Any:
 
 
 class _Page(AuditReport):
-    """The most suspicious rows, with notes and a table of labels that are about all rows."""
+    """Some rows, with notes and a table of labels that are about all rows."""
 
-    def __init__(self, told: dict[str, Any], *given: Any, **settings: Any) -> None:
+    def __init__(self, told: dict[str, Any], notes: list[str], *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
-        self._told = told
+        self._told, self._about_all = told, notes
 
     def notes(self) -> list[str]:
-        return self._notes(self._told["drop"], self._told["candidates"])
+        return self._about_all
 
     def labels(self, library: Any = "columns") -> Any:
         return self._told
@@ -146,7 +143,7 @@ class _Page(AuditReport):
 
 def report(job: Job, judge: Judge) -> Streamed:
     """The page and the numbers of all parts, from what each of them left."""
-    out, names, incomplete = Folder(job.out), judge.population.labels.labels, job.settings["incomplete"]
+    out, names, incomplete = Folder(job.out), judge.population.labels, job.settings["incomplete"]
     tally = Tally.empty(job, len(names))
     for number in range(len(job.parts)):
         with out.open(part_name("suspicious", number)) as file:
@@ -157,9 +154,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     told: dict[str, Any] = {"label": list(names), "candidates": candidates, "share_true": share}
     told |= {name: tally.counts[:, j] for j, name in enumerate(VERDICTS) if j != MISSING or incomplete}
     told["false_least"], told["false_most"] = judge.rates.false_shares()
-    noise = {"assumed": job.settings["noise"]} | {name: told[name] for name in ("false_least", "false_most")}
-    settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models), "noise": noise}
-    worst = _Page(told, *_matrices(page, names), incomplete=incomplete, settings=settings)
+    worst = _page_report(job, judge, page, told)
     drawn, columns = sampled(job), judge.features.features.describe()
     without = job.n_rows - judge.population.rows
     notes = [
@@ -184,6 +179,30 @@ def report(job: Job, judge: Judge) -> Streamed:
     return Streamed(job.n_rows, counts, notes, [out.where(name) for name in files], worst, columns)
 
 
+def _page_report(job: Job, judge: Judge, page: Any, told: dict[str, Any]) -> _Page:
+    """The rows on the page; of many labels, over those that occur there."""
+    settings = {"model": type(judge.models[0]).__name__, "folds": len(judge.models)}
+
+    def over(chosen: np.ndarray, notes: list[str], items: Sequence[str], *verdicts: np.ndarray) -> _Page:
+        own = {name: np.asarray(column)[chosen] for name, column in told.items()}
+        noise = {"assumed": job.settings["noise"]} | {name: own[name] for name in ("false_least", "false_most")}
+        how = {"incomplete": job.settings["incomplete"], "settings": settings | {"noise": noise}}
+        return _Page(own, notes, *matrices(own["label"].tolist(), items, *verdicts), **how)
+
+    everywhere, none = np.arange(len(told["label"])), np.zeros(0, dtype=bool)
+    at = none.astype(np.int64)
+    notes = over(everywhere, [], [], at, at, none, none)._notes(told["drop"], told["candidates"])
+    if len(notes) > MOST_NOTES:
+        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more labels lose most of their candidates: see {REPORT}."]
+    row = np.repeat(np.arange(len(page)), [len(labels) for labels in page[LABELS].to_pylist()])
+    label, truth, given = (
+        page[name].combine_chunks().flatten().to_numpy(zero_copy_only=False) for name in (LABELS, TRUE, CANDIDATE)
+    )
+    chosen = np.unique(label) if judge.population.many else everywhere
+    items = page[ITEM].to_pylist()
+    return over(chosen, notes, items, row, np.searchsorted(chosen, label), given.astype(bool), truth)
+
+
 def _once(page: Any) -> Any:
     """The first row of each item: decisions go by name, and nobody has looked whether all identifiers differ."""
     items = page[ITEM].to_pylist()
@@ -191,16 +210,18 @@ def _once(page: Any) -> Any:
     return page.take(sorted(first.values())) if len(first) < len(items) else page
 
 
-def _matrices(page: Any, names: Sequence[str]) -> tuple[Candidates, np.ndarray]:
-    """Candidates and P(true) of the rows on the page."""
-    lengths = [len(labels) for labels in page[LABELS].to_pylist()]
-    row = np.repeat(np.arange(len(page)), lengths)
-    label, truth, given = (
-        page[name].combine_chunks().flatten().to_numpy(zero_copy_only=False) for name in (LABELS, TRUE, CANDIDATE)
-    )
-    shape = (len(page), len(names))
+def matrices(
+    names: Sequence[str],
+    items: Sequence[str],
+    row: np.ndarray,
+    label: np.ndarray,
+    candidate: np.ndarray,
+    probability: np.ndarray,
+) -> tuple[Candidates, np.ndarray]:
+    """Candidates and P(true) of some rows from their verdicts, over the labels of these names."""
+    shape = (len(items), len(names))
     probabilities = np.zeros(shape, dtype=np.float32)
-    probabilities[row, label] = truth
-    given = given.astype(bool)
-    states = sp.csr_array((np.ones(int(given.sum()), dtype=np.int8), (row[given], label[given])), shape=shape)
-    return Candidates(states, tuple(names), tuple(page[ITEM].to_pylist())), probabilities
+    probabilities[row, label] = probability
+    ones = np.ones(np.count_nonzero(candidate), dtype=np.int8)
+    states = sp.csr_array((ones, (row[candidate], label[candidate])), shape=shape)
+    return Candidates(states, tuple(names), tuple(items)), probabilities

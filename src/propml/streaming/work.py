@@ -19,14 +19,11 @@ from propml.jsonable import jsonable
 from propml.messages import argument
 from propml.progress import progress_bar
 from propml.schema import check_schema
-from propml.streaming.folders import Folder, Part, has_scheme, look_into
-from propml.streaming.rows import Labels, tables_of
+from propml.streaming.folders import Folder, Labels, Part, has_scheme, look_into, tables_of
 from propml.tables.arrow import class_names
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, labels_in
 from propml.tables.table import checked_column, choose_columns
-
-__all__ = ["Job", "begin", "do_parts", "part_name", "workers"]
 
 PLAN = "plan.json"
 # What the steps of a run write, where that is no table.
@@ -65,8 +62,26 @@ class Job:
         return self.reading.get("id_column")
 
     @property
+    def merges(self) -> bool:
+        """Whether labels are one that differ in case or blanks only."""
+        return bool(self.reading.get("merge_labels"))
+
+    @property
     def n_rows(self) -> int:
         return sum(part.rows for part in self.parts)
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns that are written with other labels: identifiers and labels."""
+        assert self.labels is not None
+        return [*([self.id_column] if self.id_column else []), *self.labels.columns]
+
+    @property
+    def kept_schema(self) -> Any:
+        """The fields of these; where there are no identifiers, rows are called by file and number."""
+        pyarrow = require("pyarrow", "data")
+        item = [] if self.id_column else [pyarrow.field("item", pyarrow.string())]
+        return pyarrow.schema([*item, *self.schema_of(self.kept)])
 
     def schema_of(self, columns: Iterable[str]) -> Any:
         """The fields of these columns."""
@@ -82,6 +97,7 @@ def begin(
     settings: Mapping[str, Any],
     columns: Iterable[str] | None = None,
     former_id: str | None = None,
+    keep_plan: bool = True,
 ) -> Job:
     """Look at the folder that is to be read, and keep a plan of the run in the one that is to be written.
 
@@ -93,6 +109,8 @@ def begin(
         The columns that a saved model reads; by default those that ``reading`` names or leaves.
     former_id : str, optional
         The column of identifiers if none is named and this one is there.
+    keep_plan : bool
+        False where a run that is finished is read.
     """
     folder = _checked_source(data, out, reading)
     found = look_into(folder)
@@ -125,7 +143,7 @@ def begin(
     )
     place = "" if out is None else Folder(out).place
     job = Job(folder.place, place, found.parts, found.schema, chosen, width, labels, plain, dict(settings))
-    if out is not None:
+    if out is not None and keep_plan:
         _keep_plan(kind, job, found.fingerprint)
     return job
 
