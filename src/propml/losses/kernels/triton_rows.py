@@ -47,6 +47,7 @@ SHORT: dict[int, Tile] = {
 }
 # Fewer bytes leave less time for what each thread does once: more entries share it.
 SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
+SHORT_16_BIT_PACKED: dict[int, Tile] = SHORT_16_BIT | {1024: Tile(1, 1024, 1)}
 LONG, LONG_16_BIT, LONGER = Tile(1, 4096, 16), Tile(1, 2048, 8), Tile(1, 8192, 32)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
@@ -96,13 +97,15 @@ def gradient_at_once(reduced: bool) -> bool:
     return reduced
 
 
-def tile_of(logits: Tensor) -> Tile:
+def tile_of(rows: KernelRows) -> Tile:
     """The tile of a forward pass."""
-    half, n_labels = logits.element_size() == 2, logits.shape[1]
+    half, n_labels = rows.logits.element_size() == 2, rows.logits.shape[1]
     if n_labels > LONGER_THAN:
         return LONGER
-    tiles, long = (SHORT_16_BIT, LONG_16_BIT) if half else (SHORT, LONG)
-    return tiles.get(max(16, triton.next_power_of_2(n_labels)), long)
+    if n_labels > LONG.block:  # where arithmetic rules, not where half of a larger block would lie beyond the row
+        return LONG_16_BIT if half and -n_labels % LONG.block >= LONG_16_BIT.block else LONG
+    tiles = (SHORT_16_BIT_PACKED if rows.packed else SHORT_16_BIT) if half else SHORT
+    return tiles[max(16, triton.next_power_of_2(n_labels))]
 
 
 def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
@@ -187,7 +190,7 @@ def _slopes(rows: KernelRows, scale: float, arrays: Arrays, value_stride: int, t
     programs = triton.cdiv(n_rows, tile.rows) * triton.cdiv(n_labels, tile.block)
     if arrays[3] is not None:  # most likely there is nothing to do
         programs = min(programs, IDLE_PROGRAMS)
-    _launch(kernels.slopes, (programs, 1, 1), rows, scale, arrays, value_stride, tile)
+    _launch(kernels.backward, (programs, 1, 1), rows, scale, arrays, value_stride, tile)
 
 
 def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) -> None:
@@ -195,10 +198,9 @@ def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) 
     form = None if tile else _form(rows, arrays)
     if form in _plans and _launched_again(_plans[form], rows, scale, arrays):
         return
-    n_rows, n_labels = rows.logits.shape
-    tile = tile or tile_of(rows.logits)
-    kernel = kernels.short_rows if n_labels <= tile.block else kernels.long_rows
-    plan = _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, arrays, 1, tile)
+    tile = tile or tile_of(rows)
+    programs = triton.cdiv(len(rows.logits), tile.rows)
+    plan = _launch(kernels.forward, (programs, 1, 1), rows, scale, arrays, 1, tile)
     if form is not None and plan is not None:
         _plans[form] = plan
 
@@ -263,6 +265,8 @@ def _launch(
         0 if example_weight is None else example_weight.stride(0),
         value_stride,
         *(focus if kind == ASL else (0.0, 0.0, 0.0, 0.0)),
+        16 // logits.element_size(),
+        n_labels <= tile.block,
         tile.rows,
         tile.block,
     )
