@@ -52,17 +52,18 @@ def bits_of(plane, rows, stride, start, there, end, GROUP: tl.constexpr, BLOCK: 
 
 
 @triton.jit
-def read_entries(
-    source, rows, start, there, end,
-    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, GROUP: tl.constexpr,
-    BLOCK: tl.constexpr, EVICTION: tl.constexpr,
-):  # fmt: skip
-    """Logits of the labels from ``start`` on, masks of candidates, label weights; their columns, which are in the row.
+def read_entries(source, rows, start, there, end, FORM: tl.constexpr, BLOCK: tl.constexpr, EVICTION: tl.constexpr):
+    """Of the labels from ``start`` on: z, σ(z), σ(−z), exp(z), masks of candidates, weights, columns, which are inside.
 
     An unknown, masked or outside entry gets a logit so low that as an excluded label it has neither value nor slope:
     what is no candidate is excluded. Without ``UNKNOWN`` there are none of the first two.
     """
     logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight = source
+    KIND: tl.constexpr = FORM[0]
+    PACKED: tl.constexpr = FORM[1]
+    UNKNOWN: tl.constexpr = FORM[2]
+    ALIGN: tl.constexpr = FORM[3]
+    GROUP: tl.constexpr = FORM[4]
     group = start + GROUP * tl.arange(0, BLOCK // GROUP)[None, :, None]
     column = group + tl.arange(0, GROUP)[None, None, :]
     row = rows[:, None, None]
@@ -99,7 +100,8 @@ def read_entries(
         weight = tl.load(label_weight + column, mask=inside, other=0.0).to(tl.float32)
         if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
             positive = tl.where(weight > 0, positive, 0)
-    return z, positive, weight, column, inside
+    p, q, t = logistic(clamped(z))
+    return z.to(tl.float32), p, q, t, positive, weight, column, inside
 
 
 @triton.jit
@@ -132,33 +134,28 @@ def both_sums(found, other, more_found, more_other):
 
 
 @triton.jit
-def write_slopes(place, half, weight, factor, excluded_factor, inside, EVICTION: tl.constexpr):
+def write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor, inside, EVICTION: tl.constexpr):
     """The gradient, rounded alike in all kernels: its sign tells candidates, so that no mask has to be kept."""
     counts = tl.where(half < 0, factor[:, None, None], excluded_factor[:, None, None])
+    place = gradient + rows[:, None, None] * end + column
     tl.store(place, half * counts * weight, mask=inside, eviction_policy=EVICTION)
 
 
 @triton.jit
 def careful_rows(
     source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders, factor,
-    excluded_factor, by,
-    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, GROUP: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    excluded_factor, by, FORM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Once more, rows of which some set is empty, or has tiny probabilities only, or a product of a group overflowed.
 
     This is rare: it reads the rows again, so that nothing has to be kept for it in registers.
     """
+    KIND: tl.constexpr = FORM[0]
     STEP: tl.constexpr = min(BLOCK, 512)
-    WEIGHTED: tl.constexpr = source[7] is not None
     top = tl.full([ROWS], LOWEST, tl.float32)
     relative, exact = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
     for start in range(0, end, STEP):
-        z, mask, weight, _, _ = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, STEP, ""
-        )
-        p, q, _ = logistic(clamped(z))
-        z = z.to(tl.float32)
+        z, p, q, _, mask, weight, _, _ = read_entries(source, rows, start, there, end, FORM, STEP, "")
         exact += in_row(only((tl.maximum(z, 0.0) + small_log(p, q)) * weight, ~mask))
         highest = tl.max(tl.max(tl.where(mask != 0, tl.minimum(z, 0.0), LOWEST), axis=2), axis=1)
         relative *= exp(orders * tl.minimum(top - highest, 0.0))
@@ -167,20 +164,17 @@ def careful_rows(
     other = tl.where(other < LARGE, other, exact)
     shift = tl.where((found < TINY) & (top > LOWEST), top, 0.0)
     found = tl.where(found < TINY, relative, found)
-    value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
+    value, set_factor = term_of_set(found, shift, size, geometric, orders, source[7] is not None, KIND)
     tl.store(values + rows, excluded_factor * other - factor * value, mask=there)
     if stats is not None:
         tl.store(stats + rows, shift, mask=there)
         tl.store(stats + n_rows + rows, set_factor, mask=there)
     if gradient is not None:
+        factor = factor * by * set_factor
         for start in range(0, end, STEP):
-            z, mask, weight, column, inside = read_entries(
-                source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, STEP, ""
-            )
-            p, q, _ = logistic(clamped(z))
-            half = half_slopes(z.to(tl.float32), p, q, mask, shift, orders, True, KIND, 0.0, 0.0, 0.0, 0.0)
-            place = gradient + rows[:, None, None] * end + column
-            write_slopes(place, half, weight, factor * by * set_factor, excluded_factor * by, inside, "")
+            z, p, q, _, mask, weight, column, inside = read_entries(source, rows, start, there, end, FORM, STEP, "")
+            half = half_slopes(z, p, q, mask, shift, orders, True, KIND, None)
+            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
 
 
 @triton.jit(do_not_specialize=NUMBERS)
@@ -198,6 +192,8 @@ def forward(
     number at ``planned``, if there is one.
     """
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
+    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
+    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
     SETS: tl.constexpr = (KIND == PROPML) | (KIND == POWER)
     WEIGHTED: tl.constexpr = label_weight is not None
     SIZED: tl.constexpr = KIND == POWER or (KIND == PROPML and WEIGHTED)
@@ -212,36 +208,21 @@ def forward(
     )
     shift = tl.zeros([ROWS], tl.float32)
     if WHOLE:
-        z, positive, weight, column, inside = read_entries(
-            source, rows, 0, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, BLOCK, ""
-        )
-        p, q, t = logistic(clamped(z))
-        z = z.to(tl.float32)
-        place = gradient if gradient is None else gradient + rows[:, None, None] * end + column
-        half = half_slopes(
-            z, p, q, positive, shift, orders, False, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED
-        )
+        z, p, q, t, positive, weight, column, inside = read_entries(source, rows, 0, there, end, FORM, BLOCK, "")
+        half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
         if gradient is not None and not SETS:
-            write_slopes(place, half, weight, factor * by, excluded_factor * by, inside, "")
-        found_lanes, other_lanes = sums_by_group(
-            z, p, q, t, positive, weight, orders, WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED
-        )
+            write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded_factor * by, inside, "")
+        found_lanes, other_lanes = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
         if SIZED:
             size_lanes, geometric_lanes = set_sizes(z, p, q, positive, weight, KIND)
     else:  # one sum per group: the groups are added up once, after the walk
         found_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
-        other_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
-        size_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
-        geometric_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
+        other_lanes, size_lanes, geometric_lanes = found_lanes, found_lanes, found_lanes
         for start in range(0, end, BLOCK):
-            z, positive, weight, _, _ = read_entries(
-                source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, BLOCK, "evict_last"
+            z, p, q, t, positive, weight, _, _ = read_entries(
+                source, rows, start, there, end, FORM, BLOCK, "evict_last"
             )
-            p, q, t = logistic(clamped(z))
-            z = z.to(tl.float32)
-            found, other = sums_by_group(
-                z, p, q, t, positive, weight, orders, WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED
-            )
+            found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
             found_lanes += found
             other_lanes += other
             if SIZED:
@@ -257,35 +238,32 @@ def forward(
             geometric = tl.sum(geometric_lanes, axis=1)
         value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
         total = excluded_factor * other - factor * value
+        slope_factor = factor * by * set_factor
         if stats is not None:
             tl.store(stats + rows, shift, mask=there)
             tl.store(stats + n_rows + rows, set_factor, mask=there)
         is_fine = tl.min(tl.where((found >= TINY) & (other < LARGE) | (rows >= n_rows), 1, 0)) == 1
     else:
         total = excluded_factor * other + factor * found
-        set_factor = 1.0
+        slope_factor = factor * by
     tl.store(values + rows, total, mask=there)
+    excluded = excluded_factor * by
     if gradient is not None:
         if not WHOLE:
             for start in range(0, tl.where(is_fine, end, 0), BLOCK):
-                z, positive, weight, column, inside = read_entries(
-                    source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, BLOCK, "evict_first"
+                z, p, q, _, positive, weight, column, inside = read_entries(
+                    source, rows, start, there, end, FORM, BLOCK, "evict_first"
                 )
-                p, q, _ = logistic(clamped(z))
-                half = half_slopes(
-                    z.to(tl.float32), p, q, positive, shift, orders, False, KIND,
-                    GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-                )  # fmt: skip
-                place = gradient + rows[:, None, None] * end + column
-                write_slopes(place, half, weight, factor * by * set_factor, excluded_factor * by, inside, "evict_first")
+                half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+                write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "evict_first")
         elif SETS:
-            write_slopes(place, half, weight, factor * by * set_factor, excluded_factor * by, inside, "")
+            write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "")
     if SETS:  # noqa: SIM102  compiled in, and looked at
         if not is_fine:
             tl.debug_barrier()  # what was written is written again, by other threads
             careful_rows(
                 source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders,
-                factor, excluded_factor, by, KIND, PACKED, UNKNOWN, ALIGN, GROUP, ROWS, BLOCK,
+                factor, excluded_factor, by, FORM, ROWS, BLOCK,
             )  # fmt: skip
 
 
@@ -304,6 +282,8 @@ def backward(
     they are the same.
     """
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
+    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
+    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
     end = n_labels * ALIGN
     tiles_in_row = tl.cdiv(end, BLOCK)
     n_tiles = tl.cdiv(n_rows, ROWS) * tiles_in_row
@@ -316,9 +296,7 @@ def backward(
         rows = (tile // tiles_in_row).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         start = (tile % tiles_in_row) * BLOCK
         there = rows < n_rows
-        z, positive, weight, column, inside = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, GROUP, BLOCK, ""
-        )
+        z, p, q, _, positive, weight, column, inside = read_entries(source, rows, start, there, end, FORM, BLOCK, "")
         factor, excluded_factor, orders = row_factors(
             lam_rows, lam, order_rows, order, example_weight, scale, rows, there,
             LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE,
@@ -329,15 +307,8 @@ def backward(
         if stats is not None:
             shift = tl.load(stats + rows, mask=there, other=0.0)
             factor *= tl.load(stats + n_rows + rows, mask=there, other=0.0)
-        p, q, _ = logistic(clamped(z))
-        z = z.to(tl.float32)
-        half = half_slopes(
-            z, p, q, positive, shift, orders, False, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED
-        )
+        half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
         if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
             if tl.min(shift) < 0:
-                half = half_slopes(
-                    z, p, q, positive, shift, orders, True, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED
-                )
-        place = gradient + rows[:, None, None] * end + column
-        write_slopes(place, half, weight, factor, excluded_factor * by, inside, "")
+                half = half_slopes(z, p, q, positive, shift, orders, True, KIND, FOCUS)
+        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")

@@ -217,11 +217,12 @@ def power(x, log_x, EXPONENT: tl.constexpr):
 
 
 @triton.jit
-def asymmetric_terms(
-    z, p, q, mask,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
-):  # fmt: skip
+def asymmetric_terms(z, p, q, mask, FOCUS: tl.constexpr):
     """The asymmetric loss, cross entropy that a focus turns down: values of a candidate and another, slopes of both."""
+    GAMMA_POSITIVE: tl.constexpr = FOCUS[0]
+    GAMMA_NEGATIVE: tl.constexpr = FOCUS[1]
+    CLIP: tl.constexpr = FOCUS[2]
+    DETACHED: tl.constexpr = FOCUS[3]
     if CLIP == 0:
         small = small_log(p, q)
         other = tl.maximum(z, 0.0) + small
@@ -263,17 +264,14 @@ def share_of_set(z, p, q, shift, order, KIND: tl.constexpr):
 
 
 @triton.jit
-def sums_by_group(
-    z, p, q, t, mask, weight, orders, WEIGHTED: tl.constexpr, KIND: tl.constexpr,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
-):  # fmt: skip
+def sums_by_group(z, p, q, t, mask, weight, orders, WEIGHTED: tl.constexpr, KIND: tl.constexpr, FOCUS: tl.constexpr):
     """What the candidates of groups add to the value, or to their set's sum, and what the others add to the value."""
     if KIND == PROPML and not WEIGHTED:
         # One logarithm of a product for all labels of a group: nearly all that there are.
         return tl.sum(only(p, mask), axis=2), log1p(tl.reduce(only(t, ~mask), 2, either))
     else:
         if KIND == ASL:
-            found, other, _, _ = asymmetric_terms(z, p, q, mask, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+            found, other, _, _ = asymmetric_terms(z, p, q, mask, FOCUS)
         else:
             small = small_log(p, q)
             other = tl.maximum(z, 0.0) + small
@@ -287,14 +285,11 @@ def sums_by_group(
 
 
 @triton.jit
-def half_slopes(
-    z, p, q, mask, shift, orders, SHIFTED: tl.constexpr, KIND: tl.constexpr,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
-):  # fmt: skip
+def half_slopes(z, p, q, mask, shift, orders, SHIFTED: tl.constexpr, KIND: tl.constexpr, FOCUS: tl.constexpr):
     """The slopes but for their weight and what candidates and others of the row count: negative of candidates."""
     push = p
     if KIND == ASL:
-        _, _, pull, push = asymmetric_terms(z, p, q, mask, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+        _, _, pull, push = asymmetric_terms(z, p, q, mask, FOCUS)
     elif KIND == BCE:
         pull = 0.0 - q
     elif KIND == POWER or SHIFTED:

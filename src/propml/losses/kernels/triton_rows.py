@@ -47,7 +47,6 @@ SHORT: dict[int, Tile] = {
 }
 # Fewer bytes leave less time for what each thread does once: more entries share it.
 SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
-SHORT_16_BIT_PACKED: dict[int, Tile] = SHORT_16_BIT | {1024: Tile(1, 1024, 1)}
 LONG, LONG_16_BIT, LONGER = Tile(1, 4096, 16), Tile(1, 2048, 8), Tile(1, 8192, 32)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
@@ -97,15 +96,14 @@ def gradient_at_once(reduced: bool) -> bool:
     return reduced
 
 
-def tile_of(rows: KernelRows) -> Tile:
+def tile_of(logits: Tensor) -> Tile:
     """The tile of a forward pass."""
-    half, n_labels = rows.logits.element_size() == 2, rows.logits.shape[1]
+    half, n_labels = logits.element_size() == 2, logits.shape[1]
     if n_labels > LONGER_THAN:
         return LONGER
-    if n_labels > LONG.block:  # where arithmetic rules, not where half of a larger block would lie beyond the row
+    if n_labels > LONG.block:  # no larger block than the row fills, where arithmetic counts more than memory
         return LONG_16_BIT if half and -n_labels % LONG.block >= LONG_16_BIT.block else LONG
-    tiles = (SHORT_16_BIT_PACKED if rows.packed else SHORT_16_BIT) if half else SHORT
-    return tiles[max(16, triton.next_power_of_2(n_labels))]
+    return (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
 
 
 def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
@@ -198,7 +196,7 @@ def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) 
     form = None if tile else _form(rows, arrays)
     if form in _plans and _launched_again(_plans[form], rows, scale, arrays):
         return
-    tile = tile or tile_of(rows)
+    tile = tile or tile_of(rows.logits)
     programs = triton.cdiv(len(rows.logits), tile.rows)
     plan = _launch(kernels.forward, (programs, 1, 1), rows, scale, arrays, 1, tile)
     if form is not None and plan is not None:
