@@ -151,7 +151,7 @@ def careful_rows(
     This is rare: it reads the rows again, so that nothing has to be kept for it in registers.
     """
     KIND: tl.constexpr = FORM[0]
-    STEP: tl.constexpr = min(BLOCK, 512)
+    STEP: tl.constexpr = max(16, BLOCK // 8)
     top = tl.full([ROWS], LOWEST, tl.float32)
     relative, exact = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
     for start in range(0, end, STEP):
