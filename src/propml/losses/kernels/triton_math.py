@@ -320,13 +320,14 @@ def term_of_set(found, shift, size, geometric, order, WEIGHTED: tl.constexpr, KI
     empty = found == 0
     safe = tl.where(empty, 1.0, found)
     value, factor = shift + log(safe), reciprocal(safe)
+    log_found = tl.log(safe)  # to the last digit: orders and weights magnify what the quick one has off
     if KIND == POWER:
         log_size = tl.log(tl.where(size > 0, size, 1.0))
         strength = exp((1.0 - order) * log_size)
-        relative = order * shift + tl.log(safe) - log_size  # small orders magnify what log has off
+        relative = order * shift + log_found - log_size
         value = tl.where(order == 0, geometric, strength * relative / tl.where(order == 0, 1.0, order))
         factor = tl.where(order == 0, 1.0, strength * factor)
     elif WEIGHTED:
         heaviest = tl.where(empty, 1.0, size)
-        value, factor = heaviest * (value - tl.log(heaviest)), heaviest * factor
+        value, factor = heaviest * (shift + log_found - tl.log(heaviest)), heaviest * factor
     return tl.where(empty, 0.0, value), tl.where(empty, 0.0, factor)

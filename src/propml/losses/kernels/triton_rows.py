@@ -214,14 +214,8 @@ def _form(rows: KernelRows, arrays: Arrays) -> tuple | None:
             return None
         focus = []  # the order is no constant of the kernel
     _, stats, slopes, planned, _ = arrays
-    types = (
-        logits.dtype,
-        marks.dtype,
-        logits.device,
-        stats is None,
-        planned is None,
-        None if slopes is None else slopes.dtype,
-    )
+    slope_type = None if slopes is None else slopes.dtype
+    types = (logits.dtype, marks.dtype, logits.device, stats is None, planned is None, slope_type)
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
