@@ -149,6 +149,8 @@ def check_candidates_of_all_kinds(device, name):
         for shape in ((40, 80), (3, 9000)):
             logits, candidates, marks = random_problem(shape, device, candidates=kind)
             compare(name, logits, candidates, marks, lam=0.7)
+    for dtype in types_on(device):
+        compare(name, *random_problem((9, 1000), device, dtype, "bits"), lam=0.7)
     for dtype in (torch.int32, torch.int64, torch.float64, torch.bfloat16):
         logits, candidates, marks = random_problem((40, 21), device, candidates="unknown")
         compare(name, logits, candidates.to(dtype), marks)

@@ -89,6 +89,16 @@ def test_nan_logits_are_not_hidden():
 
 
 @has_compiler
+@pytest.mark.parametrize("n_rows", [4096, 5001])
+def test_a_long_batch_is_added_up_to_its_last_row(n_rows):
+    logits, candidates = torch.zeros(n_rows, 2), torch.tensor([[1, 0]]).expand(n_rows, 2)
+    logits[-1] = 50.0
+    value = bce_loss(logits.requires_grad_(), candidates, reduction="sum")  # log 2 of each label, 50 of the last one
+    assert is_fused(value)
+    assert value.item() == pytest.approx(2 * (n_rows - 1) * math.log(2) + 50, rel=1e-6)
+
+
+@has_compiler
 def test_several_threads_give_the_same_as_one(monkeypatch):
     logits, candidates, _ = random_problem((37, 50), "cpu", torch.bfloat16)
     z = logits.requires_grad_()

@@ -16,7 +16,7 @@ __all__ = ["ASL", "BCE", "POWER", "PROPML", "Problem", "Reduction", "check_reduc
 
 Reduction = Literal["mean", "sum", "none"]
 
-PROPML, BCE, ASL, POWER = range(4)  # as in triton_kernels.py and rows.c
+PROPML, BCE, ASL, POWER = range(4)  # as in triton_math.py and rows.c
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from propml.losses.problem import Problem, Reduction, check_reduction, reduced
 __all__ = ["computed", "is_fusable"]
 
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+LONG_SUM, LINE = 4096, 256
 TENSORS = (Tensor, torch.nn.Parameter)  # a subclass may mean something else: the plain path leaves that to it
 
 
@@ -85,7 +86,7 @@ class _GradientAtOnce(torch.autograd.Function):
         ctx.problem, ctx.engine, ctx.reduction = problem, engine, reduction
         ctx.in_rows, ctx.dtype = rows.logits is logits, logits.dtype
         ctx.save_for_backward(logits, *problem.tensors())
-        return values.view(problem.lead(logits)) if reduction == "none" else values.sum()
+        return values.view(problem.lead(logits)) if reduction == "none" else _total(values)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
@@ -100,6 +101,15 @@ class _GradientAtOnce(torch.autograd.Function):
         if not ctx.in_rows:
             gradient = ctx.problem.shaped_like(gradient, ctx.saved_tensors[0])
         return gradient, None, None, None
+
+
+def _total(values: Tensor) -> Tensor:
+    """Their sum; a long one by lines, many at a time: PyTorch takes 8 µs for one sum of 65 536 values on an H200."""
+    if len(values) < LONG_SUM:
+        return values.sum()
+    end = len(values) // LINE * LINE
+    total = values[:end].view(-1, LINE).sum(1).sum()
+    return total if end == len(values) else total + values[end:].sum()
 
 
 def _is_unchanged(ctx: Any) -> bool:

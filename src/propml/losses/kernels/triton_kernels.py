@@ -1,11 +1,12 @@
 """The losses on rows as Triton kernels: logits and candidates are read, value and gradient come out together.
 
-A row is one example. :func:`short_rows` holds whole rows in registers. :func:`long_rows` walks along one row twice: for
-the value and the sum of the set, then, while the row is still in the cache, for the gradient. :func:`slopes` computes
-the gradient from what the forward pass kept of each row. No kernel adds atomically: the same input gives the same bits.
+A row is one example. :func:`forward` holds whole rows in registers, or walks along one row twice: for the value and the
+sum of the set, then, while the row is still in the cache, for the gradient. :func:`backward` computes the gradient from
+what the forward pass kept of each row. No kernel adds atomically: the same input gives the same bits.
 
 Arguments in capitals are compiled in. ``ALIGN`` divides the strides and the number of labels, which are passed in units
-of it: so the compiler can prove that loads are aligned, and makes them wide.
+of it: so the compiler can prove that loads are aligned, and makes them wide. Entries come as (rows, groups, GROUP): a
+thread loads a group's logits, 16 bytes, at once.
 """
 
 # mypy: ignore-errors
@@ -13,26 +14,112 @@ import triton
 import triton.language as tl
 
 from propml.losses.kernels.triton_math import (
-    BCE,
+    LARGE,
     POWER,
     PROPML,
-    asymmetric_terms,
+    clamped,
+    exp,
+    half_slopes,
     logistic,
-    power_term,
-    set_term,
+    masks_of_bits,
+    masks_of_bytes,
+    only,
+    set_sizes,
     share_of_set,
     small_log,
-    softplus_lanes,
+    sums_by_group,
+    term_of_set,
 )
-from propml.losses.kernels.triton_reading import read_entries, row_factors, row_orders
 
-__all__ = ["long_rows", "short_rows", "slopes"]
+__all__ = ["backward", "forward"]
 
 # One compiled kernel serves all sizes: what it may assume of them is in ALIGN.
 NUMBERS = ["logit_stride", "candidate_stride", "mask_stride", "n_rows", "n_labels"]
 # Below this a set's sum of probabilities is taken relative to its largest one: float32 ends at 1e-38.
 TINY = tl.constexpr(1e-20)
 LOWEST = tl.constexpr(-1e30)  # below all logits, and finite: differences of two of them are defined
+TINY_ORDER = tl.constexpr(1e-3)  # below it the power mean is the geometric one to float precision
+OUTSIDE = tl.constexpr(-1e4)  # what is read beyond a row: σ of it is 0, and float16 holds it
+
+
+@triton.jit
+def bits_of(plane, rows, stride, start, there, end, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+    """Masks of a plane of packed candidates."""
+    label = GROUP * tl.arange(0, BLOCK // GROUP)[None, :]
+    place = plane + rows[:, None] * stride + start // 8 + label // 8
+    bits = tl.load(place, mask=there[:, None] & (start + label < end), other=0).to(tl.int32)
+    return masks_of_bits(bits >> (label & 7), GROUP)
+
+
+@triton.jit
+def read_entries(source, rows, start, there, end, FORM: tl.constexpr, BLOCK: tl.constexpr, EVICTION: tl.constexpr):
+    """Of the labels from ``start`` on: z, σ(z), σ(−z), exp(z), masks of candidates, weights, columns, which are inside.
+
+    An unknown, masked or outside entry gets a logit so low that as an excluded label it has neither value nor slope:
+    what is no candidate is excluded. Without ``UNKNOWN`` there are none of the first two.
+    """
+    logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight = source
+    KIND: tl.constexpr = FORM[0]
+    PACKED: tl.constexpr = FORM[1]
+    UNKNOWN: tl.constexpr = FORM[2]
+    ALIGN: tl.constexpr = FORM[3]
+    GROUP: tl.constexpr = FORM[4]
+    group = start + GROUP * tl.arange(0, BLOCK // GROUP)[None, :, None]
+    column = group + tl.arange(0, GROUP)[None, None, :]
+    row = rows[:, None, None]
+    inside = there[:, None, None] & (column < end)
+    if ALIGN == GROUP:  # whole groups are in the row, or none of it
+        inside = there[:, None, None] & (group < end) & (column >= 0)
+    place = logits + row * (logit_stride * ALIGN) + column
+    z = tl.load(place, mask=inside, other=OUTSIDE, eviction_policy=EVICTION)
+    told = inside
+    if PACKED:
+        positive = bits_of(candidates, rows, candidate_stride, start, there, end, GROUP, BLOCK)
+        if ALIGN < GROUP:
+            positive = tl.where(inside, positive, 0)
+        if known is not None:
+            told = inside & (bits_of(known, rows, candidate_stride, start, there, end, GROUP, BLOCK) != 0)
+    else:
+        place = candidates + row * (candidate_stride * ALIGN) + column
+        marks = tl.load(place, mask=inside, other=0, eviction_policy=EVICTION)
+        if marks.dtype == tl.uint8:
+            positive = masks_of_bytes(marks)
+        elif marks.dtype.is_floating():
+            positive = tl.where(marks > 0.5, -1, 0)
+            told = marks > -0.5  # not so for NaN
+        else:
+            positive = tl.where(marks > 0, -1, 0)
+            told = marks >= 0
+    if mask is not None:
+        told = told & (tl.load(mask + row * (mask_stride * ALIGN) + column, mask=inside, other=0) != 0)
+    if UNKNOWN:
+        positive = tl.where(told, positive, 0)
+        z = tl.where(told, z, tl.full(z.shape, OUTSIDE, tl.float32).to(z.dtype))
+    weight = 1.0
+    if label_weight is not None:
+        weight = tl.load(label_weight + column, mask=inside, other=0.0).to(tl.float32)
+        if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
+            positive = tl.where(weight > 0, positive, 0)
+    p, q, t = logistic(clamped(z))
+    return z.to(tl.float32), p, q, t, positive, weight, column, inside
+
+
+@triton.jit
+def row_factors(
+    lam_rows, lam, order_rows, order, example_weight, scale, rows, there,
+    LAM_STRIDE: tl.constexpr, ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
+):  # fmt: skip
+    """What a row's candidates and its excluded labels count; the order of its power mean, 0 where that is geometric."""
+    factor = tl.zeros_like(rows).to(tl.float32) + scale
+    if example_weight is not None:
+        factor *= tl.load(example_weight + rows * WEIGHT_STRIDE, mask=there, other=0.0).to(tl.float32)
+    excluded_factor = factor * lam
+    if lam_rows is not None:
+        excluded_factor = factor * tl.load(lam_rows + rows * LAM_STRIDE, mask=there, other=0.0).to(tl.float32)
+    orders = tl.zeros_like(factor) + order
+    if order_rows is not None:
+        orders = tl.load(order_rows + rows * ORDER_STRIDE, mask=there, other=0.0).to(tl.float32)
+    return factor, excluded_factor, tl.where(orders < TINY_ORDER, 0.0, orders)
 
 
 @triton.jit
@@ -42,285 +129,152 @@ def in_row(entries):
 
 
 @triton.jit
-def value_lanes(
-    z, p, q, t, positive, weight, factor, excluded_factor, KIND: tl.constexpr, GROUPED: tl.constexpr,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
+def both_sums(found, other, more_found, more_other):
+    return found + more_found, other + more_other
+
+
+@triton.jit
+def write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor, inside, EVICTION: tl.constexpr):
+    """The gradient, rounded alike in all kernels: its sign tells candidates, so that no mask has to be kept."""
+    counts = tl.where(half < 0, factor[:, None, None], excluded_factor[:, None, None])
+    place = gradient + rows[:, None, None] * end + column
+    tl.store(place, half * counts * weight, mask=inside, eviction_policy=EVICTION)
+
+
+@triton.jit
+def careful_rows(
+    source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders, factor,
+    excluded_factor, by, FORM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What groups of entries add to their row's value, but for the term of a set, ``(rows, groups)``."""
-    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-        lanes = excluded_factor[:, None] * softplus_lanes(z, p, q, t, positive, weight, GROUPED)
-    else:
-        if KIND == BCE:
-            value = tl.where(positive, 0.0 - tl.minimum(z, 0.0), tl.maximum(z, 0.0)) + small_log(p, q)
-        else:
-            value, _ = asymmetric_terms(z, p, q, positive, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
-        counts = tl.where(positive, factor[:, None, None], excluded_factor[:, None, None])
-        lanes = tl.sum(counts * (value * weight), axis=2)
-    return lanes
+    """Once more, rows of which some set is empty, or has tiny probabilities only, or a product of a group overflowed.
 
-
-@triton.jit
-def shares_of(z, p, q, positive, weight, shift, orders, KIND: tl.constexpr, SHIFTED: tl.constexpr):
-    """What entries add to their set's sum, relative to exp(shift) where that is said; 0 outside the set."""
-    if KIND == POWER or SHIFTED:
-        near = tl.where(positive, z, 0.0)  # an excluded logit could be far above the set's
-        share = share_of_set(near, p, q, shift[:, None, None], orders[:, None, None], KIND)
-    else:
-        share = p
-    return tl.where(positive, share * weight, 0.0)
-
-
-@triton.jit
-def set_sizes(z, p, q, positive, weight, WEIGHTED: tl.constexpr, KIND: tl.constexpr):
-    """By groups of entries, of the power mean the size of the set and its logarithms; of ProPML the heaviest weight."""
-    if KIND == POWER:
-        log_p = tl.minimum(z, 0.0) - small_log(p, q)
-        size = tl.sum(tl.where(positive, weight, 0.0), axis=2)
-        geometric = tl.sum(tl.where(positive, log_p * weight, 0.0), axis=2)
-    elif WEIGHTED:
-        size = tl.max(tl.where(positive, weight, 0.0), axis=2)
-        geometric = size
-    else:
-        size = tl.zeros([z.shape[0], z.shape[1]], tl.float32)
-        geometric = size
-    return size, geometric
-
-
-@triton.jit
-def term_of_set(found, shift, size, geometric, orders, WEIGHTED: tl.constexpr, KIND: tl.constexpr):
-    """The value of a set and the factor of its slopes; the size of ProPML's is its heaviest weight."""
-    if KIND == POWER:
-        return power_term(found, shift, size, geometric, orders)
-    else:
-        return set_term(found, shift, size, WEIGHTED)
-
-
-@triton.jit
-def relative_sum(
-    source, rows, there, end, orders,
-    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, ROWS: tl.constexpr,
-    STEP: tl.constexpr,
-):  # fmt: skip
-    """The largest log p of each set, at least nearly, and the sum of its shares relative to it."""
+    This is rare: it reads the rows again, so that nothing has to be kept for it in registers.
+    """
+    KIND: tl.constexpr = FORM[0]
+    STEP: tl.constexpr = max(16, BLOCK // 8)
     top = tl.full([ROWS], LOWEST, tl.float32)
+    relative, exact = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
     for start in range(0, end, STEP):
-        z, positive, weight, _, _ = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, True, STEP
-        )
-        top = tl.maximum(top, tl.max(tl.max(tl.where(positive, tl.minimum(z, 0.0), LOWEST), axis=2), axis=1))
-    shift = tl.where(top > LOWEST, top, 0.0)
-    found = tl.zeros([ROWS], tl.float32)
-    for start in range(0, end, STEP):
-        z, positive, weight, _, _ = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, True, STEP
-        )
-        p, q, _ = logistic(z)
-        found += in_row(shares_of(z, p, q, positive, weight, shift, orders, KIND, True))
-    return shift, found
-
-
-@triton.jit
-def slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, SELECTED: tl.constexpr):
-    """The gradient on entries whose shares in their sets are known; rounded alike in all kernels."""
-    if SELECTED:
-        push = tl.where(positive, 0.0, p * weight)
-    else:
-        push = p - share  # rather than select once more: masks do not stay in registers
-    return tl.fma(
-        tl.broadcast_to(excluded_factor[:, None, None], p.shape), push, (0.0 - factor)[:, None, None] * (share * q)
-    )
-
-
-@triton.jit
-def slopes_of_entries(
-    z, p, q, positive, weight, shift, orders, factor, excluded_factor, WEIGHTED: tl.constexpr, KIND: tl.constexpr,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
-):  # fmt: skip
-    """The gradient on some labels of rows whose sets' sums are known."""
-    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-        share = shares_of(z, p, q, positive, weight, shift, orders, KIND, False)
-        gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, WEIGHTED or KIND == POWER)
-        if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
-            if tl.min(shift) < 0:
-                share = shares_of(z, p, q, positive, weight, shift, orders, KIND, True)
-                gradient = slopes_in_set(p, q, positive, weight, share, factor, excluded_factor, True)
-    else:
-        if KIND == BCE:
-            slope = tl.where(positive, q, p)
-        else:
-            _, slope = asymmetric_terms(z, p, q, positive, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
-        counts = tl.where(positive, (0.0 - factor)[:, None, None], excluded_factor[:, None, None])
-        gradient = counts * (slope * weight)
-    return gradient
+        z, p, q, _, mask, weight, _, _ = read_entries(source, rows, start, there, end, FORM, STEP, "")
+        exact += in_row(only((tl.maximum(z, 0.0) + small_log(p, q)) * weight, ~mask))
+        highest = tl.max(tl.max(tl.where(mask != 0, tl.minimum(z, 0.0), LOWEST), axis=2), axis=1)
+        relative *= exp(orders * tl.minimum(top - highest, 0.0))
+        top = tl.maximum(top, highest)
+        relative += in_row(only(share_of_set(z, p, q, top, orders, KIND) * weight, mask))
+    other = tl.where(other < LARGE, other, exact)
+    shift = tl.where((found < TINY) & (top > LOWEST), top, 0.0)
+    found = tl.where(found < TINY, relative, found)
+    value, set_factor = term_of_set(found, shift, size, geometric, orders, source[7] is not None, KIND)
+    tl.store(values + rows, excluded_factor * other - factor * value, mask=there)
+    if stats is not None:
+        tl.store(stats + rows, shift, mask=there)
+        tl.store(stats + n_rows + rows, set_factor, mask=there)
+    if gradient is not None:
+        factor = factor * by * set_factor
+        for start in range(0, end, STEP):
+            z, p, q, _, mask, weight, column, inside = read_entries(source, rows, start, there, end, FORM, STEP, "")
+            half = half_slopes(z, p, q, mask, shift, orders, True, KIND, None)
+            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def short_rows(
+def forward(
     logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
     planned, noted, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
     ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
-    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Values, and where asked for statistics and gradient, of ROWS rows of at most BLOCK labels.
+    """Values, and where asked for statistics and gradient, of ROWS rows of at most BLOCK labels, which are read once.
 
-    The gradient is that of the values times the number at ``planned``, if there is one.
+    Not ``WHOLE`` it is one row of any length, BLOCK labels at a time. The gradient is that of the values times the
+    number at ``planned``, if there is one.
     """
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
+    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
+    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+    SETS: tl.constexpr = (KIND == PROPML) | (KIND == POWER)
     WEIGHTED: tl.constexpr = label_weight is not None
-    GROUPED: tl.constexpr = (logits.dtype.element_ty.primitive_bitwidth == 16) and not WEIGHTED
+    SIZED: tl.constexpr = KIND == POWER or (KIND == PROPML and WEIGHTED)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = rows < n_rows
     end = n_labels * ALIGN
-    z, positive, weight, column, inside = read_entries(
-        source, rows, 0, there, end, KIND, PACKED, UNKNOWN, ALIGN, False, BLOCK
+    by = 1.0
+    if planned is not None:
+        by = tl.load(planned)
+    factor, excluded_factor, orders = row_factors(
+        lam_rows, lam, order_rows, order, example_weight, scale, rows, there, LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE
     )
-    factor, excluded_factor = row_factors(lam_rows, lam, example_weight, scale, rows, there, LAM_STRIDE, WEIGHT_STRIDE)
-    by = 1.0
-    if planned is not None:
-        by = tl.load(planned)
-    p, q, t = logistic(z)
-    lanes = value_lanes(
-        z, p, q, t, positive, weight, factor, excluded_factor,
-        KIND, GROUPED, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-    )  # fmt: skip
-    total = tl.sum(lanes, axis=1)
-    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-        orders = tl.full([ROWS], 1.0, tl.float32)
-        if KIND == POWER:
-            orders = row_orders(order_rows, order, rows, there, ORDER_STRIDE)
-        shift = tl.zeros([ROWS], tl.float32)
-        share = shares_of(z, p, q, positive, weight, shift, orders, KIND, False)
-        found = in_row(share)
-        size_lanes, geometric_lanes = set_sizes(z, p, q, positive, weight, WEIGHTED, KIND)
-        size, geometric = tl.sum(size_lanes, axis=1), tl.sum(geometric_lanes, axis=1)
-        if KIND == PROPML:
-            size = tl.max(size_lanes, axis=1)
-        found_value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
-        tl.store(values + rows * VALUE_STRIDE, total - factor * found_value, mask=there)
-        if stats is not None:
-            tl.store(stats + rows, shift, mask=there)
-            tl.store(stats + n_rows + rows, set_factor, mask=there)
-        if gradient is not None:
-            slope = slopes_in_set(
-                p, q, positive, weight, share, factor * by * set_factor, excluded_factor * by, WEIGHTED or KIND == POWER
-            )
-            tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
-        # A set is empty, or all of its probabilities are tiny. This is rare: it comes last, reads the row again, and
-        # writes once more what depends on the set, so that nothing has to be kept for it in registers.
-        if tl.min(tl.where(there, found, 1.0)) < TINY:
-            STEP: tl.constexpr = BLOCK if BLOCK < 512 else 512
-            tl.debug_barrier()
-            top, relative = relative_sum(source, rows, there, end, orders, KIND, PACKED, UNKNOWN, ALIGN, ROWS, STEP)
-            shift = tl.where(found < TINY, top, 0.0)
-            found = tl.where(found < TINY, relative, found)
-            found_value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
-            tl.store(values + rows * VALUE_STRIDE, total - factor * found_value, mask=there)
-            if stats is not None:
-                tl.store(stats + rows, shift, mask=there)
-                tl.store(stats + n_rows + rows, set_factor, mask=there)
-            if gradient is not None:
-                for start in range(0, end, STEP):
-                    z_set, in_set, weight_set, column_set, _ = read_entries(
-                        source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, True, STEP
-                    )
-                    p_set, q_set, _ = logistic(z_set)
-                    slope_set = slopes_of_entries(
-                        z_set, p_set, q_set, in_set, weight_set, shift, orders,
-                        factor * by * set_factor, excluded_factor * by,
-                        WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-                    )  # fmt: skip
-                    tl.store(gradient + rows[:, None, None] * end + column_set, slope_set, mask=in_set)
-    else:
-        tl.store(values + rows * VALUE_STRIDE, total, mask=there)
-        if gradient is not None:
-            slope = slopes_of_entries(
-                z, p, q, positive, weight, total, total, factor * by, excluded_factor * by,
-                WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-            )  # fmt: skip
-            tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
-
-
-@triton.jit(do_not_specialize=NUMBERS)
-def long_rows(
-    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
-    planned, noted, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
-    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
-    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
-    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The same for one row of any length (ROWS is 1), BLOCK labels at a time."""
-    source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
-    WEIGHTED: tl.constexpr = label_weight is not None
-    GROUPED: tl.constexpr = (logits.dtype.element_ty.primitive_bitwidth == 16) and not WEIGHTED
-    rows = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
-    there = rows < n_rows
-    end = n_labels * ALIGN
-    factor, excluded_factor = row_factors(lam_rows, lam, example_weight, scale, rows, there, LAM_STRIDE, WEIGHT_STRIDE)
-    by = 1.0
-    if planned is not None:
-        by = tl.load(planned)
-    orders, shift = tl.full([1], 1.0, tl.float32), tl.zeros([1], tl.float32)
-    if KIND == POWER:
-        orders = row_orders(order_rows, order, rows, there, ORDER_STRIDE)
-    # One sum per group: the groups are added up once, after the walk.
-    lanes = tl.zeros([1, BLOCK // 8], tl.float32)
-    found_lanes = tl.zeros([1, BLOCK // 8], tl.float32)
-    size_lanes = tl.zeros([1, BLOCK // 8], tl.float32)
-    geometric_lanes = tl.zeros([1, BLOCK // 8], tl.float32)
-    for start in range(0, end, BLOCK):
-        z, positive, weight, _, _ = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, False, BLOCK
-        )
-        p, q, t = logistic(z)
-        lanes += value_lanes(
-            z, p, q, t, positive, weight, factor, excluded_factor,
-            KIND, GROUPED, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-        )  # fmt: skip
-        if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-            found_lanes += tl.sum(shares_of(z, p, q, positive, weight, shift, orders, KIND, False), axis=2)
-            size, geometric = set_sizes(z, p, q, positive, weight, WEIGHTED, KIND)
-            if KIND == POWER:
-                size_lanes += size
-                geometric_lanes += geometric
-            elif WEIGHTED:
-                size_lanes = tl.maximum(size_lanes, size)
-    total = tl.sum(lanes, axis=1)
-    if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-        found, sizes = tl.sum(found_lanes, axis=1), tl.sum(size_lanes, axis=1)
-        if KIND == PROPML:
-            sizes = tl.max(size_lanes, axis=1)
-        if tl.min(found) < TINY:
-            shift, found = relative_sum(source, rows, there, end, orders, KIND, PACKED, UNKNOWN, ALIGN, 1, 512)
-        found_value, set_factor = term_of_set(
-            found, shift, sizes, tl.sum(geometric_lanes, axis=1), orders, WEIGHTED, KIND
-        )
-        total -= factor * found_value
-        factor *= set_factor
-        if stats is not None:
-            tl.store(stats + rows, shift, mask=there)
-            tl.store(stats + n_rows + rows, set_factor, mask=there)
-    tl.store(values + rows * VALUE_STRIDE, total, mask=there)
-    if gradient is not None:
+    shift = tl.zeros([ROWS], tl.float32)
+    if WHOLE:
+        z, p, q, t, positive, weight, column, inside = read_entries(source, rows, 0, there, end, FORM, BLOCK, "")
+        half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+        if gradient is not None and not SETS:
+            write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded_factor * by, inside, "")
+        found_lanes, other_lanes = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
+        if SIZED:
+            size_lanes, geometric_lanes = set_sizes(z, p, q, positive, weight, KIND)
+    else:  # one sum per group: the groups are added up once, after the walk
+        found_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
+        other_lanes, size_lanes, geometric_lanes = found_lanes, found_lanes, found_lanes
         for start in range(0, end, BLOCK):
-            z, positive, weight, column, inside = read_entries(
-                source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, False, BLOCK
+            z, p, q, t, positive, weight, _, _ = read_entries(
+                source, rows, start, there, end, FORM, BLOCK, "evict_last"
             )
-            p, q, t = logistic(z)
-            slope = slopes_of_entries(
-                z, p, q, positive, weight, shift, orders, factor * by, excluded_factor * by,
-                WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
+            found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
+            found_lanes += found
+            other_lanes += other
+            if SIZED:
+                size, geometric = set_sizes(z, p, q, positive, weight, KIND)
+                size_lanes = size_lanes + size if KIND == POWER else tl.maximum(size_lanes, size)
+                geometric_lanes += geometric
+    found, other = tl.reduce((found_lanes, other_lanes), 1, both_sums)
+    is_fine = True
+    if SETS:
+        size, geometric = found, found
+        if SIZED:
+            size = tl.sum(size_lanes, axis=1) if KIND == POWER else tl.max(size_lanes, axis=1)
+            geometric = tl.sum(geometric_lanes, axis=1)
+        value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
+        total = excluded_factor * other - factor * value
+        slope_factor = factor * by * set_factor
+        if stats is not None:
+            tl.store(stats + rows, shift, mask=there)
+            tl.store(stats + n_rows + rows, set_factor, mask=there)
+        is_fine = tl.min(tl.where((found >= TINY) & (other < LARGE) | (rows >= n_rows), 1, 0)) == 1
+    else:
+        total = excluded_factor * other + factor * found
+        slope_factor = factor * by
+    tl.store(values + rows, total, mask=there)
+    excluded = excluded_factor * by
+    if gradient is not None:
+        if not WHOLE:
+            for start in range(0, tl.where(is_fine, end, 0), BLOCK):
+                z, p, q, _, positive, weight, column, inside = read_entries(
+                    source, rows, start, there, end, FORM, BLOCK, "evict_first"
+                )
+                half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+                write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "evict_first")
+        elif SETS:
+            write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "")
+    if SETS:  # noqa: SIM102  compiled in, and looked at
+        if not is_fine:
+            tl.debug_barrier()  # what was written is written again, by other threads
+            careful_rows(
+                source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders,
+                factor, excluded_factor, by, FORM, ROWS, BLOCK,
             )  # fmt: skip
-            tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def slopes(
+def backward(
     logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, grad_output, stats, gradient,
     planned, noted, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
     ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
-    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The gradient from the statistics of the rows and the gradient on their values.
 
@@ -328,7 +282,8 @@ def slopes(
     they are the same.
     """
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
-    WEIGHTED: tl.constexpr = label_weight is not None
+    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
+    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
     end = n_labels * ALIGN
     tiles_in_row = tl.cdiv(end, BLOCK)
     n_tiles = tl.cdiv(n_rows, ROWS) * tiles_in_row
@@ -341,23 +296,19 @@ def slopes(
         rows = (tile // tiles_in_row).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         start = (tile % tiles_in_row) * BLOCK
         there = rows < n_rows
-        z, positive, weight, column, inside = read_entries(
-            source, rows, start, there, end, KIND, PACKED, UNKNOWN, ALIGN, False, BLOCK
-        )
-        factor, excluded_factor = row_factors(
-            lam_rows, lam, example_weight, scale, rows, there, LAM_STRIDE, WEIGHT_STRIDE
-        )
+        z, p, q, _, positive, weight, column, inside = read_entries(source, rows, start, there, end, FORM, BLOCK, "")
+        factor, excluded_factor, orders = row_factors(
+            lam_rows, lam, order_rows, order, example_weight, scale, rows, there,
+            LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE,
+        )  # fmt: skip
         by = tl.load(grad_output + rows * VALUE_STRIDE, mask=there, other=0.0).to(tl.float32)
-        orders, shift = tl.full([ROWS], 1.0, tl.float32), tl.zeros([ROWS], tl.float32)
         factor *= by
-        if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
+        shift = tl.zeros([ROWS], tl.float32)
+        if stats is not None:
             shift = tl.load(stats + rows, mask=there, other=0.0)
             factor *= tl.load(stats + n_rows + rows, mask=there, other=0.0)
-        if KIND == POWER:
-            orders = row_orders(order_rows, order, rows, there, ORDER_STRIDE)
-        p, q, _ = logistic(z)
-        slope = slopes_of_entries(
-            z, p, q, positive, weight, shift, orders, factor, excluded_factor * by,
-            WEIGHTED, KIND, GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED,
-        )  # fmt: skip
-        tl.store(gradient + rows[:, None, None] * end + column, slope, mask=inside)
+        half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+        if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
+            if tl.min(shift) < 0:
+                half = half_slopes(z, p, q, positive, shift, orders, True, KIND, FOCUS)
+        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")

@@ -1,4 +1,7 @@
-"""What the Triton kernels compute of one entry. Arguments in capitals are compiled in."""
+"""What the Triton kernels compute of entries and of sets. Arguments in capitals are compiled in.
+
+A mask is an integer, all ones or 0: to apply it takes one instruction, and no predicate has to be kept for it.
+"""
 
 # mypy: ignore-errors
 import os
@@ -9,25 +12,29 @@ import triton.language as tl
 __all__ = [
     "ASL",
     "BCE",
+    "LARGE",
     "POWER",
     "PROPML",
-    "asymmetric_terms",
+    "clamped",
     "exp",
+    "half_slopes",
     "logistic",
-    "power_term",
-    "set_term",
+    "masks_of_bits",
+    "masks_of_bytes",
+    "only",
+    "set_sizes",
     "share_of_set",
     "small_log",
-    "softplus_lanes",
+    "sums_by_group",
+    "term_of_set",
 ]
 
 PROPML, BCE, ASL, POWER = (tl.constexpr(kind) for kind in range(4))  # as in problem.py
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
+LARGE = tl.constexpr(1e34)  # below the exponential of a clamped logit
 # The fast instructions flush to zero and round once more than needed; the interpreter has no need of them.
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-# Eight factors 1 + exp(z) of logits up to 11 multiply to less than the largest float32.
-NEAR, EXP_NEAR = tl.constexpr(11.0), tl.constexpr(59874.141715)
 
 
 @triton.jit
@@ -62,9 +69,99 @@ def rounded_product(x, y):
 
 
 @triton.jit
+def negative_product(x, y):
+    """−x y, likewise."""
+    if INTERPRETED:
+        return 0.0 - x * y
+    return tl.inline_asm_elementwise(
+        "{ .reg .f32 n; neg.f32 n, $2; mul.rn.ftz.f32 $0, $1, n; }", "=f,f,f", [x, y], tl.float32, True, 1
+    )
+
+
+@triton.jit
+def only(x, mask):
+    """x where the mask is set, else 0, whatever x is there."""
+    return (x.to(tl.int32, bitcast=True) & mask).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def choose(mask, x, y):
+    """x where the mask is set, else y."""
+    if INTERPRETED:
+        return tl.where(mask != 0, x, y)
+    return tl.inline_asm_elementwise("lop3.b32 $0, $1, $2, $3, 0xCA;", "=f,r,f,f", [mask, x, y], tl.float32, True, 1)
+
+
+@triton.jit
+def masks_of_bytes(marks):
+    """Set where a byte is not 0: the sign of each byte, four at a time."""
+    if INTERPRETED:
+        return tl.where(marks != 0, -1, 0)
+    return tl.inline_asm_elementwise(
+        """{
+        .reg .b32 w;
+        and.b32 w, $4, 0x7f7f7f7f;
+        add.u32 w, w, 0x7f7f7f7f;
+        or.b32 w, w, $4;
+        prmt.b32 $0, w, 0, 0x8888;
+        prmt.b32 $1, w, 0, 0x9999;
+        prmt.b32 $2, w, 0, 0xaaaa;
+        prmt.b32 $3, w, 0, 0xbbbb;
+        }""",
+        "=r,=r,=r,=r,r", [marks], tl.int32, True, 4,
+    )  # fmt: skip
+
+
+@triton.jit
+def masks_of_bits(bits, GROUP: tl.constexpr):
+    """Set where a label's bit is, ``(rows, groups, GROUP)``."""
+    label = tl.arange(0, GROUP)[None, None, :]
+    if INTERPRETED:
+        return (bits[:, :, None] << (31 - label)) >> 31
+    # Four bits become the signs of four bytes. Labels differ by an argument, not by their place among those that the
+    # assembly is given: of equal arguments the compiler computes one.
+    signs = ((bits & 15) * 0x10204080)[:, :, None]
+    if GROUP == 8:
+        signs = tl.where(label < 4, signs, ((bits >> 4) * 0x10204080)[:, :, None])
+    byte = 0x8888 + 0x1111 * (label & 3)
+    return tl.inline_asm_elementwise("prmt.b32 $0, $1, 0, $2;", "=r,r,r", [signs, byte], tl.int32, True, 1)
+
+
+@triton.jit
+def clamped(z):
+    """A logit in float32, 80 at most: beyond, nothing changes but that its exponential overflows. NaN stays."""
+    if INTERPRETED or z.dtype == tl.float32:
+        return tl.minimum(z.to(tl.float32), 80.0, propagate_nan=tl.PropagateNan.ALL)
+    elif z.dtype == tl.bfloat16:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b32 c;
+            mov.b32 c, 0x42A042A0;
+            min.NaN.bf16x2 c, $2, c;
+            shl.b32 $0, c, 16;
+            and.b32 $1, c, 0xffff0000;
+            }""",
+            "=r,=r,r", [z], tl.int32, True, 2,
+        ).to(tl.float32, bitcast=True)  # fmt: skip
+    else:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b32 c;
+            .reg .b16 low, high;
+            mov.b32 c, 0x55005500;
+            min.NaN.f16x2 c, $2, c;
+            mov.b32 {low, high}, c;
+            cvt.f32.f16 $0, low;
+            cvt.f32.f16 $1, high;
+            }""",
+            "=f,=f,r", [z], tl.float32, True, 2,
+        )  # fmt: skip
+
+
+@triton.jit
 def logistic(z):
-    """p = σ(z), q = σ(−z) and exp(z), to the last digits wherever z lies."""
-    t = exp(tl.minimum(z, 80.0))  # beyond 80 nothing changes any more, but t would overflow
+    """p = σ(z), q = σ(−z) and exp(z) of a clamped logit, to the last digits wherever it lies."""
+    t = exp(z)
     q = reciprocal(1.0 + t)
     return rounded_product(t, q), q, t
 
@@ -92,27 +189,14 @@ def either(x, y):
 
 @triton.jit
 def log1p(x):
-    """log(1 + x) for x of at least 0, to the last digits also where x is lost beside 1."""
+    """log(1 + x) for x of at least 0, to the last digits also where x is lost beside 1; x itself from LARGE on."""
     # log(1 + x) / x as a polynomial: 7e-8 off at most up to 0.35.
     ratio = x * -0.0758235901594162 + 0.1709328144788742
     ratio = x * ratio - 0.24537426233291626
     ratio = x * ratio + 0.3329996168613434
     ratio = x * ratio - 0.4999920129776001
     ratio = x * ratio + 1.0
-    return tl.where(x < 0.35, x * ratio, log(1.0 + x))
-
-
-@triton.jit
-def softplus_lanes(z, p, q, t, positive, weight, GROUPED: tl.constexpr):
-    """The sum of log(1 + exp(z)) over the excluded labels of each group of eight, ``(rows, groups)``.
-
-    With ``GROUPED`` it is one logarithm of a product, 2e-5 off where a logit lies above 11: for logits of 16 bits.
-    """
-    if GROUPED:
-        product = tl.reduce(tl.where(positive, 0.0, tl.minimum(t, EXP_NEAR)), 2, either)
-        return log1p(product) + tl.sum(tl.where(positive, 0.0, tl.maximum(z - NEAR, 0.0)), axis=2)
-    else:
-        return tl.sum(tl.where(positive, 0.0, (tl.maximum(z, 0.0) + small_log(p, q)) * weight), axis=2)
+    return tl.where(x < 0.35, x * ratio, tl.where(x < LARGE, log(1.0 + x), x))
 
 
 @triton.jit
@@ -133,70 +217,117 @@ def power(x, log_x, EXPONENT: tl.constexpr):
 
 
 @triton.jit
-def asymmetric_terms(
-    z, p, q, positive,
-    GAMMA_POSITIVE: tl.constexpr, GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr,
-):  # fmt: skip
-    """Value and slope (of candidates downwards) of the asymmetric loss: cross entropy that a focus turns down."""
+def asymmetric_terms(z, p, q, mask, FOCUS: tl.constexpr):
+    """The asymmetric loss, cross entropy that a focus turns down: values of a candidate and another, slopes of both."""
+    GAMMA_POSITIVE: tl.constexpr = FOCUS[0]
+    GAMMA_NEGATIVE: tl.constexpr = FOCUS[1]
+    CLIP: tl.constexpr = FOCUS[2]
+    DETACHED: tl.constexpr = FOCUS[3]
     if CLIP == 0:
         small = small_log(p, q)
-        value = tl.maximum(z, 0.0) + small
+        other = tl.maximum(z, 0.0) + small
         focus = power(p, tl.minimum(z, 0.0) - small, GAMMA_NEGATIVE)
-        slope = focus * p
+        push = focus * p
         if not DETACHED:
-            slope += GAMMA_NEGATIVE * q * focus * value
-        value *= focus
+            push += GAMMA_NEGATIVE * q * focus * other
+        other *= focus
     else:
+        rest = q + CLIP  # above 1 only where nothing is kept
+        small = 0.0 - log(choose(mask, tl.maximum(p, q), rest))  # one logarithm serves both kinds of labels
         kept = tl.maximum(p - CLIP, 0.0)
-        rest = tl.minimum(q + CLIP, 1.0)
-        small = -log(tl.where(positive, tl.maximum(p, q), rest))  # one logarithm serves both kinds of labels
-        floored = tl.maximum(kept, 1e-8)
-        log_kept = 0.0
-        if GAMMA_NEGATIVE > 4 or GAMMA_NEGATIVE != GAMMA_NEGATIVE // 1:
-            log_kept = log(floored)
-        focus = tl.where(kept > 0, power(floored, log_kept, GAMMA_NEGATIVE), 0.0)
-        slope = focus * reciprocal(rest)
+        if GAMMA_NEGATIVE == 2 or GAMMA_NEGATIVE == 3 or GAMMA_NEGATIVE == 4:
+            lower = power(kept, kept, GAMMA_NEGATIVE - 1)
+        else:
+            floored = tl.maximum(kept, 1e-8)
+            lower = tl.where(kept > 0, power(floored, log(floored), GAMMA_NEGATIVE - 1), 0.0)
+        other = lower * (kept * small)
+        push = kept * reciprocal(rest)
         if not DETACHED:
-            slope += GAMMA_NEGATIVE * focus * reciprocal(floored) * small
-        slope *= p * q
-        value = focus * small
+            push += GAMMA_NEGATIVE * small
+        push = lower * push * (p * q)
     found = small - tl.minimum(z, 0.0)
-    focus = power(q, -tl.maximum(z, 0.0) - small, GAMMA_POSITIVE)
+    focus = power(q, 0.0 - tl.maximum(z, 0.0) - small, GAMMA_POSITIVE)
     pull = q
     if not DETACHED:
         pull += GAMMA_POSITIVE * p * found
-    return tl.where(positive, focus * found, value), tl.where(positive, focus * pull, slope)
+    return focus * found, other, negative_product(focus, pull), push
 
 
 @triton.jit
 def share_of_set(z, p, q, shift, order, KIND: tl.constexpr):
-    """What an entry adds to its set's sum: p, or its power, relative to exp(shift)."""
+    """What a candidate adds to its set's sum: p, or its power, relative to exp(shift)."""
     if KIND == POWER:
-        return exp(order * (tl.minimum(z, 0.0) - small_log(p, q) - shift))
+        return exp(order[:, None, None] * (tl.minimum(z, 0.0) - small_log(p, q) - shift[:, None, None]))
     else:  # as p is where nothing is shifted, to the last bit
-        return tl.where(shift < 0, exp(tl.minimum(z, 0.0) - shift) * tl.maximum(p, q), p)
+        near = exp(tl.minimum(z, 0.0) - shift[:, None, None]) * tl.maximum(p, q)
+        return tl.where(shift[:, None, None] < 0, near, p)
 
 
 @triton.jit
-def power_term(found, shift, size, geometric, order):
-    """The power mean's log by its strength, and the factor of its slopes; 0 where the set is empty."""
-    empty = found == 0
-    safe = tl.where(empty, 1.0, found)
-    log_size = tl.log(tl.where(size > 0, size, 1.0))
-    strength = exp((1.0 - order) * log_size)
-    relative = order * shift + tl.log(safe) - log_size
-    value = tl.where(order == 0, geometric, strength * relative / tl.where(order == 0, 1.0, order))
-    factor = tl.where(order == 0, 1.0, strength / safe)
-    return tl.where(empty, 0.0, value), tl.where(empty, 0.0, factor)
+def sums_by_group(z, p, q, t, mask, weight, orders, WEIGHTED: tl.constexpr, KIND: tl.constexpr, FOCUS: tl.constexpr):
+    """What the candidates of groups add to the value, or to their set's sum, and what the others add to the value."""
+    if KIND == PROPML and not WEIGHTED:
+        # One logarithm of a product for all labels of a group: nearly all that there are.
+        return tl.sum(only(p, mask), axis=2), log1p(tl.reduce(only(t, ~mask), 2, either))
+    else:
+        if KIND == ASL:
+            found, other, _, _ = asymmetric_terms(z, p, q, mask, FOCUS)
+        else:
+            small = small_log(p, q)
+            other = tl.maximum(z, 0.0) + small
+            if KIND == BCE:
+                found = small - tl.minimum(z, 0.0)
+            elif KIND == POWER:
+                found = share_of_set(z, p, q, tl.zeros_like(orders), orders, KIND)
+            else:
+                found = p
+        return tl.sum(only(found * weight, mask), axis=2), tl.sum(only(other * weight, ~mask), axis=2)
 
 
 @triton.jit
-def set_term(found, shift, heaviest, WEIGHTED: tl.constexpr):
-    """The weighted log of the set's sum, and the factor of its slopes; 0 where the set is empty."""
+def half_slopes(z, p, q, mask, shift, orders, SHIFTED: tl.constexpr, KIND: tl.constexpr, FOCUS: tl.constexpr):
+    """The slopes but for their weight and what candidates and others of the row count: negative of candidates."""
+    push = p
+    if KIND == ASL:
+        _, _, pull, push = asymmetric_terms(z, p, q, mask, FOCUS)
+    elif KIND == BCE:
+        pull = 0.0 - q
+    elif KIND == POWER or SHIFTED:
+        pull = negative_product(share_of_set(z, p, q, shift, orders, KIND), q)
+    else:
+        pull = negative_product(p, q)
+    return choose(mask, pull, push)
+
+
+@triton.jit
+def set_sizes(z, p, q, mask, weight, KIND: tl.constexpr):
+    """By groups of entries, of the power mean the size of the set and its logarithms; of ProPML the heaviest weight."""
+    weights = tl.where(mask != 0, weight, 0.0)
+    if KIND == POWER:
+        log_p = tl.minimum(z, 0.0) - small_log(p, q)
+        return tl.sum(weights, axis=2), tl.sum(only(log_p * weight, mask), axis=2)
+    else:
+        size = tl.max(weights, axis=2)
+        return size, size
+
+
+@triton.jit
+def term_of_set(found, shift, size, geometric, order, WEIGHTED: tl.constexpr, KIND: tl.constexpr):
+    """The weighted log of a set's sum, or the power mean's by its strength, and the factor of its slopes.
+
+    Both are 0 where the set is empty. The size of a weighted set of ProPML is its heaviest weight.
+    """
     empty = found == 0
     safe = tl.where(empty, 1.0, found)
-    value, factor = shift + tl.log(safe), 1.0 / safe
-    if WEIGHTED:
-        weight = tl.where(empty, 1.0, heaviest)
-        value, factor = weight * (value - tl.log(weight)), weight * factor
+    value, factor = shift + log(safe), reciprocal(safe)
+    log_found = tl.log(safe)  # to the last digit: orders and weights magnify what the quick one has off
+    if KIND == POWER:
+        log_size = tl.log(tl.where(size > 0, size, 1.0))
+        strength = exp((1.0 - order) * log_size)
+        relative = order * shift + log_found - log_size
+        value = tl.where(order == 0, geometric, strength * relative / tl.where(order == 0, 1.0, order))
+        factor = tl.where(order == 0, 1.0, strength * factor)
+    elif WEIGHTED:
+        heaviest = tl.where(empty, 1.0, size)
+        value, factor = heaviest * (shift + log_found - tl.log(heaviest)), heaviest * factor
     return tl.where(empty, 0.0, value), tl.where(empty, 0.0, factor)

@@ -49,6 +49,7 @@ SHORT: dict[int, Tile] = {
 SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
 LONG, LONG_16_BIT, LONGER = Tile(1, 4096, 16), Tile(1, 2048, 8), Tile(1, 8192, 32)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
+WALKING_REGISTERS = 32  # enough for plain rows, and few enough that a multiprocessor is full of threads
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
 IDLE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
 # Up to so many entries the host's work rules: a ready-made multiplication is quicker than a kernel that may be spared
@@ -101,8 +102,9 @@ def tile_of(logits: Tensor) -> Tile:
     half, n_labels = logits.element_size() == 2, logits.shape[1]
     if n_labels > LONGER_THAN:
         return LONGER
-    tiles, long = (SHORT_16_BIT, LONG_16_BIT) if half else (SHORT, LONG)
-    return tiles.get(max(16, triton.next_power_of_2(n_labels)), long)
+    if n_labels > LONG.block:  # no larger block than the row fills, where arithmetic counts more than memory
+        return LONG_16_BIT if half and -n_labels % LONG.block >= LONG_16_BIT.block else LONG
+    return (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
 
 
 def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
@@ -187,7 +189,7 @@ def _slopes(rows: KernelRows, scale: float, arrays: Arrays, value_stride: int, t
     programs = triton.cdiv(n_rows, tile.rows) * triton.cdiv(n_labels, tile.block)
     if arrays[3] is not None:  # most likely there is nothing to do
         programs = min(programs, IDLE_PROGRAMS)
-    _launch(kernels.slopes, (programs, 1, 1), rows, scale, arrays, value_stride, tile)
+    _launch(kernels.backward, (programs, 1, 1), rows, scale, arrays, value_stride, tile)
 
 
 def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) -> None:
@@ -195,10 +197,9 @@ def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) 
     form = None if tile else _form(rows, arrays)
     if form in _plans and _launched_again(_plans[form], rows, scale, arrays):
         return
-    n_rows, n_labels = rows.logits.shape
     tile = tile or tile_of(rows.logits)
-    kernel = kernels.short_rows if n_labels <= tile.block else kernels.long_rows
-    plan = _launch(kernel, (triton.cdiv(n_rows, tile.rows), 1, 1), rows, scale, arrays, 1, tile)
+    programs = triton.cdiv(len(rows.logits), tile.rows)
+    plan = _launch(kernels.forward, (programs, 1, 1), rows, scale, arrays, 1, tile)
     if form is not None and plan is not None:
         _plans[form] = plan
 
@@ -213,14 +214,8 @@ def _form(rows: KernelRows, arrays: Arrays) -> tuple | None:
             return None
         focus = []  # the order is no constant of the kernel
     _, stats, slopes, planned, _ = arrays
-    types = (
-        logits.dtype,
-        marks.dtype,
-        logits.device,
-        stats is None,
-        planned is None,
-        None if slopes is None else slopes.dtype,
-    )
+    slope_type = None if slopes is None else slopes.dtype
+    types = (logits.dtype, marks.dtype, logits.device, stats is None, planned is None, slope_type)
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
@@ -251,23 +246,30 @@ def _launch(
     logit_stride, mark_stride = logits.stride(0), marks.stride(0)
     mask_stride = 0 if mask is None else mask.stride(0)
     align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
-    pointers = (*rows[:8], *arrays)
+    pointers, group = (*rows[:8], *arrays), 16 // logits.element_size()
+    unknown = known is not None or mask is not None or not (packed or marks.dtype == torch.uint8)
     strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
     constants = (
         kind,
         packed,
-        known is not None or mask is not None or not (packed or marks.dtype == torch.uint8),
+        unknown,
         align,
         0 if lam_rows is None else lam_rows.stride(0),
         0 if order_rows is None else order_rows.stride(0),
         0 if example_weight is None else example_weight.stride(0),
         value_stride,
         *(focus if kind == ASL else (0.0, 0.0, 0.0, 0.0)),
+        group,
+        n_labels <= tile.block,
         tile.rows,
         tile.block,
     )
     lengths = (*strides, n_rows, n_labels // align)
-    compiled = _run(kernel, grid, tile.warps, pointers, lengths, (lam, _order(rows), scale), constants)
+    options = {"num_warps": tile.warps}
+    plain = kind == PROPML and align == group and not unknown and rows.label_weight is None
+    if plain and kernel is kernels.forward and n_labels > tile.block:
+        options["maxnreg"] = WALKING_REGISTERS
+    compiled = _run(kernel, grid, options, pointers, lengths, (lam, _order(rows), scale), constants)
     return None if compiled is None else LaunchPlan(compiled, tile.rows, strides, n_labels // align, constants)
 
 
@@ -279,7 +281,7 @@ def _order(rows: KernelRows) -> float:
 def _run(
     kernel: Any,
     grid: tuple[int, int, int],
-    warps: int,
+    options: dict[str, int],
     pointers: tuple[Tensor | None, ...],
     lengths: tuple[int, ...],
     numbers: tuple[float, ...],
@@ -296,13 +298,13 @@ def _run(
         types.append(None if pointer is None else pointer.dtype)
         addresses |= 0 if pointer is None else pointer.data_ptr()
     device = pointers[0].device  # type: ignore[union-attr]
-    key = (kernel.__name__, device, warps, constants, *types)
+    key = (kernel.__name__, device, *options.items(), constants, *types)
     usual = addresses % 16 == 0 and max(lengths) < 2**31
     with _on(device):
         if usual and key in _compiled:
             _start(_compiled[key], grid, arguments, device)
             return _compiled[key]
-        compiled = kernel[grid](*arguments, num_warps=warps)
+        compiled = kernel[grid](*arguments, **options)
     if not usual or not LAUNCHES_COMPILED or compiled is None:  # the interpreter compiles nothing
         return None
     _compiled[key] = compiled
