@@ -20,8 +20,9 @@ are, which is enough for a network that has seen ImageNet.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 from typing import Any, TypeVar
 
@@ -95,11 +96,12 @@ class Batches:
         order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]
         shares = [share for share in shares if len(share)]
-        for share, pixels in zip(shares, prefetched(self._gathered, shares), strict=True):
-            index = torch.as_tensor(share).to(self.device, non_blocking=True)
-            # torch keeps pinned memory until the copy has ended.
-            images = pixels.to(self.device, non_blocking=True)
-            yield images.permute(0, 3, 1, 2), self.targets[index], index
+        with closing(prefetched(self._gathered, shares)) as gathered:
+            for share, pixels in zip(shares, gathered, strict=True):
+                index = torch.as_tensor(share).to(self.device, non_blocking=True)
+                # torch keeps pinned memory until the copy has ended.
+                images = pixels.to(self.device, non_blocking=True)
+                yield images.permute(0, 3, 1, 2), self.targets[index], index
 
     def _share(self, order: np.ndarray, step: int) -> np.ndarray:
         together = order[step * self.batch_size * self.world :][: self.batch_size * self.world]
@@ -118,7 +120,7 @@ class Batches:
         return pixels
 
 
-def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Iterator[R]:
+def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Generator[R]:
     """``map(make, items)``, of which a thread makes so many while the ones before are worked on.
 
     By hand until Python 3.14, whose ``Executor.map`` has a ``buffersize``.
