@@ -135,7 +135,7 @@ def corrupt(
         bool, opt.option(SVM_PANEL, "Neither read nor write fitted probabilities.", "--no-cache")
     ] = False,
 ) -> None:
-    """Turn clean labels into candidate labels: the true ones and some that are false.
+    """Turn clean labels into candidate labels by adding false ones.
 
     Examples:
 

@@ -196,7 +196,7 @@ def evaluate(
     manner: opt.Manner,
     running: opt.Running,
 ) -> None:
-    """Judge a model by true labels, with all metrics.
+    """Evaluate a model on true labels, with all metrics.
 
     Examples:
 

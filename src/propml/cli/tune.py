@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops early what does badly.\n\n"
+    help="Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]",
 )
 

@@ -131,15 +131,17 @@ def fit_head(
     ``X`` are the features ``(n_images, n_features)`` of all images, on the device to train on; the head learns from the
     rows ``learned``.
     """
-    lams = lams_to_try(candidates[learned], recipe)
-    settings = [(lam, decay) for lam in lams for decay in DECAYS]
+    scale = X.std(dim=0, correction=0)
+    scale = torch.where(scale > 1e-6 * scale.max().clamp(min=1e-12), scale, 1.0)  # constant features are only shifted
+    mean = X.mean(dim=0)
+    Z, judged = (X - mean) / scale, [(trial.judged - mean) / scale for trial in trials]
+    settings = [(lam, decay) for lam in lams_to_try(candidates[learned], recipe) for decay in DECAYS]
     values = np.full((len(trials), recipe.head_epochs, len(settings)), np.nan)
-    for number, trial in enumerate(trials):
-        scale = _Standard.of(X[trial.rows])
-        judged, part = scale.apply(trial.judged), candidates[trial.rows]
-        heads = _epochs(scale.apply(X[trial.rows]), part, settings, recipe, verbose)
-        for epoch, (weight, bias) in enumerate(heads):
-            logits = (judged @ weight.flatten(0, 1).T).view(len(judged), *bias.shape).add_(bias).float().cpu()
+    heads = _epochs(Z, candidates, [trial.rows for trial in trials], settings, recipe, verbose)
+    for epoch, (weights, biases) in enumerate(heads):
+        for number, (trial, own) in enumerate(zip(trials, judged, strict=True)):
+            weight, bias = weights[number], biases[number]
+            logits = (own @ weight.flatten(0, 1).T).view(len(own), *bias.shape).add_(bias).float().cpu()
             values[number, epoch] = [trial.worth(logits[:, k]) for k in range(len(settings))]
     ranked = np.isfinite(values)  # a few images may rank nothing
     worth = np.where(ranked, values, 0.0).sum(axis=0) / np.maximum(ranked.sum(axis=0), 1)
@@ -148,62 +150,55 @@ def fit_head(
         for (lam, decay), own in zip(settings, worth.T, strict=True)
     ]
     best = max(tried, key=lambda entry: entry["worth"])
-    scale = _Standard.of(X[learned])
-    chosen = [(best["lam"], best["weight_decay"])]
-    heads = _epochs(scale.apply(X[learned]), candidates[learned], chosen, recipe, verbose=False)
-    weight, bias = next(itertools.islice(heads, best["epoch"] - 1, None))
-    weight = weight[0] / scale.scale
-    return FittedHead(weight.cpu(), (bias[0] - weight @ scale.mean).cpu(), best["lam"], tried)
-
-
-class _Standard(NamedTuple):
-    """Mean and standard deviation of features; constant ones are only shifted."""
-
-    mean: Tensor
-    scale: Tensor
-
-    @classmethod
-    def of(cls, X: Tensor) -> _Standard:
-        scale = X.std(dim=0, correction=0)
-        return cls(X.mean(dim=0), torch.where(scale > 1e-6 * scale.max().clamp(min=1e-12), scale, 1.0))
-
-    def apply(self, X: Tensor) -> Tensor:
-        return (X - self.mean) / self.scale
+    heads = _epochs(Z, candidates, [learned], [(best["lam"], best["weight_decay"])], recipe, verbose=False)
+    weights, biases = next(itertools.islice(heads, best["epoch"] - 1, None))
+    weight = weights[0, 0] / scale
+    return FittedHead(weight.cpu(), (biases[0, 0] - weight @ mean).cpu(), best["lam"], tried)
 
 
 def _epochs(
-    Z: Tensor, candidates: Candidates, settings: Sequence[tuple[float, float]], recipe: VisionRecipe, verbose: bool
+    Z: Tensor,
+    candidates: Candidates,
+    parts: Sequence[np.ndarray],
+    settings: Sequence[tuple[float, float]],
+    recipe: VisionRecipe,
+    verbose: bool,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """All heads after each epoch: weights ``(n_heads, n_labels, n_features)`` and biases ``(n_heads, n_labels)``.
+    """All heads after each epoch: weights ``(parts, heads, n_labels, n_features)`` and biases ``(…, n_labels)``.
 
-    A head has a λ and a weight decay. They learn side by side from the same batches, by Adam with decoupled weight
-    decay, as if each were alone.
+    There is a head for each λ and weight decay and for each part of the rows that is learned from. All learn side by
+    side, by Adam with decoupled weight decay, as if each were alone.
     """
     targets = candidates.to_torch().to(Z.device)
-    lams, n_heads, n_labels = list(dict.fromkeys(lam for lam, _ in settings)), len(settings), targets.shape[1]
-    each = n_heads // len(lams)  # heads of one λ
-    weight = torch.zeros(n_heads, n_labels, Z.shape[1], device=Z.device, requires_grad=True)
-    bias = torch.zeros(n_heads, n_labels, device=Z.device, requires_grad=True)
-    decays = torch.tensor([decay for _, decay in settings], device=Z.device)[:, None, None]
+    lams, n_labels = list(dict.fromkeys(lam for lam, _ in settings)), targets.shape[1]
+    shape = len(parts), len(lams), len(settings) // len(lams), n_labels
+    weight = torch.zeros(*shape, Z.shape[1], device=Z.device, requires_grad=True)
+    bias = torch.zeros(shape, device=Z.device, requires_grad=True)
+    decays = torch.tensor([decay for _, decay in settings], device=Z.device).view(1, *shape[1:3], 1, 1)
     objectives = [make_objective(recipe, lam, candidates).to(Z.device) for lam in lams]
     optimiser = torch.optim.Adam([weight, bias], lr=LEARNING_RATE, betas=(0.95, 0.999))
     order = torch.Generator().manual_seed(recipe.seed)
-    batches = -(-len(Z) // recipe.batch_size)
-    passes = -(-FEWEST_STEPS // (recipe.head_epochs * batches))  # of an epoch: few images are seen more often
+    n_rows = min(map(len, parts))  # folds differ by a row, which then waits for another epoch
+    own = [torch.from_numpy(np.asarray(part)) for part in parts]
+    passes = -(
+        -FEWEST_STEPS // (recipe.head_epochs * -(-n_rows // recipe.batch_size))
+    )  # few images are seen more often
     for epoch in track(range(recipe.head_epochs), "training heads", recipe.head_epochs, show=verbose):
-        shuffled = torch.cat([torch.randperm(len(Z), generator=order) for _ in range(passes)]).to(Z.device)
-        parted = shuffled.split(recipe.batch_size)
-        for step, rows in enumerate(parted):
-            rate = one_cycle(epoch * len(parted) + step, recipe.head_epochs * len(parted), LEARNING_RATE)
+        drawn = [[rows[torch.randperm(len(rows), generator=order)[:n_rows]] for _ in range(passes)] for rows in own]
+        batches = torch.stack([torch.cat(each) for each in drawn]).to(Z.device).split(recipe.batch_size, dim=1)
+        for step, rows in enumerate(batches):
+            rate = one_cycle(epoch * len(batches) + step, recipe.head_epochs * len(batches), LEARNING_RATE)
             set_rate(optimiser, rate)
-            logits = (Z[rows] @ weight.flatten(0, 1).T).view(len(rows), *bias.shape) + bias
-            marks = targets[rows].repeat_interleave(each, dim=0)
-            parts = logits.view(len(rows), len(lams), each, n_labels).unbind(dim=1)
+            products = torch.bmm(Z[rows], weight.flatten(1, 3).transpose(1, 2))
+            logits = products.view(*rows.shape, *shape[1:]) + bias.unsqueeze(1)  # (parts, B, λ, decays, labels)
+            marks = targets[rows].unsqueeze(2).expand(-1, -1, shape[2], -1).flatten(0, 2)
             # Each head has the gradient of its own mean, whatever is learned beside it.
-            loss = sum(objective(part.flatten(0, 1), marks) for objective, part in zip(objectives, parts, strict=True))
+            loss = sum(
+                objective(logits[:, :, number].flatten(0, 2), marks) for number, objective in enumerate(objectives)
+            )
             optimiser.zero_grad(set_to_none=True)
-            (each * loss).backward()
+            (shape[0] * shape[2] * loss).backward()
             with torch.no_grad():
                 weight.mul_(1 - rate[0] * decays)
             optimiser.step()
-        yield weight.detach(), bias.detach()
+        yield weight.detach().flatten(1, 2), bias.detach().flatten(1, 2)
