@@ -109,7 +109,7 @@ def test_a_trial_whose_heart_never_beat_is_given_up_after_a_while(tmp_path, monk
     with quiet(), pytest.warns(UserWarning, match="Heartbeat of storage"):
         trial = study.ask()
     if signed:
-        trial.set_user_attr("owner", {"host": socket.gethostname(), "lifeline": "/tmp/propml-worker-elsewhere"})
+        trial.set_user_attr("owner", {"host": socket.gethostname(), "lifeline": str(tmp_path / "gone")})
     assert len(run_search(Hill(), trials=2, storage=tmp_path / "s.db").trials) == 2
     assert [each.state for each in study.trials] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
 

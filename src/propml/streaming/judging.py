@@ -68,11 +68,12 @@ def fit_fold(job: Job, number: int) -> None:
     train = np.flatnonzero(fold_of(X, population.folds, settings["seed"]) != number)
     if not 0 < len(train) < X.shape[0]:
         raise ValueError(f"{job.data} has too few different rows to hold any out; audit it as one file")
+    params = settings["params"]
     auditor: Any = default_auditor(settings["seed"], False)
-    if population.many:
+    if population.many:  # which knows some of the arguments of the other only
         auditor = ManyLabelClassifier(random_state=settings["seed"])
-    known = auditor.get_params()
-    auditor.set_params(**{name: value for name, value in settings["params"].items() if name in known}, device="cpu")
+        params = {name: params[name] for name in params if name in auditor.get_params()}
+    auditor.set_params(**params, device="cpu")
     draw = np.random.default_rng([settings["seed"], 9, number])
     model = fitted_on(auditor, X[train], table.candidates[train], draw)
     Folder(job.out).write(part_name("models", number), state_bytes(type(model).__name__, model._state()))
