@@ -51,7 +51,7 @@ def test_a_head_learns_what_features_tell_and_works_on_features_as_they_are():
     (X, learned), (new, hidden) = rows(), rows(seed=1)
     told = hidden.to_torch()
     recipe = VisionRecipe(loss="bce", lam=1.0, head_epochs=20)
-    trial = Trial(np.arange(len(X)), new, lambda z: -float(((z > 0) != told)[:, [0, 2]].sum()))
+    trial = Trial(np.arange(len(X)), new, lambda z: -((z > 0) != told)[..., [0, 2]].float().sum(dim=(1, 2)))
     found = fit_head(X, learned, np.arange(len(X)), recipe, [trial])
     logits = new @ found.weight.T + found.bias
     assert torch.corrcoef(torch.stack([logits[:, 0], -logits[:, 2], new[:, 0]])).min() > 0.7
@@ -65,7 +65,7 @@ def test_a_head_learns_what_features_tell_and_works_on_features_as_they_are():
 def test_lam_is_the_one_that_is_worth_most():
     X, learned = rows()
     candidates = Candidates.from_matrix(np.maximum(learned.to_matrix(), [0, 1, 0]))
-    trial = Trial(np.arange(len(X)), X[:50], lambda z: float(z.abs().mean()))
+    trial = Trial(np.arange(len(X)), X[:50], lambda z: z.abs().mean(dim=(1, 2)))
     found = fit_head(X, candidates, np.arange(len(X)), VisionRecipe(head_epochs=2), [trial])
     assert len({entry["lam"] for entry in found.tried}) == 4
     assert found.lam == max(found.tried, key=lambda entry: entry["worth"])["lam"]

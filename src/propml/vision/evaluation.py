@@ -95,16 +95,17 @@ def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> 
     For ``"mAP"`` there is one per class: how well it ranks the images; for ``"average_precision"`` one per image: how
     well it ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a candidate
     with probability ρ + (1 − ρ) P(true), which rises with P(true). Classes or images that lack a candidate or an
-    excluded entry have none.
+    excluded entry have none. Logits of several networks ``(…, n_images, n_labels)`` have one row each.
 
     >>> candidates, logits = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([[3.0, 2.0, 1.0]] * 2)
     >>> candidate_precisions(candidates, logits, "average_precision")  # (1/1 + 2/3) / 2; the second ranks nothing
     tensor([0.8333])
     """
     if criterion == "mAP":
-        candidates, logits = candidates.T, logits.T
+        candidates, logits = candidates.T, logits.mT
     ranked = _rankable(candidates)
-    return 1 - average_precision_loss(logits[ranked], candidates[ranked])
+    logits = logits[..., ranked, :]
+    return 1 - average_precision_loss(logits, candidates[ranked].expand_as(logits))
 
 
 def _rankable(candidates: Tensor) -> Tensor:

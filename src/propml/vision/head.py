@@ -44,11 +44,14 @@ LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
 class Trial(NamedTuple):
-    """What a head is judged by: it learns from some rows, and ``worth`` judges its logits, on the CPU, on others."""
+    """What heads are judged by: they learn from some rows, and ``worth`` judges their logits on others.
+
+    Logits are ``(n_heads, n_judged, n_labels)``; it returns one number per head, NaN where nothing can be ranked.
+    """
 
     rows: np.ndarray
     judged: Tensor  # (n_judged, n_features)
-    worth: Callable[[Tensor], float]
+    worth: Callable[[Tensor], Tensor]
 
 
 class FittedHead(NamedTuple):
@@ -85,11 +88,11 @@ def learn_head(
             features = compute_features(trained, source, cache=cache, device=str(here.device), verbose=verbose)
             return torch.from_numpy(features.X).to(here.device)
 
-        X, targets = seen(data.images, "to learn from"), data.targets()
+        X, targets = seen(data.images, "to learn from"), data.targets().to(here.device)
         if recipe.select == "oracle":
             assert data.validation is not None
             images, truth = data.validation
-            trials = [Trial(data.learned, seen(images, "to judge by"), lambda z: judge_by_truth(truth, z)["mAP"])]
+            trials = [Trial(data.learned, seen(images, "to judge by"), partial(_by_truth, truth))]
         else:
             trials = [
                 Trial(fold.train, X[fold.held], partial(_by_candidates, targets[fold.held], recipe.criterion))
@@ -112,9 +115,12 @@ def write_lam(path: Path, lam: float, recipe: VisionRecipe, tried: list[dict[str
     write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
-def _by_candidates(held: Tensor, criterion: str, logits: Tensor) -> float:
-    found = candidate_precisions(held, logits, criterion)
-    return float(found.mean()) if len(found) else math.nan
+def _by_candidates(held: Tensor, criterion: str, logits: Tensor) -> Tensor:
+    return candidate_precisions(held, logits, criterion).mean(dim=-1)
+
+
+def _by_truth(truth: np.ndarray, logits: Tensor) -> Tensor:
+    return torch.tensor([judge_by_truth(truth, own)["mAP"] for own in logits.cpu()])
 
 
 def fit_head(
@@ -141,8 +147,7 @@ def fit_head(
     for epoch, (weights, biases) in enumerate(heads):
         for number, (trial, own) in enumerate(zip(trials, judged, strict=True)):
             weight, bias = weights[number], biases[number]
-            logits = (own @ weight.flatten(0, 1).T).view(len(own), *bias.shape).add_(bias).float().cpu()
-            values[number, epoch] = [trial.worth(logits[:, k]) for k in range(len(settings))]
+            values[number, epoch] = trial.worth(own @ weight.mT + bias.unsqueeze(1)).cpu()
     ranked = np.isfinite(values)  # a few images may rank nothing
     worth = np.where(ranked, values, 0.0).sum(axis=0) / np.maximum(ranked.sum(axis=0), 1)
     tried: list[dict[str, Any]] = [
@@ -175,8 +180,10 @@ def _epochs(
     weight = torch.zeros(*shape, Z.shape[1], device=Z.device, requires_grad=True)
     bias = torch.zeros(shape, device=Z.device, requires_grad=True)
     decays = torch.tensor([decay for _, decay in settings], device=Z.device).view(1, *shape[1:3], 1, 1)
-    objectives = [make_objective(recipe, lam, candidates).to(Z.device) for lam in lams]
-    optimiser = torch.optim.Adam([weight, bias], lr=LEARNING_RATE, betas=(0.95, 0.999))
+    lam = torch.tensor(lams, device=Z.device).view(-1, 1).expand(shape[1:3]) if len(lams) > 1 else lams[0]
+    objective = make_objective(recipe, lam, candidates).to(Z.device)
+    on_gpu = Z.device.type == "cuda"
+    optimiser = torch.optim.Adam([weight, bias], lr=LEARNING_RATE, betas=(0.95, 0.999), fused=True if on_gpu else None)
     order = torch.Generator().manual_seed(recipe.seed)
     n_rows = min(map(len, parts))  # folds differ by a row, which then waits for another epoch
     own = [torch.from_numpy(np.asarray(part)) for part in parts]
@@ -191,13 +198,11 @@ def _epochs(
             set_rate(optimiser, rate)
             products = torch.bmm(Z[rows], weight.flatten(1, 3).transpose(1, 2))
             logits = products.view(*rows.shape, *shape[1:]) + bias.unsqueeze(1)  # (parts, B, λ, decays, labels)
-            marks = targets[rows].unsqueeze(2).expand(-1, -1, shape[2], -1).flatten(0, 2)
-            # Each head has the gradient of its own mean, whatever is learned beside it.
-            loss = sum(
-                objective(logits[:, :, number].flatten(0, 2), marks) for number, objective in enumerate(objectives)
-            )
+            marks = targets[rows][:, :, None, None].expand_as(logits)
+            loss = objective(logits, marks)
             optimiser.zero_grad(set_to_none=True)
-            (shape[0] * shape[2] * loss).backward()
+            # Each head has the gradient of its own mean, whatever is learned beside it.
+            (math.prod(shape[:3]) * loss).backward()
             with torch.no_grad():
                 weight.mul_(1 - rate[0] * decays)
             optimiser.step()

@@ -38,8 +38,10 @@ START_DIVISOR, END_DIVISOR = 25.0, 1e4
 MOMENTA = (0.85, 0.95)  # Adam's beta1 falls while the rate rises, and rises while it falls
 
 
-def make_objective(recipe: VisionRecipe, lam: float, candidates: Candidates) -> CandidateLoss:
+def make_objective(recipe: VisionRecipe, lam: float | torch.Tensor, candidates: Candidates) -> CandidateLoss:
     """The mean over images of the recipe's loss, with λ for the weight of excluded labels (``unbiased`` has none).
+
+    A λ for each example is a tensor.
 
     The flip rate is estimated from the candidates of the training images where the recipe does not give it.
     """
