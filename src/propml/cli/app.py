@@ -8,10 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from propml.cli import benchmark, datasets, tune, vision
-from propml.cli.audit import audit
+from propml.cli.audit import audit, review
 from propml.cli.corrupt import corrupt
 from propml.cli.models import evaluate, fit, predict
-from propml.cli.review import review
 from propml.cli.stopping import StoppableGroup
 
 __all__ = ["app"]

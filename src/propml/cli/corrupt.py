@@ -1,4 +1,5 @@
 """``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
+# ruff: noqa: RUF009
 
 import inspect
 from dataclasses import dataclass
@@ -20,63 +21,38 @@ if TYPE_CHECKING:
     from propml.targets import Candidates
 
 
-SVM_PANEL = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
-FLIPS_PANEL = "Flips (--method flips, --method class-flips)"
-COUNT_PANEL = "Random labels (--method count, --method fraction)"
-ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
+SVM = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
+ANNOTATORS = "Simulated annotators (--method annotators)"
+of_svm, of_annotators = map(opt.panel, (SVM, ANNOTATORS))
+of_flips = opt.panel("Flips (--method flips, --method class-flips)")
+of_counts = opt.panel("Random labels (--method count, --method fraction)")
 
 
 @dataclass(frozen=True)
 class Settings:
     """The arguments of the corruptions, each of which takes some; what is not given is as in their functions."""
 
-    ratio: Annotated[
-        float | None,
-        opt.option(SVM_PANEL, "False labels per true label; the paper has 0.5, 1 and 1.5.", show_default="1"),
-    ] = None
-    rounding: Annotated[
-        Literal["paper", "exact", "stochastic"] | None,
-        opt.option(
-            SVM_PANEL,
-            "paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
-            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random.",
-            show_default="paper; of neighbours stochastic",
-        ),
-    ] = None
-    rate: Annotated[
-        float | None, opt.option(FLIPS_PANEL, "Probability that a label that is not true becomes a candidate.")
-    ] = None
-    count: Annotated[int | None, opt.option(COUNT_PANEL, "count: number of labels per row, see --mode.")] = None
-    mode: Annotated[
-        Literal["fill", "add"] | None,
-        opt.option(
-            COUNT_PANEL, "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
-        ),
-    ] = None
-    fraction: Annotated[
-        float | None, opt.option(COUNT_PANEL, "fraction: share of the labels that are not true, in each row.")
-    ] = None
-    n_annotators: Annotated[
-        int | None, opt.option(ANNOTATORS_PANEL, "Number of annotators, if all have the same rates.", "--annotators")
-    ] = None
-    sensitivity: Annotated[
-        list[float] | None,
-        opt.option(
-            ANNOTATORS_PANEL, "Probability of proposing a true label; give it once for all, or once per annotator."
-        ),
-    ] = None
-    false_positive_rate: Annotated[
-        list[float] | None,
-        opt.option(
-            ANNOTATORS_PANEL, "Probability of proposing a false label; give it once for all, or once per annotator."
-        ),
-    ] = None
-    coverage: Annotated[
-        list[float] | None, opt.option(ANNOTATORS_PANEL, "Probability of looking at a row at all.", show_default="1")
-    ] = None
-    min_votes: Annotated[
-        int | None, opt.option(ANNOTATORS_PANEL, "Fewest votes that make a label a candidate.", show_default="1")
-    ] = None
+    ratio: float | None = of_svm("False labels per true label; the paper has 0.5, 1 and 1.5.", show_default="1")
+    rounding: Literal["paper", "exact", "stochastic"] | None = of_svm(
+        "paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
+        "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random.",
+        show_default="paper; of neighbours stochastic",
+    )
+    rate: float | None = of_flips("Probability that a label that is not true becomes a candidate.")
+    count: int | None = of_counts("count: number of labels per row, see --mode.")
+    mode: Literal["fill", "add"] | None = of_counts(
+        "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
+    )
+    fraction: float | None = of_counts("fraction: share of the labels that are not true, in each row.")
+    n_annotators: int | None = of_annotators("Number of annotators, if all have the same rates.", "--annotators")
+    sensitivity: list[float] | None = of_annotators(
+        "Probability of proposing a true label; give it once for all, or once per annotator."
+    )
+    false_positive_rate: list[float] | None = of_annotators(
+        "Probability of proposing a false label; give it once for all, or once per annotator."
+    )
+    coverage: list[float] | None = of_annotators("Probability of looking at a row at all.", show_default="1")
+    min_votes: int | None = of_annotators("Fewest votes that make a label a candidate.", show_default="1")
 
 
 @opt.grouped
@@ -105,7 +81,7 @@ def corrupt(
         ),
     ] = None,
     votes_out: Annotated[
-        Path | None, opt.option(ANNOTATORS_PANEL, "Write all votes as a .csv with item, annotator, label.")
+        Path | None, opt.option(ANNOTATORS, "Write all votes as a .csv with item, annotator, label.")
     ] = None,
     true_labels: Annotated[
         str | None, opt.option(opt.LABELS, "Column of true labels in your file.", "--truth", metavar="COLUMN")
@@ -127,13 +103,11 @@ def corrupt(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the datasets.", show_default="PROPML_DATA, then the user's cache")
     ] = None,
-    jobs: Annotated[int, opt.option(SVM_PANEL, "Labels to fit in parallel; -1: one per core.")] = -1,
+    jobs: Annotated[int, opt.option(SVM, "Labels to fit in parallel; -1: one per core.")] = -1,
     cache_dir: Annotated[
-        Path | None, opt.option(SVM_PANEL, "Folder for fitted probabilities.", show_default="the user's cache")
+        Path | None, opt.option(SVM, "Folder for fitted probabilities.", show_default="the user's cache")
     ] = None,
-    no_cache: Annotated[
-        bool, opt.option(SVM_PANEL, "Neither read nor write fitted probabilities.", "--no-cache")
-    ] = False,
+    no_cache: Annotated[bool, opt.option(SVM, "Neither read nor write fitted probabilities.", "--no-cache")] = False,
 ) -> None:
     """Turn clean labels into candidate labels by adding false ones.
 

@@ -1,10 +1,11 @@
 """``propml vision``: train a network on images with candidate labels, and use it."""
+# ruff: noqa: RUF009
 
 from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -33,6 +34,9 @@ app = typer.Typer(
 )
 
 
+of_images = opt.panel(IMAGES)
+
+
 def _options() -> list[inspect.Parameter]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
     hints, options = get_type_hints(VisionRecipe), []
@@ -50,8 +54,23 @@ def _options() -> list[inspect.Parameter]:
     return options
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Which images to learn from, and which to report on."""
+
+    split: str = of_images("Part to train on.", default="train")
+    validation: str | None = of_images(
+        "Part with true labels to report on; none: no report.", show_default="test, where there is"
+    )
+    data: Path | None = of_images("Folder to search first for known datasets.")
+    cache: Path | None = of_images("Folder for decoded images.", show_default="the user's cache")
+    strict: bool = of_images("Stop at an image that cannot be read.", default=False)
+    allow_outside: bool = of_images("Also read images outside the folder of the table.", default=False)
+    limit: int | None = of_images("Only the first N images of each part: a quick try.", min=1)
+
+
 @app.command()
-@partial(opt.with_parameters, groups={"settings": _options()})
+@partial(opt.grouped, settings=_options())
 def train(
     context: typer.Context,
     dataset: Annotated[
@@ -80,22 +99,8 @@ def train(
             help="Take the settings from this best.toml of `propml tune vision`; your own options override them.",
         ),
     ] = None,
-    split: Annotated[str, opt.option(IMAGES, "Part to train on.")] = "train",
-    validation: Annotated[
-        str | None,
-        opt.option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
-    ] = None,
-    data: Annotated[Path | None, opt.option(IMAGES, "Folder to search first for known datasets.")] = None,
-    cache: Annotated[
-        Path | None, opt.option(IMAGES, "Folder for decoded images.", show_default="the user's cache")
-    ] = None,
-    strict: Annotated[bool, opt.option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
-    allow_outside: Annotated[
-        bool, opt.option(IMAGES, "Also read images outside the folder of the table.", "--allow-outside")
-    ] = False,
-    limit: Annotated[
-        int | None, opt.option(IMAGES, "Only the first N images of each part: a quick try.", min=1)
-    ] = None,
+    *,
+    images: Parts,
     device: Annotated[str, opt.option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
     tensorboard: Annotated[bool, opt.option(MACHINE, "Also write curves for TensorBoard.", "--tensorboard")] = False,
     **settings: Any,
@@ -129,9 +134,7 @@ def train(
 
     given = {name: _value(name, value) for name, value in settings.items() if _is_given(context, name)}
     chosen = _recipe(recipe, {**_tuned(tuned), **given})
-    train_on, report_on = _sources(
-        dataset, split, validation, chosen, limit, data_dir=data, allow_outside=allow_outside
-    )
+    train_on, report_on = _sources(dataset, images, chosen)
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
             train_on,
@@ -140,8 +143,8 @@ def train(
             out,
             resume=resume,
             device=opt.checked_device(device),
-            cache="auto" if cache is None else cache,
-            on_error="error" if strict else "skip",
+            cache="auto" if images.cache is None else images.cache,
+            on_error="error" if images.strict else "skip",
             tensorboard=tensorboard,
             tell=_note,
         )
@@ -196,23 +199,18 @@ def _tuned(path: Path | None) -> dict[str, Any]:
     return {**RECIPES["paper"], **with_new_names(settings)}
 
 
-def _sources(
-    dataset: str,
-    split: str,
-    validation: str | None,
-    recipe: VisionRecipe,
-    limit: int | None,
-    **where: Any,
-) -> tuple[ImageSource, ImageSource | None]:
+def _sources(dataset: str, images: Parts, recipe: VisionRecipe) -> tuple[ImageSource, ImageSource | None]:
     """The part to learn from, and the part to report on: the one asked for, or "test" where that has true labels."""
     from propml.vision.sources import open_source
 
-    part, needed = slice(limit), validation is not None or recipe.select == "oracle"
-    learned = open_source(dataset, split, size=recipe.size, **where).take(part)
+    part, validation = slice(images.limit), images.validation
+    needed = validation is not None or recipe.select == "oracle"
+    where: dict[str, Any] = {"size": recipe.size, "data_dir": images.data, "allow_outside": images.allow_outside}
+    learned = open_source(dataset, images.split, **where).take(part)
     if validation == "none":
         return learned, None
     try:
-        judged = open_source(dataset, validation or "test", size=recipe.size, **where).take(part)
+        judged = open_source(dataset, validation or "test", **where).take(part)
         if not needed and judged.truth is not None and not judged.truth.any():
             raise ValueError(f"no image of {judged.name} ({judged.split}) has a true label")
     except (ValueError, OSError) as error:
