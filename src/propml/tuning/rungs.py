@@ -256,8 +256,12 @@ class Rung:
         trained: dict[tuple[int, ...], Stack] = {}
         while self.waiting:
             places = self.waiting.pop(0)
+            stack = self.stacks.pop(places, None)  # one that fails is gone, with its memory
             try:
-                stack = self._trained(places, epoch, stop)
+                if stack is None:
+                    fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
+                    stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
+                stack.train_to(epoch, stop)
             except Exception as error:  # one bad trial must not take its rung with it
                 if len(places) > 1:  # find the bad trial; and half a stack may fit where a whole one does not
                     half = len(places) // 2
@@ -275,15 +279,6 @@ class Rung:
             for place in np.array(places)[stack.broken]:
                 self.why[int(place)] = f"{BROKEN} by epoch {stack.epoch}"
         return values
-
-    def _trained(self, places: tuple[int, ...], epoch: int, stop: Callable[[], bool]) -> Stack:
-        """The stack of as many of these trials as fit; one that fails is dropped, with its memory."""
-        stack = self.stacks.pop(places, None)
-        if stack is None:
-            fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
-            stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
-        stack.train_to(epoch, stop)
-        return stack
 
     @property
     def epoch(self) -> int:
