@@ -1,5 +1,5 @@
 """``propml audit``: which of these candidate labels are wrong? And ``propml review``: the page on which one decides."""
-# ruff: noqa: RUF009
+# ruff: noqa: B008
 
 from __future__ import annotations
 
@@ -53,45 +53,34 @@ class Settings:
     categorical: opt.Categorical = None
 
 
-@dataclass(frozen=True)
-class Review:
-    """What is done with the decisions of a review."""
-
-    apply: list[Path] | None = opt.plain(
-        "After the review: write the labels as your decisions leave them, and stop. Repeat it for several reviewers: "
-        "the majority decides, and conflicts are listed.",
-        metavar="DECISIONS",
-    )
-    again: list[Path] | None = opt.plain(
-        "During a review: audit the same file again, taking your decisions as true. This ranks the other labels again "
-        "and rewrites OUT.",
-        metavar="DECISIONS",
-    )
-    undecided: Literal["verdict", "keep", "drop"] = opt.plain(
-        "With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or drop all "
-        "that the audit does not keep.",
-        default="verdict",
-    )
-
-
 @opt.grouped
 def audit(
     reading: opt.Reading,
     settings: Settings,
     data: Annotated[str | None, typer.Argument(help=f"{opt.DATA}; not needed with --apply and --again.")] = None,
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
-    *,
-    decided: Review,
-    image: Annotated[
-        str | None,
-        opt.option(
-            opt.COLUMNS,
-            "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
-            "with --backbone.",
-            metavar="COLUMN",
-        ),
-    ] = None,
+    out: str = opt.plain("Folder for everything that is written.", default="audit", metavar="FOLDER"),
+    apply: list[Path] | None = opt.plain(
+        "After the review: write the labels as your decisions leave them, and stop. Repeat it for several reviewers: "
+        "the majority decides, and conflicts are listed.",
+        metavar="DECISIONS",
+    ),
+    again: list[Path] | None = opt.plain(
+        "During a review: audit the same file again, taking your decisions as true. This ranks the other labels again "
+        "and rewrites OUT.",
+        metavar="DECISIONS",
+    ),
+    undecided: Literal["verdict", "keep", "drop"] = opt.plain(
+        "With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or drop all "
+        "that the audit does not keep.",
+        default="verdict",
+    ),
+    image: str | None = opt.columns(
+        "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
+        "with --backbone.",
+        metavar="COLUMN",
+    ),
     allow_outside: opt.AllowOutside = False,
+    *,
     running: opt.Running,
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
@@ -120,33 +109,32 @@ def audit(
     folder, file = Path(out), None if data is None else Path(data)
     moved = {"data": file, "votes": reading.votes, "xml": reading.xml}
     streamed = "://" in out or (folder / "plan.json").is_file()
-    if decided.again and streamed:
+    if again and streamed:
         raise ValueError(f"{out} holds the audit of a stream, which is not done again; give the decisions to --apply")
-    if decided.apply:
+    if apply:
         from propml.auditing.folder import apply_review
 
-        undecided = decided.undecided
         path: str | Path
         conflicts: str | Path | None
         if streamed:
             from propml.streaming import stream_apply
 
             address = running.ray_address
-            path, counts, conflicts = stream_apply(out, decided.apply, undecided=undecided, ray_address=address)
+            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=address)
         else:
-            path, counts, conflicts = apply_review(folder, decided.apply, **moved, undecided=undecided)
+            path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
         if conflicts is not None:
             _print_conflicts(Path(conflicts))
         typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
-    if decided.again:
-        _audit_again(folder, decided.again, moved)
+    if again:
+        _audit_again(folder, again, moved)
         return
     if data is None or file is None:
         raise typer.BadParameter("name the file to audit, or decisions with --apply", param_hint="DATA")
-    if decided.undecided != "verdict":
-        raise ValueError(f"--undecided {decided.undecided} works only with --apply; leave it out")
+    if undecided != "verdict":
+        raise ValueError(f"--undecided {undecided} works only with --apply; leave it out")
     if reading.candidates is None and reading.sep != opt.SEP:
         raise ValueError(
             f"--sep {reading.sep} is for the column that --candidates names, and none is named; leave it out"
@@ -301,20 +289,18 @@ def _noise(text: str) -> AssumedNoise:
     return shares
 
 
+@opt.grouped
 def review(
     folder: Annotated[Path, typer.Argument(help="What `propml audit` wrote.")] = Path("audit"),
-    serve: Annotated[
-        bool,
-        typer.Option("--serve", help="Serve the page, and save decisions in FOLDER/decisions.csv as you make them."),
-    ] = False,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --serve: address to listen on. Any other than the default lets other machines connect.",
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: port to listen on; 0: any free one.")] = 0,
+    serve: bool = opt.plain(
+        "Serve the page, and save decisions in FOLDER/decisions.csv as you make them.", default=False
+    ),
+    host: str = opt.plain(
+        "With --serve: address to listen on. Any other than the default lets other machines connect.",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+    ),
+    port: int = opt.plain("With --serve: port to listen on; 0: any free one.", default=0, min=0, max=65535),
 ) -> None:
     """Review an audit: keep or drop labels, on a page in your browser.
 

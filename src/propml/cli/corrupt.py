@@ -1,5 +1,5 @@
 """``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
-# ruff: noqa: RUF009
+# ruff: noqa: B008, RUF009
 
 import inspect
 from dataclasses import dataclass
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from propml.targets import Candidates
 
 
-SVM = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
-ANNOTATORS = "Simulated annotators (--method annotators)"
-of_svm, of_annotators = map(opt.panel, (SVM, ANNOTATORS))
+of_svm = opt.panel("SVM confusions and labels of near rows (--method svm, --method neighbours)")
+of_annotators = opt.panel("Simulated annotators (--method annotators)")
 of_flips = opt.panel("Flips (--method flips, --method class-flips)")
 of_counts = opt.panel("Random labels (--method count, --method fraction)")
 
@@ -64,50 +63,32 @@ def corrupt(
         ),
     ],
     settings: Settings,
-    method: Annotated[
-        Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"],
-        typer.Option(
-            help="svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
-            "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
-            "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
-        ),
-    ] = "svm",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same candidates.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates); your own "
-            "file is written again in its format, with candidates for true labels."
-        ),
-    ] = None,
-    votes_out: Annotated[
-        Path | None, opt.option(ANNOTATORS, "Write all votes as a .csv with item, annotator, label.")
-    ] = None,
-    true_labels: Annotated[
-        str | None, opt.option(opt.LABELS, "Column of true labels in your file.", "--truth", metavar="COLUMN")
-    ] = None,
+    method: Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"] = opt.plain(
+        "svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
+        "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
+        "count, fraction: random labels in a fixed number. annotators: simulated people who vote.",
+        default="svm",
+    ),
+    seed: int = opt.plain("The same seed gives the same candidates.", default=0),
+    out: Path | None = opt.plain(
+        "Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates); your own "
+        "file is written again in its format, with candidates for true labels."
+    ),
+    votes_out: Path | None = of_annotators("Write all votes as a .csv with item, annotator, label."),
+    true_labels: str | None = opt.labels("Column of true labels in your file.", "--truth", metavar="COLUMN"),
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     ignore: opt.Ignore = None,
     file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
-    keep_unlabelled: Annotated[
-        bool, typer.Option("--keep-unlabelled", help="Keep rows without a true label; the paper drops them.")
-    ] = False,
-    preview: Annotated[
-        bool,
-        typer.Option(
-            "--preview", help="Only print the levels that the paper's rounding reaches for 50, 100 and 150 %."
-        ),
-    ] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the datasets.", show_default="PROPML_DATA, then the user's cache")
-    ] = None,
-    jobs: Annotated[int, opt.option(SVM, "Labels to fit in parallel; -1: one per core.")] = -1,
-    cache_dir: Annotated[
-        Path | None, opt.option(SVM, "Folder for fitted probabilities.", show_default="the user's cache")
-    ] = None,
-    no_cache: Annotated[bool, opt.option(SVM, "Neither read nor write fitted probabilities.", "--no-cache")] = False,
+    keep_unlabelled: bool = opt.plain("Keep rows without a true label; the paper drops them.", default=False),
+    preview: bool = opt.plain(
+        "Only print the levels that the paper's rounding reaches for 50, 100 and 150 %.", default=False
+    ),
+    data_dir: Path | None = opt.plain("Folder of the datasets.", show_default="PROPML_DATA, then the user's cache"),
+    jobs: int = of_svm("Labels to fit in parallel; -1: one per core.", default=-1),
+    cache_dir: Path | None = of_svm("Folder for fitted probabilities.", show_default="the user's cache"),
+    no_cache: bool = of_svm("Neither read nor write fitted probabilities.", default=False),
 ) -> None:
     """Turn clean labels into candidate labels by adding false ones.
 

@@ -1,11 +1,11 @@
-"""The options with which ``propml audit``, ``fit``, ``predict``, ``evaluate`` and ``tune`` read a user's own files."""
+"""How options are described, and those with which ``propml audit``, ``fit`` and others read a user's own files."""
 # ruff: noqa: RUF009
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -16,7 +16,6 @@ from rich.table import Table
 
 LABELS, COLUMNS, FORMAT, MODEL, ROWS = "Labels", "Columns", "File format", "Model", "Many rows"
 SEP = ";"
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
 DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 
 
@@ -26,12 +25,12 @@ def option(panel: str | None, text: str, *flags: str, **more: Any) -> Any:
 
 
 def panel(name: str | None) -> Callable[..., Any]:
-    """What makes a field of a dataclass an option in this panel of the help, see :func:`grouped`."""
+    """What describes options in this panel of the help, as defaults of parameters and fields, see :func:`grouped`."""
 
-    def setting(text: str, *flags: str, default: Any = None, **more: Any) -> Any:
+    def described(text: str, *flags: str, default: Any = None, **more: Any) -> Any:
         return field(default=default, metadata={"flags": flags, "option": partial(option, name, text, **more)})
 
-    return setting
+    return described
 
 
 plain = panel(None)
@@ -169,7 +168,7 @@ def grouped(command: Callable[..., None], **further: list[inspect.Parameter]) ->
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
     shown = {name: options_of(group) for name, group in groups.items()} | further
-    flat = [each.replace(kind=KEYWORD) for one in own for each in shown.get(one.name, [one])]
+    flat = [each for one in own for each in shown.get(one.name, [_option(one.name, one.annotation, one.default)])]
 
     @wraps(command)
     def run(**options: Any) -> None:
@@ -187,14 +186,18 @@ def grouped(command: Callable[..., None], **further: list[inspect.Parameter]) ->
 def options_of(group: Any) -> list[inspect.Parameter]:
     """The fields of a dataclass as parameters, its own before those that it inherits."""
     hints = get_type_hints(group, include_extras=True)
-    made = []
-    for each in sorted(fields(group), key=lambda each: each.name not in group.__annotations__):
-        hint = hints[each.name]
-        if each.metadata:
-            switch = ["--" + each.name.replace("_", "-")] if hint is bool else []  # without a --no-…
-            hint = Annotated[hint, each.metadata["option"](*(each.metadata["flags"] or switch))]
-        made.append(inspect.Parameter(each.name, KEYWORD, default=each.default, annotation=hint))
-    return made
+    ordered = sorted(fields(group), key=lambda each: each.name not in group.__annotations__)
+    return [_option(each.name, hints[each.name], each) for each in ordered]
+
+
+def _option(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """A parameter as typer wants it: what a :func:`panel` describes goes into its annotation."""
+    if isinstance(default, Field):
+        if about := default.metadata:
+            switch = ["--" + name.replace("_", "-")] if hint is bool else []  # without a --no-…
+            hint = Annotated[hint, about["option"](*(about["flags"] or switch))]
+        default = default.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:

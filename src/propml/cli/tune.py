@@ -29,10 +29,8 @@ app = typer.Typer(
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]",
 )
 
-SEARCH, IMAGES = "Search", "Images"
-by_search, by_space, by_machines, of_images = map(opt.panel, (SEARCH, "Space", "Machines", IMAGES))
-
-Trials = Annotated[int, opt.option(SEARCH, "Trials that the study is to have, earlier ones included.", min=1)]
+by_search, by_space, by_machines, of_images = map(opt.panel, ("Search", "Space", "Machines", "Images"))
+TRIALS = "Trials that the study is to have, earlier ones included."
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,12 @@ def table(
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="One of `propml datasets list`, or your file.")],
     search: Search,
     reading: opt.Reading,
-    method: Annotated[str, opt.option(SEARCH, "propml, ridge, ml-knn, pml-ni, …")] = "propml",
-    trials: Trials = 50,
-    epochs: Annotated[
-        int | None, opt.option(SEARCH, "The whole budget of a trial.", min=1, show_default="by rows")
-    ] = None,
-    cv: Annotated[int, opt.option(SEARCH, "Folds that every trial is judged on.", min=2)] = 3,
-    noise: Annotated[
-        float | None, opt.option(opt.LABELS, "DATASET with clean labels: percent of false ones.", min=0)
-    ] = None,
-    truth: Annotated[str | None, opt.option(opt.LABELS, "Column of true labels, for oracle.", metavar="COLUMN")] = None,
+    method: str = by_search("propml, ridge, ml-knn, pml-ni, …", default="propml"),
+    trials: int = by_search(TRIALS, default=50, min=1),
+    epochs: int | None = by_search("The whole budget of a trial.", min=1, show_default="by rows"),
+    cv: int = by_search("Folds that every trial is judged on.", default=3, min=2),
+    noise: float | None = opt.labels("DATASET with clean labels: percent of false ones.", min=0),
+    truth: str | None = opt.labels("Column of true labels, for oracle.", metavar="COLUMN"),
     categorical: opt.Categorical = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -153,8 +147,8 @@ def vision(
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="voc2007, coco2014, digits-mosaic; a CSV.")],
     search: Search,
     settings: Settings,
-    trials: Trials = 30,
-    limit: Annotated[int | None, opt.option(IMAGES, "Only the first so many.", min=1)] = None,
+    trials: int = by_search(TRIALS, default=30, min=1),
+    limit: int | None = of_images("Only the first so many.", min=1),
     allow_outside: opt.AllowOutside = False,
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.

@@ -1,11 +1,11 @@
 """``propml vision``: train a network on images with candidate labels, and use it."""
-# ruff: noqa: RUF009
+# ruff: noqa: B008
 
 from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -34,7 +34,7 @@ app = typer.Typer(
 )
 
 
-of_images = opt.panel(IMAGES)
+of_images, on_machine = map(opt.panel, (IMAGES, MACHINE))
 
 
 def _options() -> list[inspect.Parameter]:
@@ -54,21 +54,6 @@ def _options() -> list[inspect.Parameter]:
     return options
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Which images to learn from, and which to report on."""
-
-    split: str = of_images("Part to train on.", default="train")
-    validation: str | None = of_images(
-        "Part with true labels to report on; none: no report.", show_default="test, where there is"
-    )
-    data: Path | None = of_images("Folder to search first for known datasets.")
-    cache: Path | None = of_images("Folder for decoded images.", show_default="the user's cache")
-    strict: bool = of_images("Stop at an image that cannot be read.", default=False)
-    allow_outside: bool = of_images("Also read images outside the folder of the table.", default=False)
-    limit: int | None = of_images("Only the first N images of each part: a quick try.", min=1)
-
-
 @app.command()
 @partial(opt.grouped, settings=_options())
 def train(
@@ -79,30 +64,28 @@ def train(
             IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the run; a new one for each.")] = Path("run"),
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
-            "random weights); every option below changes it.",
-            show_default="default; scratch with --weights none",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the stopped run in OUT from its last checkpoint.")
-    ] = False,
-    tuned: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take the settings from this best.toml of `propml tune vision`; your own options override them.",
-        ),
-    ] = None,
-    *,
-    images: Parts,
-    device: Annotated[str, opt.option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
-    tensorboard: Annotated[bool, opt.option(MACHINE, "Also write curves for TensorBoard.", "--tensorboard")] = False,
+    out: Path = opt.plain("Folder of the run; a new one for each.", default=Path("run")),
+    recipe: str | None = opt.plain(
+        "default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
+        "random weights); every option below changes it.",
+        metavar="NAME",
+        show_default="default; scratch with --weights none",
+    ),
+    resume: bool = opt.plain("Resume the stopped run in OUT from its last checkpoint.", default=False),
+    tuned: Path | None = opt.plain(
+        "Take the settings from this best.toml of `propml tune vision`; your own options override them.", metavar="FILE"
+    ),
+    split: str = of_images("Part to train on.", default="train"),
+    validation: str | None = of_images(
+        "Part with true labels to report on; none: no report.", show_default="test, where there is"
+    ),
+    data: Path | None = of_images("Folder to search first for known datasets."),
+    cache: Path | None = of_images("Folder for decoded images.", show_default="the user's cache"),
+    strict: bool = of_images("Stop at an image that cannot be read.", default=False),
+    allow_outside: bool = of_images("Also read images outside the folder of the table.", default=False),
+    limit: int | None = of_images("Only the first N images of each part: a quick try.", min=1),
+    device: str = on_machine("cpu, cuda, cuda:1; auto: a GPU if there is one.", default="auto"),
+    tensorboard: bool = on_machine("Also write curves for TensorBoard.", default=False),
     **settings: Any,
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
@@ -134,7 +117,8 @@ def train(
 
     given = {name: _value(name, value) for name, value in settings.items() if _is_given(context, name)}
     chosen = _recipe(recipe, {**_tuned(tuned), **given})
-    train_on, report_on = _sources(dataset, images, chosen)
+    where = {"size": chosen.size, "data_dir": data, "allow_outside": allow_outside}
+    train_on, report_on = _sources(dataset, split, validation, chosen, slice(limit), where)
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
             train_on,
@@ -143,8 +127,8 @@ def train(
             out,
             resume=resume,
             device=opt.checked_device(device),
-            cache="auto" if images.cache is None else images.cache,
-            on_error="error" if images.strict else "skip",
+            cache="auto" if cache is None else cache,
+            on_error="error" if strict else "skip",
             tensorboard=tensorboard,
             tell=_note,
         )
@@ -199,14 +183,14 @@ def _tuned(path: Path | None) -> dict[str, Any]:
     return {**RECIPES["paper"], **with_new_names(settings)}
 
 
-def _sources(dataset: str, images: Parts, recipe: VisionRecipe) -> tuple[ImageSource, ImageSource | None]:
+def _sources(
+    dataset: str, split: str, validation: str | None, recipe: VisionRecipe, part: slice, where: dict[str, Any]
+) -> tuple[ImageSource, ImageSource | None]:
     """The part to learn from, and the part to report on: the one asked for, or "test" where that has true labels."""
     from propml.vision.sources import open_source
 
-    part, validation = slice(images.limit), images.validation
     needed = validation is not None or recipe.select == "oracle"
-    where: dict[str, Any] = {"size": recipe.size, "data_dir": images.data, "allow_outside": images.allow_outside}
-    learned = open_source(dataset, images.split, **where).take(part)
+    learned = open_source(dataset, split, **where).take(part)
     if validation == "none":
         return learned, None
     try:

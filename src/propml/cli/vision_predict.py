@@ -1,10 +1,11 @@
 """``propml vision predict``, ``picture``, ``features`` and ``export``: what one does with a trained network."""
-# ruff: noqa: RUF009
+# ruff: noqa: B008, RUF009
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,8 +27,8 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propm
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
 ]
-Top = Annotated[int | None, typer.Option(min=1, metavar="N", help="The N most probable labels instead.")]
-Threshold = Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")]
+top_labels = partial(opt.plain, "The N most probable labels instead.", min=1, metavar="N")
+probable = partial(opt.plain, "Labels of at least this probability.", default=0.5, min=0, max=1)
 AS_WANTED = "as the weights want it"
 PART = "Part of the dataset: train, test, or as the dataset calls it."
 
@@ -115,11 +116,11 @@ def features(
     dataset: DatasetName,
     *,
     backbone: Backbone,
-    mirror: Annotated[bool, typer.Option(help="Average the features of each image and its mirror image.")] = True,
-    out: Annotated[Path, typer.Option(help="Where to write, .npz or .parquet.")] = Path("features.npz"),
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for computed features.", show_default="the user's cache")
-    ] = None,
+    mirror: bool = opt.plain(
+        "Average the features of each image and its mirror image.", "--mirror/--no-mirror", default=True
+    ),
+    out: Path = opt.plain("Where to write, .npz or .parquet.", default=Path("features.npz")),
+    cache: Path | None = opt.plain("Folder for computed features.", show_default="the user's cache"),
     chosen: Images,
     running: Running,
 ) -> None:
@@ -168,14 +169,10 @@ def _triple(text: str | None, option: str) -> list[float] | None:
 def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
-    top: Top = None,
-    threshold: Threshold = 0.5,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a .csv instead, with the probability of every label.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the first images with their labels, .png or .pdf.")
-    ] = None,
+    top: int | None = top_labels(),
+    threshold: float = probable(),
+    out: Path | None = opt.plain("Write a .csv instead, with the probability of every label.", metavar="FILE"),
+    picture: Path | None = opt.plain("Draw the first images with their labels, .png or .pdf.", metavar="FILE"),
     *,
     running: Running,
 ) -> None:
@@ -218,10 +215,10 @@ def predict(
 def picture(
     model: Model,
     dataset: DatasetName,
-    out: Annotated[Path, typer.Option(help="Where to draw, .png or .pdf.")] = Path("picture.png"),
-    images: Annotated[int, typer.Option("--images", "-n", min=1, help="Number of images, drawn at random.")] = 12,
-    top: Top = None,
-    threshold: Threshold = 0.5,
+    out: Path = opt.plain("Where to draw, .png or .pdf.", default=Path("picture.png")),
+    images: int = opt.plain("Number of images, drawn at random.", "--images", "-n", default=12, min=1),
+    top: int | None = top_labels(),
+    threshold: float = probable(),
     *,
     chosen: Unseen,
     running: Running,
@@ -263,10 +260,8 @@ def picture(
     typer.echo(f"{len(read)} images; picture: {out}")
 
 
-def export(
-    model: Model,
-    out: Annotated[Path, typer.Option(help="Where to write, .onnx.")] = Path("model.onnx"),
-) -> None:
+@opt.grouped
+def export(model: Model, out: Path = opt.plain("Where to write, .onnx.", default=Path("model.onnx"))) -> None:
     """Write a trained network as ONNX and check that it gives the same probabilities.
 
     It takes pixels, uint8 (n, size, size, 3), and gives logits and probabilities, float32 (n, labels); the label names
