@@ -205,29 +205,30 @@ class Stack:
         self.best = np.where(better, values, self.best)
         self.best[self.broken] = np.nan
 
-    @torch.no_grad()
     def narrowed(self, places: Sequence[int]) -> Stack:
         """The stack of some of its trials, each exactly where it was."""
-        small = Stack(self.table, [self.configurations[place] for place in places], self.epochs)
-        small.epoch, small.best = self.epoch, self.best[list(places)]
+        chosen = list(places)
+        small = Stack(self.table, [self.configurations[place] for place in chosen], self.epochs)
+        small.epoch, small.best = self.epoch, self.best[chosen]
         old, new = self.trainer, small.trainer
         new.steps_done = old.steps_done
 
         def members(values: Tensor, parameter: Tensor) -> Tensor:
             if parameter is old.stack.first:  # (folds, D, settings · width)
-                return values.unflatten(2, (len(self), -1))[:, :, places].flatten(2)
-            return values.unflatten(0, (-1, len(self)))[:, places].flatten(0, 1)
+                return values.unflatten(2, (len(self), -1))[:, :, chosen].flatten(2)
+            return values.unflatten(0, (-1, len(self)))[:, chosen].flatten(0, 1)
 
         before = list(old.stack.parameters())
-        for parameter, target in zip(before, new.stack.parameters(), strict=True):
-            target.copy_(members(parameter, parameter))
-            moments = new.optimiser.state[target]
-            for name, value in old.optimiser.state[parameter].items():
-                kept = members(value, parameter) if value.ndim else value
-                # In place, since a CUDA graph reads these very tensors.
-                moments.setdefault(name, torch.empty_like(kept)).copy_(kept)
-        for parameter, mean, own in zip(before, old.mean, new.mean, strict=bool(old.mean)):
-            own.copy_(members(mean, parameter))
+        with torch.no_grad():
+            for parameter, target in zip(before, new.stack.parameters(), strict=True):
+                target.copy_(members(parameter, parameter))
+                moments = new.optimiser.state[target]
+                for name, value in old.optimiser.state[parameter].items():
+                    kept = members(value, parameter) if value.ndim else value
+                    # In place, since a CUDA graph reads these very tensors.
+                    moments.setdefault(name, torch.empty_like(kept)).copy_(kept)
+            for parameter, mean, own in zip(before, old.mean, new.mean, strict=bool(old.mean)):
+                own.copy_(members(mean, parameter))
         for kind in ("order_generators", "input_generators", "mask_generators"):
             for generator, other in zip(getattr(new, kind), getattr(old, kind), strict=True):
                 generator.set_state(other.get_state())
