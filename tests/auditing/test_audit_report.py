@@ -103,13 +103,11 @@ def test_annotators_without_votes_are_an_empty_table(plain):
     assert plain.annotators("polars").columns == list(plain.annotators().columns)
 
 
-def test_cleaned_never_empties_a_row_unless_told():
+def test_cleaned_never_empties_a_row():
     candidates = Candidates.from_matrix([[1, 1], [1, 0]])
     report = AuditReport(candidates, np.array([[0.1, 0.05], [0.2, 0.0]], dtype=np.float32))
     assert report.cleaned().to_matrix().tolist() == [[1, 0], [1, 0]]
-    assert report.cleaned(may_empty=True).to_matrix().tolist() == [[0, 0], [0, 0]]
     assert report.cleaned(drop_below=0.01).to_matrix().tolist() == [[1, 1], [1, 0]]
-    assert report.cleaned(drop_below=0.15, may_empty=True).to_matrix().tolist() == [[0, 0], [1, 0]]
 
 
 def test_cleaned_keeps_names_and_votes(voted):

@@ -57,11 +57,6 @@ def test_cleaned_candidates_lose_the_dropped_gain_the_missing_and_keep_the_rest(
     cleaned = cleaned_candidates(candidates, told)
     assert cleaned.to_matrix().tolist() == [[1, 0, 1, 1], [1, 0, 0, -1], [0, 0, 0, 1]]
     assert cleaned.labels == tuple("abcd")
-    assert cleaned_candidates(candidates, told, may_empty=True).to_matrix().tolist() == [
-        [1, 0, 1, 1],
-        [0, 0, 0, -1],
-        [0, 0, 0, 0],
-    ]
     assert candidates.to_matrix()[0].tolist() == [1, 1, 0, -1], "what was given stays as it was"
 
 

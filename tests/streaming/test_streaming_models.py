@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from propml.auditing.model_card import read_model
-from propml.cli.file_options import streams
+from propml.cli.file_options import Running
 from propml.methods.registry import method_class
 from propml.metrics import evaluate
 from propml.streaming import stream_evaluate, stream_fit, stream_predict
@@ -139,9 +139,9 @@ def test_the_command_line(fitted, tmp_path):
 
 
 def test_when_rows_are_streamed():
-    assert streams("logs", True, None)
-    assert streams("logs", False, "local")
-    assert streams("s3://bucket/logs", False, None)
-    assert not streams("logs", False, None, "cuda")
+    assert Running(stream=True).streams("logs")
+    assert Running(ray_address="local").streams("logs")
+    assert Running().streams("s3://bucket/logs")
+    assert not Running(device="cuda").streams("logs")
     with pytest.raises(ValueError, match="a stream is worked on by CPUs, and --device is cuda; leave it out"):
-        streams("logs", True, None, "cuda")
+        Running(device="cuda", stream=True).streams("logs")

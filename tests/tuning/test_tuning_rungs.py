@@ -189,19 +189,6 @@ def test_stacks_are_parted_by_the_memory_there_is(networks, monkeypatch):
     assert [len(stack) for stack in rung.stacks.values()] == [2, 2, 1]
 
 
-def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(networks, tmp_path):
-    straight, stopped, resumed = (Stack(networks, trials(1), EPOCHS) for _ in range(3))
-    straight.train_to(EPOCHS)
-    stopped.train_to(4)
-    torch.save(stopped.state(), tmp_path / "here.pt")
-    resumed.load_state(torch.load(tmp_path / "here.pt", weights_only=True))
-    assert resumed.epoch == 4
-    resumed.train_to(EPOCHS)
-    for a, b in zip(straight.state()["parameters"], resumed.state()["parameters"], strict=True):
-        assert torch.equal(a, b)
-    assert straight.best == resumed.best
-
-
 def test_it_stops_between_two_epochs(networks):
     rung = Rung(networks, trials(3), EPOCHS)
     rung.train_to(EPOCHS, stop=iter([False, False, True]).__next__)

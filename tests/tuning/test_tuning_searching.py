@@ -318,30 +318,20 @@ def test_another_criterion_goes_into_the_result(made):
     assert found.value < 0
 
 
-def test_a_trial_alone_goes_on_from_its_checkpoint(made, tmp_path):
+def test_a_trial_alone_reports_every_epoch_and_fails_where_its_loss_is_no_number(made, tmp_path):
     """What a Ray worker does with a network; in a stack it learns the same."""
     task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=4)
-    configuration = {**search(made.X, made.candidates, trials=1, epochs=4, space=SMALL).params}
-    configuration.pop("epochs")
-    straight, resumed = [], []
-    task.run(configuration, lambda epoch, value: straight.append((epoch, value)), tmp_path / "straight")
-    assert [epoch for epoch, _ in straight] == [1, 2, 3, 4]
-
-    def until_two(epoch, value):
-        resumed.append((epoch, value))
-        return epoch == 2
-
-    task.run(configuration, until_two, tmp_path)
-    assert len(resumed) == 2
-    task.run(configuration, lambda epoch, value: resumed.append((epoch, value)), tmp_path)
-    assert resumed == straight
-    again, other = [], []
-    task.run(configuration, lambda epoch, value: again.append((epoch, value)), tmp_path)
-    assert again == straight[-1:]  # nothing was left to train, and its value is known
-    task.run({**configuration, "lam": 0.5}, lambda epoch, value: other.append(epoch), tmp_path)
-    assert other == [1, 2, 3, 4]  # another configuration does not go on from there
+    found = search(made.X, made.candidates, trials=1, epochs=4, space=SMALL)
+    configuration = found.trials[0].params
+    told = {}
+    task.run(configuration, lambda epoch, value: told.update({epoch: value}), tmp_path)
+    assert list(told) == [1, 2, 3, 4]
+    assert {epoch: told[epoch] for epoch in found.trials[0].curve} == pytest.approx(found.trials[0].curve)
+    epochs = []
+    task.run(configuration, lambda epoch, _: epochs.append(epoch) or epoch == 2, tmp_path)
+    assert epochs == [1, 2]
     with pytest.raises(ValueError, match="no number"):
-        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path / "wild")
+        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path)
 
 
 def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):

@@ -184,18 +184,16 @@ class AuditReport:
             self._judged[key] = give_verdicts(self.probabilities, self.candidates, incomplete=self.incomplete, **cuts)
         return self._judged[key]
 
-    def cleaned(self, *, drop_below: float = DROP_BELOW, may_empty: bool = False) -> Candidates:
-        """The candidates without the dropped ones and with the missing ones.
+    def cleaned(self, *, drop_below: float = DROP_BELOW) -> Candidates:
+        """The candidates without the dropped ones and with the missing ones; the best candidate of a row stays.
 
         Parameters
         ----------
         drop_below : float
             Drop what is less probable than this.
-        may_empty : bool
-            Also drop the last label of a row; by default its best candidate stays.
         """
         verdicts = self.verdicts(drop_below=drop_below, keep_above=max(drop_below, KEEP_ABOVE))
-        return cleaned_candidates(self.candidates, verdicts, may_empty=may_empty, drop_below=drop_below)
+        return cleaned_candidates(self.candidates, verdicts)
 
     # -- as tables -----------------------------------------------------------------------------------------------
 

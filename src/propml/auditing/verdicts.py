@@ -136,12 +136,8 @@ def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     return best
 
 
-def cleaned_candidates(
-    candidates: Candidates, verdicts: Verdicts, *, may_empty: bool = False, drop_below: float = DROP_BELOW
-) -> Candidates:
+def cleaned_candidates(candidates: Candidates, verdicts: Verdicts) -> Candidates:
     """The candidates without those that are dropped and with those that are missing.
-
-    With ``may_empty`` also without the best candidate of a row where it lies below ``drop_below``.
 
     >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
     >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
@@ -149,9 +145,5 @@ def cleaned_candidates(
     array([[1, 0, 1],
            [1, 0, 0]], dtype=int8)
     """
-    gone = verdicts.verdict == "drop"
-    if may_empty:
-        gone = gone | ((verdicts.verdict == "doubtful") & (verdicts.probability < drop_below))
-    new = verdicts.verdict == "missing"
-    changed = verdicts[gone | new]
-    return with_cells(candidates, changed.row * candidates.shape[1] + changed.label, new[gone | new])
+    changed = verdicts[np.isin(verdicts.verdict, ("drop", "missing"))]
+    return with_cells(candidates, changed.row * candidates.shape[1] + changed.label, changed.verdict == "missing")

@@ -1,4 +1,5 @@
 """The root of the command line: every group of commands is attached here; and ``propml demo`` and ``propml info``."""
+# ruff: noqa: B008
 
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from propml.cli import benchmark, datasets, tune, vision
-from propml.cli.audit import audit
+from propml.cli.audit import audit, review
 from propml.cli.corrupt import corrupt
+from propml.cli.file_options import grouped, plain
 from propml.cli.models import evaluate, fit, predict
-from propml.cli.review import review
 from propml.cli.stopping import StoppableGroup
 
 __all__ = ["app"]
@@ -53,12 +54,11 @@ def root(
     """
 
 
+@grouped
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for results and report; created if needed.")] = Path("demo"),
-    methods: Annotated[
-        list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 2,
+    out: Path = plain("Folder for results and report; created if needed.", default=Path("demo")),
+    methods: list[str] | None = plain("Only these, by their names in the tables.", metavar="A,B"),
+    workers: int = plain("Local processes, with one thread each.", default=2, min=1),
 ) -> None:
     """Corrupt the embedded digits mosaic, train every method on its candidate labels alone, and write a report.
 
@@ -113,15 +113,7 @@ def info() -> None:
     Console(soft_wrap=True).print(table, markup=False)
 
 
-app.command()(audit)
-app.command()(review)
-app.command()(fit)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(demo)
-app.command()(info)
-app.command()(corrupt)
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(benchmark.app, name="benchmark")
-app.add_typer(vision.app, name="vision")
-app.add_typer(tune.app, name="tune")
+for command in (audit, review, fit, predict, evaluate, demo, info, corrupt):
+    app.command()(command)
+for name, group in {"datasets": datasets, "benchmark": benchmark, "vision": vision, "tune": tune}.items():
+    app.add_typer(group.app, name=name)

@@ -1,4 +1,5 @@
-"""``propml audit``: which of these candidate labels are wrong?"""
+"""``propml audit``: which of these candidate labels are wrong? And ``propml review``: the page on which one decides."""
+# ruff: noqa: B008
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from propml.auditing.noise import AssumedNoise
     from propml.auditing.report import AuditReport
 
-__all__ = ["audit"]
+__all__ = ["audit", "review"]
 
 WORST = 10
 
@@ -30,44 +31,25 @@ WORST = 10
 class Settings:
     """How an audit is done; its record keeps them, by which ``--again`` does the same."""
 
-    noise: Annotated[
-        str,
-        opt.option(
-            opt.LABELS,
-            "How false labels arise: auto (assume little), uniform (one rate for all), by-label (a rate "
-            "for each), confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
-        ),
-    ] = "auto"
-    incomplete: Annotated[
-        bool,
-        opt.option(
-            opt.LABELS, "True labels may be missing from the candidates: propose those as well.", "--incomplete"
-        ),
-    ] = False
+    noise: str = opt.labels(
+        "How false labels arise: auto (assume little), uniform (one rate for all), by-label (a rate for each), "
+        "confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
+        default="auto",
+    )
+    incomplete: bool = opt.labels(
+        "True labels may be missing from the candidates: propose those as well.", default=False
+    )
     seed: opt.Seed = 0
     quick: opt.Quick = False
-    train_rows: Annotated[
-        int | None,
-        opt.option(
-            opt.MODEL,
-            "Train each model on at most this many rows; 0: all. Every row is judged.",
-            min=0,
-            show_default="100000, fewer for long rows",
-        ),
-    ] = None
-    device: opt.Device = "auto"
-    backbone: Annotated[
-        str | None,
-        opt.option(
-            opt.MODEL,
-            "The timm model that turns images into features.",
-            metavar="NAME",
-            show_default="that of propml vision features",
-        ),
-    ] = None
-    weights: Annotated[
-        str | None, opt.option(opt.MODEL, "File of its weights.", metavar="FILE", show_default="pretrained, downloaded")
-    ] = None
+    train_rows: int | None = opt.model(
+        "Train each model on at most this many rows; 0: all. Every row is judged.",
+        min=0,
+        show_default="100000, fewer for long rows",
+    )
+    backbone: str | None = opt.model(
+        "The timm model that turns images into features.", metavar="NAME", show_default="that of propml vision features"
+    )
+    weights: str | None = opt.model("File of its weights.", metavar="FILE", show_default="pretrained, downloaded")
     categorical: opt.Categorical = None
 
 
@@ -75,46 +57,31 @@ class Settings:
 def audit(
     reading: opt.Reading,
     settings: Settings,
-    data: Annotated[
-        str | None,
-        typer.Argument(help=f"{opt.DATA}; not needed with --apply and --again."),
-    ] = None,
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for everything that is written.")] = "audit",
-    apply: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DECISIONS",
-            help="After the review: write the labels as your decisions leave them, and stop. Repeat it for several "
-            "reviewers: the majority decides, and conflicts are listed.",
-        ),
-    ] = None,
-    again: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DECISIONS",
-            help="During a review: audit the same file again, taking your decisions as true. This ranks the other "
-            "labels again and rewrites OUT.",
-        ),
-    ] = None,
-    undecided: Annotated[
-        Literal["verdict", "keep", "drop"],
-        typer.Option(
-            help="With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or "
-            "drop all that the audit does not keep."
-        ),
-    ] = "verdict",
-    image: Annotated[
-        str | None,
-        opt.option(
-            opt.COLUMNS,
-            "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
-            "with --backbone.",
-            metavar="COLUMN",
-        ),
-    ] = None,
+    data: Annotated[str | None, typer.Argument(help=f"{opt.DATA}; not needed with --apply and --again.")] = None,
+    out: str = opt.plain("Folder for everything that is written.", default="audit", metavar="FOLDER"),
+    apply: list[Path] | None = opt.plain(
+        "After the review: write the labels as your decisions leave them, and stop. Repeat it for several reviewers: "
+        "the majority decides, and conflicts are listed.",
+        metavar="DECISIONS",
+    ),
+    again: list[Path] | None = opt.plain(
+        "During a review: audit the same file again, taking your decisions as true. This ranks the other labels again "
+        "and rewrites OUT.",
+        metavar="DECISIONS",
+    ),
+    undecided: Literal["verdict", "keep", "drop"] = opt.plain(
+        "With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or drop all "
+        "that the audit does not keep.",
+        default="verdict",
+    ),
+    image: str | None = opt.columns(
+        "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
+        "with --backbone.",
+        metavar="COLUMN",
+    ),
     allow_outside: opt.AllowOutside = False,
-    stream: opt.Stream = False,
-    ray_address: opt.RayAddress = None,
+    *,
+    running: opt.Running,
 ) -> None:
     """Find the candidate labels that are wrong, in your own file.
 
@@ -152,7 +119,8 @@ def audit(
         if streamed:
             from propml.streaming import stream_apply
 
-            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=ray_address)
+            address = running.ray_address
+            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=address)
         else:
             path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
         if conflicts is not None:
@@ -174,10 +142,10 @@ def audit(
     if settings.incomplete and reading.candidates is not None and not opt.separator(reading.sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
     noise = _noise(settings.noise)  # a slip in it is told before anything is read
-    opt.checked_device(settings.device)
+    opt.checked_device(running.device)
     told = opt.reading_options(vars(reading)) | {"image": image, "allow_outside": allow_outside}
-    if opt.streams(data, stream, ray_address, settings.device):
-        _stream(data, out, told, noise, settings, ray_address)
+    if running.streams(data):
+        _stream(data, out, told, noise, settings, running.ray_address)
         return
     pictures: dict[str, Any] = {}
     if file.is_dir():
@@ -189,7 +157,7 @@ def audit(
         raise ValueError(
             "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
         )
-    _run(file, folder, told, vars(settings))
+    _run(file, folder, told, {**vars(settings), "device": running.device})
 
 
 def _stream(
@@ -197,19 +165,10 @@ def _stream(
 ) -> None:
     from propml.streaming import stream_audit
 
+    told = {name: getattr(settings, name) for name in ("incomplete", "categorical", "train_rows", "seed")}
+    params = opt.QUICK if settings.quick else {}
     with told_when_stopped("what is finished is kept; run the same command again to go on"):
-        found = stream_audit(
-            data,
-            out,
-            reading=reading,
-            noise=noise,
-            incomplete=settings.incomplete,
-            categorical=settings.categorical,
-            params=opt.QUICK if settings.quick else {},
-            train_rows=settings.train_rows,
-            seed=settings.seed,
-            ray_address=ray_address,
-        )
+        found = stream_audit(data, out, reading=reading, noise=noise, params=params, ray_address=ray_address, **told)
     _print_found(found.columns, found.rows, found.counts, found.notes, found.worst, found.files)
 
 
@@ -328,3 +287,36 @@ def _noise(text: str) -> AssumedNoise:
         except ValueError:
             raise ValueError(f"--noise: {part.strip()!r} is not LABEL=SHARE, such as cat=0.2") from None
     return shares
+
+
+@opt.grouped
+def review(
+    folder: Annotated[Path, typer.Argument(help="What `propml audit` wrote.")] = Path("audit"),
+    serve: bool = opt.plain(
+        "Serve the page, and save decisions in FOLDER/decisions.csv as you make them.", default=False
+    ),
+    host: str = opt.plain(
+        "With --serve: address to listen on. Any other than the default lets other machines connect.",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+    ),
+    port: int = opt.plain("With --serve: port to listen on; 0: any free one.", default=0, min=0, max=65535),
+) -> None:
+    """Review an audit: keep or drop labels, on a page in your browser.
+
+    The page needs no server: open FOLDER/review.html and download your decisions. With --serve they are saved for you.
+    """
+    from propml.auditing.server import DECISIONS, ReviewServer, page_in
+
+    if not serve:
+        if host != "127.0.0.1" or port:
+            raise ValueError("--host and --port work only with --serve; add it, or leave them out")
+        typer.echo(f"open {page_in(folder).resolve().as_uri()}")
+        return
+    with ReviewServer(folder, host, port) as server:
+        typer.echo(f"open {server.address}")
+        typer.echo(f"decisions are saved in {folder / DECISIONS}; Ctrl-C stops the server")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo(f"\nstopped; next: propml audit --apply {folder / DECISIONS} --out {folder}", err=True)

@@ -1,4 +1,5 @@
 """``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
+# ruff: noqa: B008, RUF009
 
 import inspect
 from dataclasses import dataclass
@@ -20,63 +21,37 @@ if TYPE_CHECKING:
     from propml.targets import Candidates
 
 
-SVM_PANEL = "SVM confusions and labels of near rows (--method svm, --method neighbours)"
-FLIPS_PANEL = "Flips (--method flips, --method class-flips)"
-COUNT_PANEL = "Random labels (--method count, --method fraction)"
-ANNOTATORS_PANEL = "Simulated annotators (--method annotators)"
+of_svm = opt.panel("SVM confusions and labels of near rows (--method svm, --method neighbours)")
+of_annotators = opt.panel("Simulated annotators (--method annotators)")
+of_flips = opt.panel("Flips (--method flips, --method class-flips)")
+of_counts = opt.panel("Random labels (--method count, --method fraction)")
 
 
 @dataclass(frozen=True)
 class Settings:
     """The arguments of the corruptions, each of which takes some; what is not given is as in their functions."""
 
-    ratio: Annotated[
-        float | None,
-        opt.option(SVM_PANEL, "False labels per true label; the paper has 0.5, 1 and 1.5.", show_default="1"),
-    ] = None
-    rounding: Annotated[
-        Literal["paper", "exact", "stochastic"] | None,
-        opt.option(
-            SVM_PANEL,
-            "paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
-            "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random.",
-            show_default="paper; of neighbours stochastic",
-        ),
-    ] = None
-    rate: Annotated[
-        float | None, opt.option(FLIPS_PANEL, "Probability that a label that is not true becomes a candidate.")
-    ] = None
-    count: Annotated[int | None, opt.option(COUNT_PANEL, "count: number of labels per row, see --mode.")] = None
-    mode: Annotated[
-        Literal["fill", "add"] | None,
-        opt.option(
-            COUNT_PANEL, "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
-        ),
-    ] = None
-    fraction: Annotated[
-        float | None, opt.option(COUNT_PANEL, "fraction: share of the labels that are not true, in each row.")
-    ] = None
-    n_annotators: Annotated[
-        int | None, opt.option(ANNOTATORS_PANEL, "Number of annotators, if all have the same rates.", "--annotators")
-    ] = None
-    sensitivity: Annotated[
-        list[float] | None,
-        opt.option(
-            ANNOTATORS_PANEL, "Probability of proposing a true label; give it once for all, or once per annotator."
-        ),
-    ] = None
-    false_positive_rate: Annotated[
-        list[float] | None,
-        opt.option(
-            ANNOTATORS_PANEL, "Probability of proposing a false label; give it once for all, or once per annotator."
-        ),
-    ] = None
-    coverage: Annotated[
-        list[float] | None, opt.option(ANNOTATORS_PANEL, "Probability of looking at a row at all.", show_default="1")
-    ] = None
-    min_votes: Annotated[
-        int | None, opt.option(ANNOTATORS_PANEL, "Fewest votes that make a label a candidate.", show_default="1")
-    ] = None
+    ratio: float | None = of_svm("False labels per true label; the paper has 0.5, 1 and 1.5.", show_default="1")
+    rounding: Literal["paper", "exact", "stochastic"] | None = of_svm(
+        "paper: ratio × true labels, rounded down in each row (with one label per row, 0.5 adds nothing); "
+        "exact: the ratio is kept over the whole set; stochastic: rounded up or down at random.",
+        show_default="paper; of neighbours stochastic",
+    )
+    rate: float | None = of_flips("Probability that a label that is not true becomes a candidate.")
+    count: int | None = of_counts("count: number of labels per row, see --mode.")
+    mode: Literal["fill", "add"] | None = of_counts(
+        "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
+    )
+    fraction: float | None = of_counts("fraction: share of the labels that are not true, in each row.")
+    n_annotators: int | None = of_annotators("Number of annotators, if all have the same rates.", "--annotators")
+    sensitivity: list[float] | None = of_annotators(
+        "Probability of proposing a true label; give it once for all, or once per annotator."
+    )
+    false_positive_rate: list[float] | None = of_annotators(
+        "Probability of proposing a false label; give it once for all, or once per annotator."
+    )
+    coverage: list[float] | None = of_annotators("Probability of looking at a row at all.", show_default="1")
+    min_votes: int | None = of_annotators("Fewest votes that make a label a candidate.", show_default="1")
 
 
 @opt.grouped
@@ -88,52 +63,32 @@ def corrupt(
         ),
     ],
     settings: Settings,
-    method: Annotated[
-        Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"],
-        typer.Option(
-            help="svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
-            "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
-            "count, fraction: random labels in a fixed number. annotators: simulated people who vote."
-        ),
-    ] = "svm",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same candidates.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates); your own "
-            "file is written again in its format, with candidates for true labels."
-        ),
-    ] = None,
-    votes_out: Annotated[
-        Path | None, opt.option(ANNOTATORS_PANEL, "Write all votes as a .csv with item, annotator, label.")
-    ] = None,
-    true_labels: Annotated[
-        str | None, opt.option(opt.LABELS, "Column of true labels in your file.", "--truth", metavar="COLUMN")
-    ] = None,
+    method: Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"] = opt.plain(
+        "svm: labels that an SVM confuses with the true ones. neighbours: labels of the nearest rows. "
+        "flips: every other label with a probability. class-flips: the same, from 0 to twice the rate by label. "
+        "count, fraction: random labels in a fixed number. annotators: simulated people who vote.",
+        default="svm",
+    ),
+    seed: int = opt.plain("The same seed gives the same candidates.", default=0),
+    out: Path | None = opt.plain(
+        "Where to write: .npz (candidates, label_names, rows, settings) or .csv (row, candidates); your own "
+        "file is written again in its format, with candidates for true labels."
+    ),
+    votes_out: Path | None = of_annotators("Write all votes as a .csv with item, annotator, label."),
+    true_labels: str | None = opt.labels("Column of true labels in your file.", "--truth", metavar="COLUMN"),
     sep: opt.Sep = opt.SEP,
     label_columns: opt.LabelColumns = None,
     ignore: opt.Ignore = None,
     file_format: opt.Format = None,
     delimiter: opt.Delimiter = None,
-    keep_unlabelled: Annotated[
-        bool, typer.Option("--keep-unlabelled", help="Keep rows without a true label; the paper drops them.")
-    ] = False,
-    preview: Annotated[
-        bool,
-        typer.Option(
-            "--preview", help="Only print the levels that the paper's rounding reaches for 50, 100 and 150 %."
-        ),
-    ] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the datasets.", show_default="PROPML_DATA, then the user's cache")
-    ] = None,
-    jobs: Annotated[int, opt.option(SVM_PANEL, "Labels to fit in parallel; -1: one per core.")] = -1,
-    cache_dir: Annotated[
-        Path | None, opt.option(SVM_PANEL, "Folder for fitted probabilities.", show_default="the user's cache")
-    ] = None,
-    no_cache: Annotated[
-        bool, opt.option(SVM_PANEL, "Neither read nor write fitted probabilities.", "--no-cache")
-    ] = False,
+    keep_unlabelled: bool = opt.plain("Keep rows without a true label; the paper drops them.", default=False),
+    preview: bool = opt.plain(
+        "Only print the levels that the paper's rounding reaches for 50, 100 and 150 %.", default=False
+    ),
+    data_dir: Path | None = opt.plain("Folder of the datasets.", show_default="PROPML_DATA, then the user's cache"),
+    jobs: int = of_svm("Labels to fit in parallel; -1: one per core.", default=-1),
+    cache_dir: Path | None = of_svm("Folder for fitted probabilities.", show_default="the user's cache"),
+    no_cache: bool = of_svm("Neither read nor write fitted probabilities.", default=False),
 ) -> None:
     """Turn clean labels into candidate labels by adding false ones.
 

@@ -1,11 +1,12 @@
-"""The options with which ``propml audit``, ``fit``, ``predict``, ``evaluate`` and ``tune`` read a user's own files."""
+"""How options are described, and those with which ``propml audit``, ``fit`` and others read a user's own files."""
+# ruff: noqa: RUF009
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -15,62 +16,38 @@ from rich.table import Table
 
 LABELS, COLUMNS, FORMAT, MODEL, ROWS = "Labels", "Columns", "File format", "Model", "Many rows"
 SEP = ";"
+DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 
 
-def option(panel: str, text: str, *flags: str, **more: Any) -> Any:
+def option(panel: str | None, text: str, *flags: str, **more: Any) -> Any:
     """An option with its help, and the panel of the help that it stands in."""
     return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
 
 
-Candidates = Annotated[
-    str | None,
-    option(
-        LABELS,
-        "Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
-        metavar="COLUMN",
-    ),
-]
+def panel(name: str | None) -> Callable[..., Any]:
+    """What describes options in this panel of the help, as defaults of parameters and fields, see :func:`grouped`."""
+
+    def described(text: str, *flags: str, default: Any = None, **more: Any) -> Any:
+        return field(default=default, metadata={"flags": flags, "option": partial(option, name, text, **more)})
+
+    return described
+
+
+plain = panel(None)
+labels, columns, formats, model, rows = map(panel, (LABELS, COLUMNS, FORMAT, MODEL, ROWS))
+
+# Options that several commands have.
 Sep = Annotated[str, option(LABELS, "Separator between the labels of a cell; none: one label per cell.")]
 LabelColumns = Annotated[
     list[str] | None, option(LABELS, "Columns of 0 and 1 instead of --candidates; patterns work: 'y_*'.", metavar="A,B")
-]
-Votes = Annotated[
-    Path | None,
-    option(
-        LABELS,
-        "Votes instead of --candidates: a table of item, annotator and label (needs --id), or a label matrix.",
-        metavar="FILE",
-    ),
-]
-VotesColumns = Annotated[
-    str, option(LABELS, "Names of the item, annotator and label columns of --votes.", metavar="A,B,C")
-]
-MinVotes = Annotated[int, option(LABELS, "With --votes: fewest votes that make a label a candidate.", min=1)]
-MinConfidence = Annotated[float, option(LABELS, "Ignore votes whose confidence is below this.", min=0, max=1)]
-MergeLabels = Annotated[
-    bool, option(LABELS, "Merge labels that differ only in case or blanks (Cat, cat).", "--merge-labels")
 ]
 Xml = Annotated[
     Path | None,
     option(LABELS, "For ARFF: the XML file that names the labels.", metavar="FILE", show_default="beside it"),
 ]
-Features = Annotated[
-    list[str] | None, option(COLUMNS, "Columns to learn from; patterns work.", metavar="A,B", show_default="all others")
-]
 Ignore = Annotated[list[str] | None, option(COLUMNS, "Columns not to learn from.", metavar="A,B")]
 Id = Annotated[
     str | None, option(COLUMNS, "Column of identifiers.", "--id", metavar="COLUMN", show_default="row numbers")
-]
-Text = Annotated[str | None, option(COLUMNS, "Column of text to turn into features.", metavar="COLUMN")]
-Embed = Annotated[
-    str | None,
-    option(
-        COLUMNS,
-        "Embed the text: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
-        "column of numbers. auto: what ranks held-out candidates best.",
-        metavar="ENCODER",
-        show_default="TF-IDF of its words",
-    ),
 ]
 AllowOutside = Annotated[
     bool, typer.Option("--allow-outside", help="Also read images outside the folder of the table.")
@@ -78,7 +55,6 @@ AllowOutside = Annotated[
 Categorical = Annotated[
     list[str] | None, option(COLUMNS, "Columns whose numbers are codes, not quantities.", metavar="A,B")
 ]
-DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 Format = Annotated[
     str | None,
     option(
@@ -93,32 +69,9 @@ Delimiter = Annotated[
     str | None,
     option(FORMAT, "Separator between the cells of a text table.", metavar="CHAR", show_default="comma; .tsv: tab"),
 ]
-Encoding = Annotated[str | None, option(FORMAT, "Encoding of a text table, such as cp1252.", show_default="utf-8")]
-Decimal = Annotated[
-    str | None,
-    option(
-        FORMAT, "Decimal sign of numbers that contain commas: , or . (the other one groups thousands).", metavar="CHAR"
-    ),
-]
-Missing = Annotated[
-    list[str] | None,
-    option(FORMAT, "Further words that mean a missing value, besides NA, n/a, null, none, -, ?.", metavar="A,B"),
-]
 Seed = Annotated[int, option(MODEL, "Random seed: the same seed gives the same result.", min=0)]
 Quick = Annotated[bool, option(MODEL, "One small network: a first look in seconds.", "--quick")]
 Device = Annotated[str, option(MODEL, "Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one.")]
-Stream = Annotated[
-    bool,
-    option(
-        ROWS,
-        "DATA is a folder of Parquet files, or the URL of one, that need not fit into memory (docs/streaming.md).",
-        "--stream",
-    ),
-]
-RayAddress = Annotated[
-    str | None,
-    option(ROWS, "Stream on the machines of this Ray cluster; local: on all cores of this one.", metavar="HOST:PORT"),
-]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml fit` wrote.")]
 
 # Options that are not called as the argument of ``read_table`` is, for messages.
@@ -128,42 +81,18 @@ QUICK: dict[str, Any] = {"hidden": (64,), "effort": "fast"}
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a file is read, in every command that trains; the names are those of ``read_table``'s arguments."""
-
-    candidates: Candidates = None
-    sep: Sep = SEP
-    label_columns: LabelColumns = None
-    votes: Votes = None
-    votes_columns: VotesColumns = "item,annotator,label"
-    min_votes: MinVotes = 1
-    min_confidence: MinConfidence = 0.0
-    merge_labels: MergeLabels = False
-    xml: Xml = None
-    features: Features = None
-    ignore: Ignore = None
-    id_column: Id = None
-    text: Text = None
-    embed: Embed = None
-    file_format: Format = None
-    delimiter: Delimiter = None
-    encoding: Encoding = None
-    decimal: Decimal = None
-    missing: Missing = None
-
-
-READING = tuple(each.name for each in fields(Reading))
-
-
-@dataclass(frozen=True)
 class Manner:
     """How a file of new rows is written, for a saved model."""
 
     file_format: Format = None
     delimiter: Delimiter = None
-    encoding: Encoding = None
-    decimal: Decimal = None
-    missing: Missing = None
+    encoding: str | None = formats("Encoding of a text table, such as cp1252.", show_default="utf-8")
+    decimal: str | None = formats(
+        "Decimal sign of numbers that contain commas: , or . (the other one groups thousands).", metavar="CHAR"
+    )
+    missing: list[str] | None = formats(
+        "Further words that mean a missing value, besides NA, n/a, null, none, -, ?.", metavar="A,B"
+    )
 
     def options(self) -> dict[str, Any]:
         """Arguments of ``read_table``; None where nothing was said."""
@@ -172,22 +101,74 @@ class Manner:
 
 
 @dataclass(frozen=True)
+class Reading(Manner):
+    """How a file is read, in every command that trains; the names are those of ``read_table``'s arguments."""
+
+    candidates: str | None = labels(
+        "Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
+        metavar="COLUMN",
+    )
+    sep: Sep = SEP
+    label_columns: LabelColumns = None
+    votes: Path | None = labels(
+        "Votes instead of --candidates: a table of item, annotator and label (needs --id), or a label matrix.",
+        metavar="FILE",
+    )
+    votes_columns: str = labels(
+        "Names of the item, annotator and label columns of --votes.", default="item,annotator,label", metavar="A,B,C"
+    )
+    min_votes: int = labels("With --votes: fewest votes that make a label a candidate.", default=1, min=1)
+    min_confidence: float = labels("Ignore votes whose confidence is below this.", default=0.0, min=0, max=1)
+    merge_labels: bool = labels("Merge labels that differ only in case or blanks (Cat, cat).", default=False)
+    xml: Xml = None
+    features: list[str] | None = columns(
+        "Columns to learn from; patterns work.", metavar="A,B", show_default="all others"
+    )
+    ignore: Ignore = None
+    id_column: Id = None
+    text: str | None = columns("Column of text to turn into features.", metavar="COLUMN")
+    embed: str | None = columns(
+        "Embed the text: wordllama, minilm, a sentence-transformers or model2vec name or folder, or a "
+        "column of numbers. auto: what ranks held-out candidates best.",
+        metavar="ENCODER",
+        show_default="TF-IDF of its words",
+    )
+
+
+READING = tuple(each.name for each in fields(Reading))
+
+
+@dataclass(frozen=True)
 class Running:
     """Where the work is done."""
 
     device: Device = "auto"
-    stream: Stream = False
-    ray_address: RayAddress = None
+    stream: bool = rows(
+        "DATA is a folder of Parquet files, or the URL of one, that need not fit into memory (docs/streaming.md).",
+        default=False,
+    )
+    ray_address: str | None = rows(
+        "Stream on the machines of this Ray cluster; local: on all cores of this one.", metavar="HOST:PORT"
+    )
 
     def streams(self, data: str) -> bool:
         """Whether rows are to be streamed: on request, on Ray, and from a URL."""
-        return streams(data, self.stream, self.ray_address, self.device)
+        if not (self.stream or self.ray_address or "://" in data):
+            return False
+        if self.device not in ("auto", "cpu"):
+            raise ValueError(f"a stream is worked on by CPUs, and --device is {self.device}; leave it out")
+        return True
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command of which each parameter that is a dataclass stands for the options that are its fields."""
+def grouped(command: Callable[..., None], **further: list[inspect.Parameter]) -> Callable[..., None]:
+    """A command of which each parameter that is a dataclass stands for the options that are its fields.
+
+    ``further`` has the options that its parameter ``**settings`` stands for.
+    """
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+    shown = {name: options_of(group) for name, group in groups.items()} | further
+    flat = [each for one in own for each in shown.get(one.name, [_option(one.name, one.annotation, one.default)])]
 
     @wraps(command)
     def run(**options: Any) -> None:
@@ -197,26 +178,26 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**options, **made)
 
-    return with_parameters(run, {name: options_of(group) for name, group in groups.items()})
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in flat}
+    return run
 
 
 def options_of(group: Any) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters."""
+    """The fields of a dataclass as parameters, its own before those that it inherits."""
     hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(group)
-    ]
+    ordered = sorted(fields(group), key=lambda each: each.name not in group.__annotations__)
+    return [_option(each.name, hints[each.name], each) for each in ordered]
 
 
-def with_parameters(command: Callable[..., None], groups: Mapping[str, list[inspect.Parameter]]) -> Callable[..., None]:
-    """Show typer these parameters in the place of the one of that name."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    kind = inspect.Parameter.KEYWORD_ONLY
-    flat = [each.replace(kind=kind) for one in own for each in groups.get(one.name, [one])]
-    command.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in flat}
-    return command
+def _option(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """A parameter as typer wants it: what a :func:`panel` describes goes into its annotation."""
+    if isinstance(default, Field):
+        if about := default.metadata:
+            switch = ["--" + name.replace("_", "-")] if hint is bool else []  # without a --no-…
+            hint = Annotated[hint, about["option"](*(about["flags"] or switch))]
+        default = default.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,15 +230,6 @@ def words_of(given: list[str] | None) -> list[str]:
 def names_of(columns: str) -> list[str]:
     """Names separated by commas."""
     return [name.strip() for name in columns.split(",")]
-
-
-def streams(data: str, stream: bool, ray_address: str | None, device: str = "auto") -> bool:
-    """Whether rows are to be streamed: on request, on Ray, and from a URL."""
-    if not (stream or ray_address or "://" in data):
-        return False
-    if device not in ("auto", "cpu"):
-        raise ValueError(f"a stream is worked on by CPUs, and --device is {device}; leave it out")
-    return True
 
 
 def checked_device(device: str) -> str:

@@ -1,4 +1,5 @@
 """``propml tune``: search the hyper-parameters of a method on a table, or of the vision trainer on images."""
+# ruff: noqa: RUF009
 
 from __future__ import annotations
 
@@ -28,49 +29,36 @@ app = typer.Typer(
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]",
 )
 
-SEARCH, SPACE, MACHINES, IMAGES = "Search", "Space", "Machines", "Images"
-
-Trials = Annotated[int, opt.option(SEARCH, "Trials that the study is to have, earlier ones included.", min=1)]
+by_search, by_space, by_machines, of_images = map(opt.panel, ("Search", "Space", "Machines", "Images"))
+TRIALS = "Trials that the study is to have, earlier ones included."
 
 
 @dataclass(frozen=True)
 class Search:
     """The options of a search, whatever is searched."""
 
-    out: Annotated[
-        Path, typer.Option(help="Folder for study, best.toml, trials.csv and search.html; goes on if there.")
-    ] = Path("tuned")
-    timeout: Annotated[float | None, opt.option(SEARCH, "Begin no epoch after so long.", metavar="SECONDS")] = None
-    objective: Annotated[
-        str,
-        opt.option(
-            SEARCH,
-            "What held-out rows are judged by: candidates; or oracle, their true labels, for comparisons only.",
-        ),
-    ] = "candidates"
-    param: Annotated[
-        list[str] | None,
-        opt.option(
-            SPACE,
-            "Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256,256]|[512]', or fix: loss=propml.",
-            metavar="NAME=…",
-        ),
-    ] = None
-    storage: Annotated[
-        str | None,
-        opt.option(
-            MACHINES,
-            "Where the study is kept: a file, or postgresql://user@host/database.",
-            metavar="URL",
-            show_default="OUT/study.db",
-        ),
-    ] = None
-    study: Annotated[str, opt.option(MACHINES, "Name of the study in its storage.")] = "propml"
-    workers: Annotated[int, opt.option(MACHINES, "Processes on this machine.", min=1)] = 1
-    ray_address: Annotated[
-        str | None,
-        opt.option(MACHINES, "Run trials on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."),
-    ] = None
+    out: Path = opt.plain(
+        "Folder for study, best.toml, trials.csv and search.html; goes on if there.", default=Path("tuned")
+    )
+    timeout: float | None = by_search("Begin no epoch after so long.", metavar="SECONDS")
+    objective: str = by_search(
+        "What held-out rows are judged by: candidates; or oracle, their true labels, for comparisons only.",
+        default="candidates",
+    )
+    param: list[str] | None = by_space(
+        "Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256,256]|[512]', or fix: loss=propml.",
+        metavar="NAME=…",
+    )
+    storage: str | None = by_machines(
+        "Where the study is kept: a file, or postgresql://user@host/database.",
+        metavar="URL",
+        show_default="OUT/study.db",
+    )
+    study: str = by_machines("Name of the study in its storage.", default="propml")
+    workers: int = by_machines("Processes on this machine.", default=1, min=1)
+    ray_address: str | None = by_machines(
+        "Run trials on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."
+    )
     device: opt.Device = "auto"
 
     def space(self) -> dict[str, Any]:
@@ -86,16 +74,12 @@ def table(
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="One of `propml datasets list`, or your file.")],
     search: Search,
     reading: opt.Reading,
-    method: Annotated[str, opt.option(SEARCH, "propml, ridge, ml-knn, pml-ni, …")] = "propml",
-    trials: Trials = 50,
-    epochs: Annotated[
-        int | None, opt.option(SEARCH, "The whole budget of a trial.", min=1, show_default="by rows")
-    ] = None,
-    cv: Annotated[int, opt.option(SEARCH, "Folds that every trial is judged on.", min=2)] = 3,
-    noise: Annotated[
-        float | None, opt.option(opt.LABELS, "DATASET with clean labels: percent of false ones.", min=0)
-    ] = None,
-    truth: Annotated[str | None, opt.option(opt.LABELS, "Column of true labels, for oracle.", metavar="COLUMN")] = None,
+    method: str = by_search("propml, ridge, ml-knn, pml-ni, …", default="propml"),
+    trials: int = by_search(TRIALS, default=50, min=1),
+    epochs: int | None = by_search("The whole budget of a trial.", min=1, show_default="by rows"),
+    cv: int = by_search("Folds that every trial is judged on.", default=3, min=2),
+    noise: float | None = opt.labels("DATASET with clean labels: percent of false ones.", min=0),
+    truth: str | None = opt.labels("Column of true labels, for oracle.", metavar="COLUMN"),
     categorical: opt.Categorical = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -146,16 +130,14 @@ def table(
 class Settings:
     """Settings of a recipe; the others are the paper's."""
 
-    epochs: Annotated[int, opt.option(SEARCH, "The whole budget of a trial.", min=1)] = DEFAULT.epochs
-    noise: Annotated[float | None, opt.option(IMAGES, "Flip each label that is not true with this chance.")] = (
-        DEFAULT.noise
-    )
-    size: Annotated[int, opt.option(IMAGES, "Side in pixels.", min=8)] = DEFAULT.side
-    loss: Annotated[str, opt.option(opt.MODEL, "propml, bce, asl, propall, power or unbiased.")] = DEFAULT.loss
-    backbone: Annotated[str, opt.option(opt.MODEL, "A model of timm.")] = DEFAULT.backbone
-    weights: Annotated[str, opt.option(opt.MODEL, "none, pretrained or a file.")] = "none"
-    batch_size: Annotated[int, opt.option(opt.MODEL, "Images per step.", min=1)] = DEFAULT.batch_size
-    augment: Annotated[str, opt.option(opt.MODEL, "paper, randaugment, crop, light or none.")] = DEFAULT.augment
+    epochs: int = by_search("The whole budget of a trial.", default=DEFAULT.epochs, min=1)
+    noise: float | None = of_images("Flip each label that is not true with this chance.", default=DEFAULT.noise)
+    size: int = of_images("Side in pixels.", default=DEFAULT.side, min=8)
+    loss: str = opt.model("propml, bce, asl, propall, power or unbiased.", default=DEFAULT.loss)
+    backbone: str = opt.model("A model of timm.", default=DEFAULT.backbone)
+    weights: str = opt.model("none, pretrained or a file.", default="none")
+    batch_size: int = opt.model("Images per step.", default=DEFAULT.batch_size, min=1)
+    augment: str = opt.model("paper, randaugment, crop, light or none.", default=DEFAULT.augment)
     seed: opt.Seed = DEFAULT.seed
 
 
@@ -165,8 +147,8 @@ def vision(
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="voc2007, coco2014, digits-mosaic; a CSV.")],
     search: Search,
     settings: Settings,
-    trials: Trials = 30,
-    limit: Annotated[int | None, opt.option(IMAGES, "Only the first so many.", min=1)] = None,
+    trials: int = by_search(TRIALS, default=30, min=1),
+    limit: int | None = of_images("Only the first so many.", min=1),
     allow_outside: opt.AllowOutside = False,
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.
@@ -239,19 +221,10 @@ def _run(task: Task, search: Search, trials: int, seed: int, experiment: dict[st
     from propml.tuning.searching import run_search
     from propml.tuning.studies import without_secrets
 
+    how: dict[str, Any] = {name: getattr(search, name) for name in ("timeout", "workers", "ray_address")}
+    how |= {"storage": search.storage or search.out / "study.db", "name": search.study, "folder": search.out}
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
-        result = run_search(
-            task,
-            trials=trials,
-            timeout=search.timeout,
-            storage=search.storage or search.out / "study.db",
-            name=search.study,
-            workers=search.workers,
-            ray_address=search.ray_address,
-            folder=search.out,
-            seed=seed,
-            verbose=True,
-        )
+        result = run_search(task, trials=trials, seed=seed, verbose=True, **how)
     command = shlex.join(without_secrets(word, search.storage or "") for word in ["propml", *sys.argv[1:]])
     best = result.write(search.out, experiment, command)
     arguments = opt.plain_table("argument", "value")

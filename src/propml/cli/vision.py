@@ -1,4 +1,5 @@
 """``propml vision``: train a network on images with candidate labels, and use it."""
+# ruff: noqa: B008
 
 from __future__ import annotations
 
@@ -33,6 +34,9 @@ app = typer.Typer(
 )
 
 
+of_images, on_machine = map(opt.panel, (IMAGES, MACHINE))
+
+
 def _options() -> list[inspect.Parameter]:
     """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
     hints, options = get_type_hints(VisionRecipe), []
@@ -51,7 +55,7 @@ def _options() -> list[inspect.Parameter]:
 
 
 @app.command()
-@partial(opt.with_parameters, groups={"settings": _options()})
+@partial(opt.grouped, settings=_options())
 def train(
     context: typer.Context,
     dataset: Annotated[
@@ -60,44 +64,28 @@ def train(
             IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the run; a new one for each.")] = Path("run"),
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
-            "random weights); every option below changes it.",
-            show_default="default; scratch with --weights none",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the stopped run in OUT from its last checkpoint.")
-    ] = False,
-    tuned: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take the settings from this best.toml of `propml tune vision`; your own options override them.",
-        ),
-    ] = None,
-    split: Annotated[str, opt.option(IMAGES, "Part to train on.")] = "train",
-    validation: Annotated[
-        str | None,
-        opt.option(IMAGES, "Part with true labels to report on; none: no report.", show_default="test, where there is"),
-    ] = None,
-    data: Annotated[Path | None, opt.option(IMAGES, "Folder to search first for known datasets.")] = None,
-    cache: Annotated[
-        Path | None, opt.option(IMAGES, "Folder for decoded images.", show_default="the user's cache")
-    ] = None,
-    strict: Annotated[bool, opt.option(IMAGES, "Stop at an image that cannot be read.", "--strict")] = False,
-    allow_outside: Annotated[
-        bool, opt.option(IMAGES, "Also read images outside the folder of the table.", "--allow-outside")
-    ] = False,
-    limit: Annotated[
-        int | None, opt.option(IMAGES, "Only the first N images of each part: a quick try.", min=1)
-    ] = None,
-    device: Annotated[str, opt.option(MACHINE, "cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto",
-    tensorboard: Annotated[bool, opt.option(MACHINE, "Also write curves for TensorBoard.", "--tensorboard")] = False,
+    out: Path = opt.plain("Folder of the run; a new one for each.", default=Path("run")),
+    recipe: str | None = opt.plain(
+        "default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
+        "random weights); every option below changes it.",
+        metavar="NAME",
+        show_default="default; scratch with --weights none",
+    ),
+    resume: bool = opt.plain("Resume the stopped run in OUT from its last checkpoint.", default=False),
+    tuned: Path | None = opt.plain(
+        "Take the settings from this best.toml of `propml tune vision`; your own options override them.", metavar="FILE"
+    ),
+    split: str = of_images("Part to train on.", default="train"),
+    validation: str | None = of_images(
+        "Part with true labels to report on; none: no report.", show_default="test, where there is"
+    ),
+    data: Path | None = of_images("Folder to search first for known datasets."),
+    cache: Path | None = of_images("Folder for decoded images.", show_default="the user's cache"),
+    strict: bool = of_images("Stop at an image that cannot be read.", default=False),
+    allow_outside: bool = of_images("Also read images outside the folder of the table.", default=False),
+    limit: int | None = of_images("Only the first N images of each part: a quick try.", min=1),
+    device: str = on_machine("cpu, cuda, cuda:1; auto: a GPU if there is one.", default="auto"),
+    tensorboard: bool = on_machine("Also write curves for TensorBoard.", default=False),
     **settings: Any,
 ) -> None:
     """Train a network on images whose labels are candidates: sets of which only some are true.
@@ -129,9 +117,8 @@ def train(
 
     given = {name: _value(name, value) for name, value in settings.items() if _is_given(context, name)}
     chosen = _recipe(recipe, {**_tuned(tuned), **given})
-    train_on, report_on = _sources(
-        dataset, split, validation, chosen, limit, data_dir=data, allow_outside=allow_outside
-    )
+    where = {"size": chosen.size, "data_dir": data, "allow_outside": allow_outside}
+    train_on, report_on = _sources(dataset, split, validation, chosen, slice(limit), where)
     with told_when_stopped("the same command with --resume goes on from the last checkpoint"):
         result = run_training(
             train_on,
@@ -197,22 +184,17 @@ def _tuned(path: Path | None) -> dict[str, Any]:
 
 
 def _sources(
-    dataset: str,
-    split: str,
-    validation: str | None,
-    recipe: VisionRecipe,
-    limit: int | None,
-    **where: Any,
+    dataset: str, split: str, validation: str | None, recipe: VisionRecipe, part: slice, where: dict[str, Any]
 ) -> tuple[ImageSource, ImageSource | None]:
     """The part to learn from, and the part to report on: the one asked for, or "test" where that has true labels."""
     from propml.vision.sources import open_source
 
-    part, needed = slice(limit), validation is not None or recipe.select == "oracle"
-    learned = open_source(dataset, split, size=recipe.size, **where).take(part)
+    needed = validation is not None or recipe.select == "oracle"
+    learned = open_source(dataset, split, **where).take(part)
     if validation == "none":
         return learned, None
     try:
-        judged = open_source(dataset, validation or "test", size=recipe.size, **where).take(part)
+        judged = open_source(dataset, validation or "test", **where).take(part)
         if not needed and judged.truth is not None and not judged.truth.any():
             raise ValueError(f"no image of {judged.name} ({judged.split}) has a true label")
     except (ValueError, OSError) as error:

@@ -1,15 +1,17 @@
 """``propml vision predict``, ``picture``, ``features`` and ``export``: what one does with a trained network."""
+# ruff: noqa: B008, RUF009
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propml.cli.file_options import AllowOutside, grouped, printable
+from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 from propml.devices import choose_device
 from propml.vision.recipe import VisionRecipe
@@ -25,23 +27,23 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propm
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
 ]
-Split = Annotated[str, typer.Option(help="Part of the dataset: train, test, or as the dataset calls it.")]
-Top = Annotated[int | None, typer.Option(min=1, metavar="N", help="The N most probable labels instead.")]
-Threshold = Annotated[float, typer.Option(min=0, max=1, help="Labels of at least this probability.")]
+top_labels = partial(opt.plain, "The N most probable labels instead.", min=1, metavar="N")
+probable = partial(opt.plain, "Labels of at least this probability.", default=0.5, min=0, max=1)
+AS_WANTED = "as the weights want it"
+PART = "Part of the dataset: train, test, or as the dataset calls it."
 
 
 @dataclass(frozen=True)
 class Images:
     """Which images of a dataset, and what their candidates are."""
 
-    split: Split = "train"
-    noise: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Make candidates: flip each label that is not true with this probability."),
-    ] = None
-    seed: Annotated[int, typer.Option(min=0, help="Seed of --noise, and of the images that a picture shows.")] = 0
-    data: Annotated[Path | None, typer.Option(help="Folder to search first for known datasets.")] = None
-    allow_outside: AllowOutside = False
+    split: str = opt.plain(PART, default="train")
+    noise: float | None = opt.plain(
+        "Make candidates: flip each label that is not true with this probability.", min=0, max=1
+    )
+    seed: int = opt.plain("Seed of --noise, and of the images that a picture shows.", default=0, min=0)
+    data: Path | None = opt.plain("Folder to search first for known datasets.")
+    allow_outside: opt.AllowOutside = False
 
     def source(self, dataset: str, trained: TrainedNetwork) -> ImageSource:
         """The images as the network saw them in training, with the candidates that training would draw for them."""
@@ -59,19 +61,17 @@ class Images:
 class Unseen(Images):
     """Those of the part that is not learned from, unless another is named."""
 
-    split: Split = "test"
+    split: str = opt.plain(PART, default="test")
 
 
 @dataclass(frozen=True)
 class Running:
     """How images are read, and where the network runs."""
 
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at an image that cannot be read.")] = False
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads that decode images.", show_default="one per core")
-    ] = None
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = "auto"
+    strict: bool = opt.plain("Stop at an image that cannot be read.", default=False)
+    batch_size: int = opt.plain("Images per batch.", default=64, min=1)
+    workers: int | None = opt.plain("Threads that decode images.", min=1, show_default="one per core")
+    device: str = opt.plain("cpu, cuda, cuda:1; auto: a GPU if there is one.", default="auto")
 
     def arguments(self) -> dict[str, Any]:
         """Of the functions that run a network over images."""
@@ -79,46 +79,48 @@ class Running:
         return {"on_error": on_error, "batch_size": self.batch_size, "workers": self.workers, "device": device}
 
 
-@grouped
+@dataclass(frozen=True)
+class Backbone:
+    """The network that turns images into features, and how it wants them."""
+
+    backbone: str | None = opt.plain(
+        "A model of timm, such as resnet50.", metavar="NAME", show_default=VisionRecipe.backbone
+    )
+    weights: str = opt.plain(
+        "Weights of the backbone: a file (safetensors or torch.save), pretrained (downloaded), or none (random, the "
+        "same every time).",
+        default="pretrained",
+        metavar="FILE",
+    )
+    model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER")
+    size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED)
+    mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED)
+    std: str | None = opt.plain("Standard deviation to divide them by.", metavar="R,G,B", show_default=AS_WANTED)
+
+    def network(self) -> TrainedNetwork:
+        """That of the run, or the backbone with its weights."""
+        from propml.vision.checkpoint import load_network
+        from propml.vision.deep_features import backbone_alone
+
+        if self.model is None:
+            weights = None if self.weights == "none" else self.weights
+            scale = {"mean": _triple(self.mean, "--mean"), "std": _triple(self.std, "--std")}
+            return backbone_alone(self.backbone or VisionRecipe.backbone, weights, self.size, **scale)
+        if self.backbone or self.size or self.mean or self.std or self.weights != "pretrained":
+            raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
+        return load_network(self.model)
+
+
+@opt.grouped
 def features(
     dataset: DatasetName,
-    backbone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A model of timm, such as resnet50.", show_default=VisionRecipe.backbone),
-    ] = None,
-    weights: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Weights of the backbone: a file (safetensors or torch.save), pretrained (downloaded), or none "
-            "(random, the same every time).",
-        ),
-    ] = "pretrained",
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Network of a `propml vision train` run, instead of --backbone."),
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the images in pixels.", show_default="as the weights want it")
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            metavar="R,G,B", help="Mean to subtract from pixels in [0, 1].", show_default="as the weights want it"
-        ),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            metavar="R,G,B", help="Standard deviation to divide them by.", show_default="as the weights want it"
-        ),
-    ] = None,
-    mirror: Annotated[bool, typer.Option(help="Average the features of each image and its mirror image.")] = True,
-    out: Annotated[Path, typer.Option(help="Where to write, .npz or .parquet.")] = Path("features.npz"),
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for computed features.", show_default="the user's cache")
-    ] = None,
     *,
+    backbone: Backbone,
+    mirror: bool = opt.plain(
+        "Average the features of each image and its mirror image.", "--mirror/--no-mirror", default=True
+    ),
+    out: Path = opt.plain("Where to write, .npz or .parquet.", default=Path("features.npz")),
+    cache: Path | None = opt.plain("Folder for computed features.", show_default="the user's cache"),
     chosen: Images,
     running: Running,
 ) -> None:
@@ -138,18 +140,10 @@ def features(
 
     [bold]propml vision features voc2007 --model run --split test --out test.parquet[/bold]
     """
-    from propml.vision.checkpoint import load_network
-    from propml.vision.deep_features import backbone_alone, check_destination, compute_features, write_features
+    from propml.vision.deep_features import check_destination, compute_features, write_features
 
     check_destination(out)
-    if model is None:
-        own = None if weights == "none" else weights
-        name = VisionRecipe.backbone if backbone is None else backbone
-        trained = backbone_alone(name, own, size, mean=_triple(mean, "--mean"), std=_triple(std, "--std"))
-    elif backbone or size or mean or std or weights != "pretrained":
-        raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
-    else:
-        trained = load_network(model)
+    trained = backbone.network()
     source = chosen.source(dataset, trained)
     with told_when_stopped("what was computed is kept, and the same command goes on"):
         kept = "auto" if cache is None else cache
@@ -171,18 +165,14 @@ def _triple(text: str | None, option: str) -> list[float] | None:
     return [red, green, blue]
 
 
-@grouped
+@opt.grouped
 def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES…", help="Image files, or folders of them.")],
-    top: Top = None,
-    threshold: Threshold = 0.5,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a .csv instead, with the probability of every label.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the first images with their labels, .png or .pdf.")
-    ] = None,
+    top: int | None = top_labels(),
+    threshold: float = probable(),
+    out: Path | None = opt.plain("Write a .csv instead, with the probability of every label.", metavar="FILE"),
+    picture: Path | None = opt.plain("Draw the first images with their labels, .png or .pdf.", metavar="FILE"),
     *,
     running: Running,
 ) -> None:
@@ -221,14 +211,14 @@ def predict(
         typer.echo(f"{len(predictions.paths)} images; predictions: {out}")
 
 
-@grouped
+@opt.grouped
 def picture(
     model: Model,
     dataset: DatasetName,
-    out: Annotated[Path, typer.Option(help="Where to draw, .png or .pdf.")] = Path("picture.png"),
-    images: Annotated[int, typer.Option("--images", "-n", min=1, help="Number of images, drawn at random.")] = 12,
-    top: Top = None,
-    threshold: Threshold = 0.5,
+    out: Path = opt.plain("Where to draw, .png or .pdf.", default=Path("picture.png")),
+    images: int = opt.plain("Number of images, drawn at random.", "--images", "-n", default=12, min=1),
+    top: int | None = top_labels(),
+    threshold: float = probable(),
     *,
     chosen: Unseen,
     running: Running,
@@ -270,10 +260,8 @@ def picture(
     typer.echo(f"{len(read)} images; picture: {out}")
 
 
-def export(
-    model: Model,
-    out: Annotated[Path, typer.Option(help="Where to write, .onnx.")] = Path("model.onnx"),
-) -> None:
+@opt.grouped
+def export(model: Model, out: Path = opt.plain("Where to write, .onnx.", default=Path("model.onnx"))) -> None:
     """Write a trained network as ONNX and check that it gives the same probabilities.
 
     It takes pixels, uint8 (n, size, size, 3), and gives logits and probabilities, float32 (n, labels); the label names
@@ -322,4 +310,4 @@ def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
 
 def _plain(text: object) -> str:
     """Text that moves no cursor; what a terminal prints is no markup here."""
-    return printable(text).replace("\\[", "[")
+    return opt.printable(text).replace("\\[", "[")

@@ -53,7 +53,6 @@ MOST_RUNGS = 4
 PER_MEMBER = ("lam", "order", "learning_rate", "weight_decay")
 # Held-out rows are scored at most this often during a whole training.
 LOOKS = 81
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 BROKEN = "its training loss is no number"
 MEMORY = "out of memory: leave out the largest networks or batches, or use fewer workers"
 # How Python and PyTorch report it.
@@ -208,54 +207,32 @@ class Stack:
 
     def narrowed(self, places: Sequence[int]) -> Stack:
         """The stack of some of its trials, each exactly where it was."""
-        state, chosen, settings = self.state(), torch.as_tensor(list(places)), len(self)
+        chosen = list(places)
+        small = Stack(self.table, [self.configurations[place] for place in chosen], self.epochs)
+        small.epoch, small.best = self.epoch, self.best[chosen]
+        old, new = self.trainer, small.trainer
+        new.steps_done = old.steps_done
 
-        def members(name: str, value: Tensor) -> Tensor:
-            if name == "first":  # (folds, D, settings · width)
-                folds, features, _ = value.shape
-                return value.view(folds, features, settings, -1)[:, :, chosen].reshape(folds, features, -1)
-            return value.view(-1, settings, *value.shape[1:])[:, chosen].reshape(-1, *value.shape[1:])
+        def members(values: Tensor, parameter: Tensor) -> Tensor:
+            if parameter is old.stack.first:  # (folds, D, settings · width)
+                return values.unflatten(2, (len(self), -1))[:, :, chosen].flatten(2)
+            return values.unflatten(0, (-1, len(self)))[:, chosen].flatten(0, 1)
 
-        names = [name for name, _ in self.trainer.stack.named_parameters()]
-        for kind in ("parameters", "mean", *MOMENTS[1:]):
-            state[kind] = [members(*pair) for pair in zip(names, state[kind], strict=bool(state[kind]))]
-        state["best"] = state["best"][chosen]
-        small = Stack(self.table, [self.configurations[place] for place in places], self.epochs)
-        small.load_state(state)
+        before = list(old.stack.parameters())
+        with torch.no_grad():
+            for parameter, target in zip(before, new.stack.parameters(), strict=True):
+                target.copy_(members(parameter, parameter))
+                moments = new.optimiser.state[target]
+                for name, value in old.optimiser.state[parameter].items():
+                    kept = members(value, parameter) if value.ndim else value
+                    # In place, since a CUDA graph reads these very tensors.
+                    moments.setdefault(name, torch.empty_like(kept)).copy_(kept)
+            for parameter, mean, own in zip(before, old.mean, new.mean, strict=bool(old.mean)):
+                own.copy_(members(mean, parameter))
+        for kind in ("order_generators", "input_generators", "mask_generators"):
+            for generator, other in zip(getattr(new, kind), getattr(old, kind), strict=True):
+                generator.set_state(other.get_state())
         return small
-
-    def state(self) -> dict[str, Any]:
-        """Everything that a training which has begun goes on from, as tensors and numbers."""
-        trainer, parameters = self.trainer, list(self.trainer.stack.parameters())
-        moments = [trainer.optimiser.state[parameter] for parameter in parameters]
-        return {
-            "epoch": self.epoch,
-            "steps_done": trainer.steps_done,
-            "best": torch.from_numpy(self.best.copy()),
-            "parameters": [parameter.detach().cpu().clone() for parameter in parameters],
-            "mean": [value.cpu().clone() for value in trainer.mean],
-            **{name: [each[name].cpu().clone() for each in moments] for name in MOMENTS},
-            "generators": [generator.get_state() for generator in self._generators()],
-        }
-
-    @torch.no_grad()
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from a :meth:`state`; in place, since a CUDA graph reads these very tensors."""
-        trainer, parameters = self.trainer, list(self.trainer.stack.parameters())
-        self.epoch, trainer.steps_done = int(state["epoch"]), int(state["steps_done"])
-        self.best = state["best"].numpy().copy()
-        for tensor, value in zip([*parameters, *trainer.mean], [*state["parameters"], *state["mean"]], strict=True):
-            tensor.copy_(value)
-        for name in MOMENTS:
-            for parameter, value in zip(parameters, state[name], strict=True):
-                moments = trainer.optimiser.state[parameter]
-                moments.setdefault(name, value.to(parameter.device).clone()).copy_(value)
-        for generator, value in zip(self._generators(), state["generators"], strict=True):
-            generator.set_state(value)
-
-    def _generators(self) -> list[torch.Generator]:
-        trainer = self.trainer
-        return [*trainer.order_generators, *trainer.input_generators, *trainer.mask_generators]
 
 
 class Rung:
@@ -280,8 +257,12 @@ class Rung:
         trained: dict[tuple[int, ...], Stack] = {}
         while self.waiting:
             places = self.waiting.pop(0)
+            stack = self.stacks.pop(places, None)  # one that fails is gone, with its memory
             try:
-                stack = self._trained(places, epoch, stop)
+                if stack is None:
+                    fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
+                    stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
+                stack.train_to(epoch, stop)
             except Exception as error:  # one bad trial must not take its rung with it
                 if len(places) > 1:  # find the bad trial; and half a stack may fit where a whole one does not
                     half = len(places) // 2
@@ -299,15 +280,6 @@ class Rung:
             for place in np.array(places)[stack.broken]:
                 self.why[int(place)] = f"{BROKEN} by epoch {stack.epoch}"
         return values
-
-    def _trained(self, places: tuple[int, ...], epoch: int, stop: Callable[[], bool]) -> Stack:
-        """The stack of as many of these trials as fit; one that fails is dropped, with its memory."""
-        stack = self.stacks.pop(places, None)
-        if stack is None:
-            fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
-            stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
-        stack.train_to(epoch, stop)
-        return stack
 
     @property
     def epoch(self) -> int:

@@ -90,9 +90,9 @@ def search(
     workers : int
         Processes on this machine that work on the study, which then needs a storage.
     ray_address : str, optional
-        Run the trials on this Ray cluster, one each, with checkpoints; ``"local"`` starts one here.
+        Run the trials on this Ray cluster, one each; ``"local"`` starts one here.
     folder : path, optional
-        Where checkpoints of a Ray cluster go; all its machines must see it.
+        Where trials keep their files; all machines of a Ray cluster must see it.
     seed : int
     device : str
     verbose : bool
@@ -342,7 +342,7 @@ class Board:
 
 
 def _train(task: Task, configuration: Configuration, number: int, home: Path | None, board: Any) -> tuple[str, str]:
-    """One trial on a worker; after the death of a worker it goes on from its checkpoint on another."""
+    """One trial on a worker; after its death it goes on on another, from the checkpoint if the task keeps one."""
     import ray
     import torch
 

@@ -23,7 +23,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from propml.atomic_files import replacing
 from propml.benchmark.experiment_file import GIVEN
 from propml.folds import Fold, make_folds
 from propml.methods.propml import ProPMLClassifier
@@ -209,19 +208,11 @@ class NetworkTask(MethodTask):
         return Rung(self.table, configurations, self.epochs)
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
-        """One trial alone, with a checkpoint after every epoch."""
         stack = Stack(self.table, [configuration], self.epochs)
-        # Named by what it holds: a folder may have files of a study that is gone.
-        content = json.dumps([self.facts(), configuration], sort_keys=True)
-        checkpoint = folder / f"checkpoint-{hashlib.sha256(content.encode()).hexdigest()[:16]}.pt"
-        if checkpoint.exists():
-            stack.load_state(torch.load(checkpoint, weights_only=True))
-        for epoch in range(min(stack.epoch + 1, self.epochs), self.epochs + 1):
+        for epoch in range(1, self.epochs + 1):
             stack.train_to(epoch)
             if stack.broken.any():
                 raise ValueError(f"{BROKEN} by epoch {epoch}")
-            with replacing(checkpoint) as beside:
-                torch.save(stack.state(), beside)
             if report(epoch, float(stack.best[0])):
                 return
 
