@@ -1,5 +1,4 @@
 """The root of the command line: every group of commands is attached here; and ``propml demo`` and ``propml info``."""
-# ruff: noqa: B008
 
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,4 @@
 """``propml audit``: which of these candidate labels are wrong? And ``propml review``: the page on which one decides."""
-# ruff: noqa: B008
 
 from __future__ import annotations
 

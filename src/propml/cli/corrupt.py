@@ -1,5 +1,4 @@
 """``propml corrupt``: clean labels → candidate labels, in a file, with a summary of what was really added."""
-# ruff: noqa: B008, RUF009
 
 import inspect
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
 """How options are described, and those with which ``propml audit``, ``fit`` and others read a user's own files."""
-# ruff: noqa: RUF009
 
 from __future__ import annotations
 

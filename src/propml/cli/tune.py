@@ -1,5 +1,4 @@
 """``propml tune``: search the hyper-parameters of a method on a table, or of the vision trainer on images."""
-# ruff: noqa: RUF009
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """``propml vision``: train a network on images with candidate labels, and use it."""
-# ruff: noqa: B008
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """``propml vision predict``, ``picture``, ``features`` and ``export``: what one does with a trained network."""
-# ruff: noqa: B008, RUF009
 
 from __future__ import annotations
 
