@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
-from propml.datasets.array_files import load_arrays, read_npz, read_svmlight
-from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
+from propml.datasets.array_files import CANDIDATE_KEYS, load_arrays, read_mat, read_mat5, read_npz, read_svmlight
 from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
