@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from propml.datasets.archives import extract
 from propml.datasets.dataset import Dataset, Entry, Facts, ImageDataset, Statistics, joined_images
-from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches
+from propml.datasets.locations import checksum_of, data_dirs, existing_file, extract, matches
 from propml.datasets.registry import REGISTRY
 from propml.devices import cache_dir
 from propml.messages import did_you_mean
