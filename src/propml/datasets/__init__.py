@@ -9,18 +9,6 @@ from propml.datasets.mulan import read_mulan
 from propml.datasets.registry import REGISTRY
 
 __all__ = [
-    "REGISTRY",
-    "Dataset",
-    "Entry",
-    "ImageDataset",
-    "Statistics",
-    "digits_mosaic",
-    "digits_mosaic_images",
-    "fetch",
-    "load",
-    "lookup",
-    "names",
-    "read_mat",
-    "read_mulan",
-    "verify",
-]
+    "REGISTRY", "Dataset", "Entry", "ImageDataset", "Statistics", "digits_mosaic", "digits_mosaic_images", "fetch",
+    "load", "lookup", "names", "read_mat", "read_mulan", "verify",
+]  # fmt: skip

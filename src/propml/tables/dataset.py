@@ -147,8 +147,7 @@ def _label_sets(
     over = []
     for columns, given in sets:
         if isinstance(columns, str):
-            told = partial(_not_one, table, columns)
-            over.append(over_labels(given, labels, told, matched_by=matched_by))
+            over.append(over_labels(given, labels, partial(_not_one, table, columns), matched_by=matched_by))
         elif given.shape[1] == len(labels):
             over.append(Candidates.from_matrix(given.states, labels, empty="ignore"))
         else:

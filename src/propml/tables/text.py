@@ -24,8 +24,6 @@ __all__ = ["TextTable", "cell_text", "write_csv"]
 # Between the cells of a block; a block with a cell that contains it is kept as it is.
 SEPARATOR = "\x1f"
 BLOCK_ROWS = 8192
-# So much of a file is looked at to name the byte that is no text, and to guess what it is.
-LOOKED_AT = 2**24
 OTHER_DELIMITERS = (";", "\t", ",", "|")
 _APOSTROPHE_OR_LEAD = LEADS | {"'"}
 # A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
@@ -124,9 +122,9 @@ class TextTable(Table):
     def _encoding_sentence(self) -> str:
         """Where the text stops being what it was taken for, and what it probably is."""
         with open_unpacked(self.path) as file:
-            content = file.read(LOOKED_AT)
+            content = file.read()
         called = "UTF-8" if self._encoding.startswith("utf-8") else self._encoding
-        place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
+        place = "from its first byte on"
         try:
             content.decode(self._encoding)
         except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -217,7 +217,7 @@ class Vector(Treatment):
     n_missing: int = 0
 
     @classmethod
-    def learn(cls, name: str, values: np.ndarray) -> Vector:
+    def learn(cls, name: str, values: np.ndarray) -> Self:
         """From an array ``(n_rows, length)``, NaN where missing."""
         known = np.isfinite(values).all(axis=1)
         deviation = values[known].std(axis=0, dtype=np.float64)
