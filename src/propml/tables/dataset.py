@@ -166,19 +166,16 @@ def _finite_numbers(table: Table, column: str) -> np.ndarray:
     """A column as numbers, or an error that names the first cell that is none."""
     cells = table.cells(column)
     values = as_numbers(cells)
-    if values is not None and _is_finite(values):
+    if values is not None and np.isfinite(values).all():
         return values
-    row = next(row for row in range(table.n_rows) if not _is_finite(as_numbers(cells[row : row + 1])))
+    each = (as_numbers(cells[row : row + 1]) for row in range(table.n_rows))
+    row = next(row for row, value in enumerate(each) if value is None or not np.isfinite(value).all())
     if as_texts(cells[row : row + 1]) == [None]:
         raise ValueError(f"{table.where(row, column)} is empty; fill it in, or leave the row out")
     raise ValueError(
         f"{table.where(row, column)} is {shown(cells[row])}, expected a finite number; encode the column as numbers, "
         f"or leave it out with {argument('ignore', [column])}"
     )
-
-
-def _is_finite(values: np.ndarray | None) -> bool:
-    return values is not None and bool(np.isfinite(values).all())
 
 
 # -- what a model is judged by -----------------------------------------------------------------------------------------

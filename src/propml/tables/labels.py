@@ -195,15 +195,11 @@ def labels_in(
 ) -> TextLabels | FlagLabels | None:
     """Where in a table the labels stand; ``what`` says what they are called in a message."""
     in_one = argument("candidates" if what == "candidate" else "truth")
-    if candidates is not None and label_columns is not None:
-        raise ValueError(
-            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
-            f"{argument('label_columns')}"
-        )
     if xml is not None and not isinstance(table, ArffTable):
         raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
-    if xml is not None and (candidates is not None or label_columns is not None):
-        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
+    places = {in_one: candidates, argument("label_columns"): label_columns, argument("xml"): xml}
+    if len(given := [name for name, value in places.items() if value is not None]) > 1:
+        raise ValueError(f"{table.path}: labels stand in one place; name one of {' and '.join(given)}")
     if candidates is not None:
         return TextLabels.of(table, checked_column(table, candidates), sep)
     if label_columns is not None:

@@ -182,10 +182,9 @@ def read_rules(path: Path, ids: Sequence[str]) -> VoteFile:
         content = load_arrays(path) if path.suffix.lower() == ".npz" else {"L": np.load(path, allow_pickle=False)}
         name = next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
         matrix = content[name]
-        if matrix.ndim != 2 or matrix.dtype.kind not in "iu" or not matrix.size or matrix.min() < ABSTAINS:
-            raise ValueError("it holds no matrix of whole numbers from -1 on, items by rules")
-        if matrix.max() >= MOST_CLASSES:
-            raise ValueError(f"it holds {matrix.max()}, and the numbers of classes are below {MOST_CLASSES}")
+        is_matrix = matrix.ndim == 2 and matrix.dtype.kind in "iu" and matrix.size > 0
+        if not is_matrix or matrix.min() < ABSTAINS or matrix.max() >= MOST_CLASSES:
+            raise ValueError(f"it holds no matrix of whole numbers from -1 to {MOST_CLASSES - 1}, items by rules")
         if len(matrix) != len(ids):
             raise ValueError(f"it has {len(matrix)} rows and the data {len(ids)}; a row of each belongs together")
         labels = list(map(str, content.get("label_names", range(int(matrix.max()) + 1))))
