@@ -94,7 +94,13 @@ class TextTable(Table):
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
                 header = [original(name.strip()) for name in next(reader, [])]
-                self._check_header(header)
+                check_names(header, path)
+                others = [sign for sign in OTHER_DELIMITERS if sign != delimiter and sign in header[0]]
+                if len(header) == 1 and others:
+                    raise ValueError(
+                        f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {others[0]!r} "
+                        f"does; choose {argument('delimiter', others[0])}"
+                    )
                 yield reader.line_num, header
                 width = len(header)
                 for row in reader:
@@ -109,15 +115,6 @@ class TextTable(Table):
                 raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
             except UnicodeError:
                 raise ValueError(self._encoding_sentence()) from None
-
-    def _check_header(self, header: Sequence[str]) -> None:
-        check_names(header, self.path)
-        others = [sign for sign in OTHER_DELIMITERS if sign != self._delimiter and sign in header[0]]
-        if len(header) == 1 and others:
-            raise ValueError(
-                f"the delimiter {self._delimiter!r} occurs nowhere in the first line of {self.path}, and "
-                f"{others[0]!r} does; choose {argument('delimiter', others[0])}"
-            )
 
     def _encoding_sentence(self) -> str:
         """Where the text stops being what it was taken for, and what it probably is."""
