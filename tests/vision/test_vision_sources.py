@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from propml.datasets.images import digits_mosaic_images
+from propml.datasets.mosaic import digits_mosaic_images
 from propml.targets import Candidates
 from propml.vision.sources import ImageSource, open_source, read_own_images
 

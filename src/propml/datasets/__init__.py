@@ -4,7 +4,7 @@ from propml.datasets.array_files import read_mat
 from propml.datasets.catalogue import load, lookup, names, verify
 from propml.datasets.dataset import Dataset, Entry, ImageDataset, Statistics
 from propml.datasets.download import fetch
-from propml.datasets.images import digits_mosaic, digits_mosaic_images
+from propml.datasets.mosaic import digits_mosaic, digits_mosaic_images
 from propml.datasets.mulan import read_mulan
 from propml.datasets.registry import REGISTRY
 

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from propml.datasets.array_files import read_mat
 from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
-from propml.datasets.images import digits_mosaic, read_coco, read_voc
+from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import existing_file
+from propml.datasets.mosaic import digits_mosaic
 from propml.datasets.mulan import read_mulan
 from propml.datasets.text_sets import TEXT_ENTRIES
 

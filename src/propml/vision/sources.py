@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from propml.datasets.catalogue import find, lookup, names
-from propml.datasets.images import digits_mosaic_images, read_coco, read_voc
+from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import leads_out
+from propml.datasets.mosaic import digits_mosaic_images
 from propml.file_errors import FileError
 from propml.messages import argument
 from propml.tables.cell_lists import holds_lists
