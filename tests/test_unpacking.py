@@ -15,7 +15,7 @@ from scipy.io import savemat
 
 from propml import unpacking
 from propml.auditing.evidence import thumbnails
-from propml.datasets.archives import extract
+from propml.datasets.locations import extract
 from propml.tables import open_table, read_dataset
 from propml.unpacking import TooLarge, open_unpacked
 from propml.vision.image_cache import decode_images

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from propml.datasets.archives import DamagedArchive, extract
+from propml.datasets.locations import DamagedArchive, extract
 
 
 def make_tar(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from propml.datasets import Dataset, ImageDataset
-from propml.datasets.dataset import joined_images
 from propml.targets import Candidates
 
 TRUTH = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=np.uint8)
@@ -64,12 +63,10 @@ def test_parts_that_do_not_fit_are_refused():
         ImageDataset("d", (Path("a.jpg"),), TRUTH, ("a", "b"), "train")
 
 
-def test_images_are_taken_and_joined():
+def test_images_are_taken_and_counted():
     images = ImageDataset("i", tuple(Path(f"{i}.jpg") for i in range(4)), TRUTH, ("a", "b"), "train")
     assert images.take([3, 1]).paths == (Path("3.jpg"), Path("1.jpg"))
     np.testing.assert_array_equal(images.take([3, 1]).truth, TRUTH[[3, 1]])
-    both = joined_images([images, images.take([0])])
-    assert both.split == "train+train"
-    assert both.statistics().n_samples == 5
-    assert both.statistics().n_features is None
-    assert both.statistics().mean_true == 1.0
+    assert images.statistics().n_samples == 4
+    assert images.statistics().n_features is None
+    assert images.take([0]).statistics().mean_true == TRUTH[0].sum()

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import loadmat, savemat
 
-from propml.datasets.mat import read_mat, read_mat5
+from propml.datasets.array_files import read_mat, read_mat5
 
 X = np.array([[0.5, 1.0], [2.0, 3.0], [4.0, 5.5]])
 TRUE = np.array([[1, 0, 0], [0, 0, 1]])  # two labels × three rows

@@ -29,8 +29,8 @@ from PIL import Image
 from propml.auditing.evidence import thumbnails
 from propml.corruption.files import read_clean
 from propml.datasets import read_mat, read_mulan
-from propml.datasets.archives import extract
 from propml.datasets.images import read_coco, read_voc
+from propml.datasets.locations import extract
 from propml.extras import installed
 from propml.tables import read_dataset
 from propml.tables.features import learn_features

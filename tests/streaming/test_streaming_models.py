@@ -12,8 +12,8 @@ from propml.cli.file_options import Running
 from propml.methods.registry import method_class
 from propml.metrics import evaluate
 from propml.streaming import stream_evaluate, stream_fit, stream_predict
+from propml.tables.dataset import true_labels
 from propml.tables.sources import open_table
-from propml.tables.truth import true_labels
 
 READ = logs.READING | {"ignore": ["truth"]}
 TRUTH = {"candidates": "truth", "sep": ";"}

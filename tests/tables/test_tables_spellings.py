@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from propml.tables import open_table, read_dataset, read_table, write_cleaned
-from propml.tables.truth import true_labels
+from propml.tables.dataset import true_labels
 from propml.targets import Candidates
 
 CELLS = ["cat;sea", "Cat", "cat", "New  York;sea", "new york", "cat;Cat"]

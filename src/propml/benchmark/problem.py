@@ -26,8 +26,8 @@ from propml.noise import Noise
 from propml.range_scaler import RangeScaler
 from propml.tables import UserTable, learn_features, open_table, read_table
 from propml.tables.arrays import ArffTable, ArrayFile
-from propml.tables.labels import FlagLabels, labels_in, merged, same_spelling
-from propml.tables.truth import certain, over_labels
+from propml.tables.dataset import certain
+from propml.tables.labels import FlagLabels, labels_in, merged, over_labels, same_spelling
 from propml.targets import Candidates
 
 # Mixed into the seed of a subset, so that it does not meet the numbers with which the data itself was drawn.

@@ -207,7 +207,7 @@ def evaluate(
     import numpy as np
 
     from propml.metrics import evaluate as all_metrics
-    from propml.tables.truth import true_labels
+    from propml.tables.dataset import true_labels
 
     where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
     if running.streams(data):

@@ -197,9 +197,9 @@ def _file(
     path: Path, search: Search, reading: opt.Reading, categorical: list[str] | None, truth: str | None
 ) -> tuple[Any, Any, Any]:
     from propml.auditing.folder import check_not_read
+    from propml.tables.dataset import true_labels
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
-    from propml.tables.truth import true_labels
     from propml.tuning.result import BEST, PAGE, TRIALS
 
     check_not_read([search.out / name for name in (BEST, TRIALS, PAGE)], [path])

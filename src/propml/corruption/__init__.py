@@ -15,25 +15,10 @@ from propml.corruption.svm import SVMConfusions, svm_confusions, svm_probabiliti
 from propml.targets import Candidates
 
 __all__ = [
-    "CORRUPTIONS",
-    "NEEDS_FEATURES",
-    "Realised",
-    "SVMConfusions",
-    "add_most_probable",
-    "class_flips",
-    "corrupt",
-    "fixed_count",
-    "fixed_fraction",
-    "independent_flips",
-    "neighbour_labels",
-    "realised_levels",
-    "realised_ratio",
-    "simulated_annotators",
-    "svm_confusions",
-    "svm_probabilities",
-    "uncorrupted",
-    "vote_table",
-]
+    "CORRUPTIONS", "NEEDS_FEATURES", "Realised", "SVMConfusions", "add_most_probable", "class_flips", "corrupt",
+    "fixed_count", "fixed_fraction", "independent_flips", "neighbour_labels", "realised_levels", "realised_ratio",
+    "simulated_annotators", "svm_confusions", "svm_probabilities", "uncorrupted", "vote_table",
+]  # fmt: skip
 
 CORRUPTIONS: dict[str, Callable[..., Candidates]] = {
     "svm": svm_confusions,

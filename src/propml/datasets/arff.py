@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,7 @@ def read_arff(path: str | Path) -> Arff:
         if not filled:
             raise ValueError(f"{path} has no rows after @data; the file may be truncated")
         rows = [(f"{path}: line {number} (row {i})", text) for i, (number, text) in enumerate(filled)]
-        of_kind = _sparse_rows if rows[0][1].startswith("{") else _dense_rows
-        return Arff(relation, attributes, of_kind(rows, attributes))
+        return Arff(relation, attributes, _read_rows(rows, attributes))
 
 
 def decoded(content: bytes) -> tuple[str, str]:
@@ -171,89 +171,74 @@ def _read_attribute(text: str, where: str) -> Attribute:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _dense_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> np.ndarray:
-    data, codes = np.empty((len(rows), len(attributes))), _codes(attributes)
-    for i, (where, text) in enumerate(rows):
-        if text.startswith("{"):
-            raise ValueError(f"{where} is a sparse row among dense ones; write all rows in the same way")
-        cells = split_cells(text)
-        if cells is None:
-            raise ValueError(f"{where} has a quote that is not closed; the file may be truncated")
-        if len(cells) != len(attributes):
-            raise ValueError(
-                f"{where} has {len(cells)} values, the header declares {len(attributes)} attributes; "
-                f"the file may be truncated"
-            )
-        data[i] = [_number(*each, where) for each in zip(cells, attributes, codes, strict=True)]
-    return data
-
-
-def _sparse_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> sp.csr_array:
-    codes, columns, values, ends = _codes(attributes), [], [], [0]
+def _read_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> np.ndarray | sp.csr_array:
+    """The numbers of all rows, each given by its place and its text; sparse where the first row is."""
+    sparse = rows[0][1].startswith("{")
+    columns, values, ends = array("q"), array("d"), array("q", [0])
     for where, text in rows:
-        if not text.startswith("{"):
-            raise ValueError(f"{where} is a dense row among sparse ones; write all rows in the same way")
-        cells = split_cells(text[1:-1]) if text.endswith("}") else None
-        if cells is None:
-            raise ValueError(f"{where} does not end with a closing brace or quote; the file may be truncated")
-        row: dict[int, float] = {}
-        for cell in cells if cells != [""] else ():
-            position, value = (*cell.split(None, 1), "", "")[:2]
-            if not position.isdecimal() or int(position) >= len(attributes):
-                raise ValueError(
-                    f"{where}: {cell!r} is not of the form 'position value' with a position "
-                    f"between 0 and {len(attributes) - 1}"
-                )
-            column = int(position)
-            if column in row:
-                raise ValueError(f"{where} gives attribute {attributes[column].name!r} twice; remove one of the values")
-            row[column] = _number(value, attributes[column], codes[column], where)
-        columns += sorted(row)
-        values += [row[column] for column in sorted(row)]
+        if text.startswith("{") != sparse:
+            one, others = ("dense", "sparse") if sparse else ("sparse", "dense")
+            raise ValueError(f"{where} is a {one} row among {others} ones; write all rows in the same way")
+        cells = _sparse_cells(text, attributes, where) if sparse else _dense_cells(text, attributes, where)
+        columns.extend(cells)
+        values.extend(_number(cell, attributes[column], where) for column, cell in cells.items())
         ends.append(len(columns))
     shape = (len(rows), len(attributes))
-    data = checked_csr(np.array(values, dtype=np.float64), np.array(columns, dtype=np.int64), np.array(ends), shape)
+    data = checked_csr(np.asarray(values), np.asarray(columns), np.asarray(ends), shape)
     data.eliminate_zeros()
-    return data
+    data.sort_indices()
+    return data if sparse else data.toarray()
 
 
-def _codes(attributes: Sequence[Attribute]) -> list[dict[str, int] | None]:
-    """The position of each declared value; nothing for numbers."""
-    return [None if a.values is None else {value: j for j, value in enumerate(a.values)} for a in attributes]
+def _dense_cells(text: str, attributes: Sequence[Attribute], where: str) -> dict[int, str]:
+    cells = split_cells(text)
+    if cells is None:
+        raise ValueError(f"{where} has a quote that is not closed; the file may be truncated")
+    if len(cells) != len(attributes):
+        raise ValueError(
+            f"{where} has {len(cells)} values, the header declares {len(attributes)} attributes; "
+            f"the file may be truncated"
+        )
+    return dict(enumerate(cells))
 
 
-def _numbers(values: Sequence[str]) -> list[float]:
-    """The declared values as distinct numbers, or nothing where they are not that."""
-    try:
-        numbers = [float(value) for value in values]
-    except ValueError:
-        return []
-    return numbers if len(set(numbers)) == len(numbers) and np.isfinite(numbers).all() else []
+def _sparse_cells(text: str, attributes: Sequence[Attribute], where: str) -> dict[int, str]:
+    cells = split_cells(text[1:-1]) if text.endswith("}") else None
+    if cells is None:
+        raise ValueError(f"{where} does not end with a closing brace or quote; the file may be truncated")
+    row: dict[int, str] = {}
+    for cell in cells if cells != [""] else ():
+        position, value = (*cell.split(None, 1), "", "")[:2]
+        if not position.isdecimal() or int(position) >= len(attributes):
+            raise ValueError(
+                f"{where}: {cell!r} is not of the form 'position value' with a position "
+                f"between 0 and {len(attributes) - 1}"
+            )
+        column = int(position)
+        if column in row:
+            raise ValueError(f"{where} gives attribute {attributes[column].name!r} twice; remove one of the values")
+        row[column] = value
+    return row
 
 
-def _number(cell: str, attribute: Attribute, code: dict[str, int] | None, where: str) -> float:
+def _number(cell: str, attribute: Attribute, where: str) -> float:
     """One cell: its number, or the position of its value in the declaration."""
-    number = _finite(cell) if code is None else code.get(cell)
-    if number is not None:
+    text, values = unquote(cell), attribute.values
+    if values is not None and text in values:
+        return values.index(text)
+    number = _finite(text)
+    if number is not None and values is None:
         return number
+    same = [] if number is None else [j for j, value in enumerate(values or ()) if _finite(value) == number]
+    if len(same) == 1:  # 1.0 where 1 is declared
+        return same[0]
     if cell == "?":
         raise ValueError(
             f"{where}: attribute {attribute.name!r} is missing (?); fill it in or remove the row before reading"
         )
-    text = unquote(cell)
-    number = _finite(text)
-    if code is None:
-        if number is None:
-            raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected a finite number")
-        return number
-    if text in code:
-        return code[text]
-    values = attribute.values or ()
-    if number is not None and number in (declared := _numbers(values)):  # 1.0 where 1 is declared
-        return declared.index(number)
+    declared = f"declared are {', '.join(values[:10])}{', …' if len(values) > 10 else ''}" if values else ""
     raise ValueError(
-        f"{where}: attribute {attribute.name!r} has value {text!r}, "
-        f"declared are {', '.join(values[:10])}{', …' if len(values) > 10 else ''}"
+        f"{where}: attribute {attribute.name!r} has value {text!r}, {declared or 'expected a finite number'}"
     )
 
 

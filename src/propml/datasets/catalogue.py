@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from propml.datasets.archives import extract
-from propml.datasets.dataset import Dataset, Entry, Facts, ImageDataset, Statistics, joined_images
-from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches
+import numpy as np
+
+from propml.datasets.dataset import Dataset, Entry, Facts, ImageDataset, Statistics
+from propml.datasets.locations import checksum_of, data_dirs, existing_file, extract, matches
 from propml.datasets.registry import REGISTRY
 from propml.devices import cache_dir
 from propml.messages import did_you_mean
@@ -156,8 +157,11 @@ def verify(name: str, data_dir: str | Path | None = None) -> Verification:
     folder = find(entry, data_dir)
     splits: list[dict[str, Any]] = [{"split": each} for each in entry.splits] if entry.suite == "vision" else [{}]
     parts = [load(entry.name, data_dir, **options) for options in splits]
-    images = [part for part in parts if isinstance(part, ImageDataset)]
-    statistics = (joined_images(images) if images else parts[0]).statistics()
+    whole, images = parts[0], [part for part in parts if isinstance(part, ImageDataset)]
+    if images:
+        paths = tuple(path for part in images for path in part.paths)
+        whole = replace(images[0], paths=paths, truth=np.concatenate([part.truth for part in images]))
+    statistics = whole.statistics()
     facts = next((facts for facts in entry.facts if facts.n_samples == statistics.n_samples), entry.facts[0])
     return Verification(entry, folder, facts, _compare(statistics, facts), _file_states(entry, folder))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,16 +123,6 @@ class ImageDataset:
     def statistics(self) -> Statistics:
         """Shape and label counts, see :class:`Statistics`."""
         return Statistics(len(self.paths), None, len(self.label_names), **_truth_statistics(self.truth))
-
-
-def joined_images(parts: Sequence[ImageDataset]) -> ImageDataset:
-    """Several splits of one image dataset, one after the other."""
-    return replace(
-        parts[0],
-        paths=tuple(path for part in parts for path in part.paths),
-        truth=np.concatenate([part.truth for part in parts]),
-        split="+".join(part.split for part in parts),
-    )
 
 
 def _truth_statistics(truth: np.ndarray | None) -> dict[str, Any]:

@@ -15,10 +15,17 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from propml.datasets.archives import DamagedArchive, extract
 from propml.datasets.catalogue import lookup
 from propml.datasets.dataset import Entry, RemoteFile
-from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
+from propml.datasets.locations import (
+    DamagedArchive,
+    checksum_of,
+    data_dirs,
+    existing_file,
+    extract,
+    matches,
+    writable_data_dir,
+)
 from propml.deprecation import renamed_argument
 from propml.progress import progress_bar
 

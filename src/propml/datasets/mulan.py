@@ -68,7 +68,7 @@ def read_mulan(
     if not features:
         raise ValueError(f"{xml} names every attribute of {paths[0]} as a label; no feature is left")
     with reading(paths[0], "Mulan dataset"):
-        data = _joined([_as_numbers(part) for part in parts])
+        data = _as_numbers(parts)
         X = data[:, [position[feature.name] for feature in features]]
         X, feature_names = _one_hot(X, features) if nominal == "one-hot" else (X, [each.name for each in features])
         return Dataset(
@@ -120,16 +120,15 @@ def read_xml(path: Path) -> Element:
         return builder.close()
 
 
-def _as_numbers(part: Arff) -> Any:
-    """The data with {1,0} columns turned from positions into their numbers; {0,1} are equal in both."""
-    turned = np.array([attribute.values == ("1", "0") for attribute in part.attributes])
+def _as_numbers(parts: Sequence[Arff]) -> Any:
+    """All rows, sparse where any file is; {1,0} columns hold numbers instead of positions, which are 1 - x."""
+    blocks = [part.data for part in parts]
+    data: Any = sp.csr_array(sp.vstack(blocks)) if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+    turned = np.array([attribute.values == ("1", "0") for attribute in parts[0].attributes])
     if not turned.any():
-        return part.data
-    sign = sp.diags_array(np.where(turned, -1.0, 1.0))
-    ones = np.ones((part.data.shape[0], 1)) * turned  # 1 - x where turned, 0 + x elsewhere
-    if sp.issparse(part.data):
-        return sp.csr_array(part.data @ sign + sp.csr_array(ones))
-    return part.data @ sign + ones
+        return data
+    sign, ones = sp.diags_array(np.where(turned, -1.0, 1.0)), np.ones((data.shape[0], 1)) * turned
+    return sp.csr_array(data @ sign + sp.csr_array(ones)) if sp.issparse(data) else data @ sign + ones
 
 
 def _one_hot(X: Any, features: Sequence[Attribute]) -> tuple[Any, list[str]]:
@@ -143,12 +142,6 @@ def _one_hot(X: Any, features: Sequence[Attribute]) -> tuple[Any, list[str]]:
         blocks.append((codes == np.arange(len(values))).astype(np.float64))
         names += [f"{features[j].name}={value}" for value in values]
     return (sp.csr_array(sp.hstack(blocks)) if sp.issparse(X) else np.hstack(blocks)), names
-
-
-def _joined(parts: list[Any]) -> Any:
-    if any(sp.issparse(part) for part in parts):
-        return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
-    return np.concatenate(parts)
 
 
 def _truth(data: Any, labels: Sequence[Attribute], position: dict[str, int], path: Path) -> np.ndarray:

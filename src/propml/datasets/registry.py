@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from propml.datasets.array_files import read_mat
 from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
 from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import existing_file
-from propml.datasets.mat import read_mat
 from propml.datasets.mosaic import digits_mosaic
 from propml.datasets.mulan import read_mulan
 from propml.datasets.text_sets import TEXT_ENTRIES
@@ -46,35 +46,24 @@ def _mulan(
     for suffix, blob in zip(words[::2], words[1::2], strict=True):
         file = f"{name}.{suffix}" if suffix in ("arff", "xml") else f"{name}-{suffix}.arff"
         files.append(RemoteFile(f"{folder}/{file}", _raw(_MULAN, f"data/multi-label/{name}/{file}"), f"git:{blob}"))
-    arff = tuple(file.path for file in files if file.path.endswith(".arff"))
-    return Entry(
-        name=name,
-        title=title,
-        suite=suite,
-        facts=(facts,),
-        files=tuple(files),
-        read=partial(_read_mulan_from, name=name, arff=arff, xml=f"{folder}/{name}.xml"),
-        needs=tuple(file.path for file in files),
-        source="https://github.com/tsoumakas/mulan, data/multi-label",
-        note=note,
-    )
+    needs = tuple(file.path for file in files)
+    arff = tuple(path for path in needs if path.endswith(".arff"))
+    read = partial(_read_mulan_from, name=name, arff=arff, xml=f"{folder}/{name}.xml")
+    source = "https://github.com/tsoumakas/mulan, data/multi-label"
+    return Entry(name, title, suite, (facts,), tuple(files), read, needs, source, note=note)
 
 
 def _pml(title: str, blob: str, *facts: Facts, suite: str = "real-world", note: str = "") -> Entry:
     """A dataset with real candidate labels, in a ``.mat`` file; ``blob`` names it and gives its git blob id."""
     file, _, identifier = blob.partition(" ")
     name, path = title.lower(), f"pml/{file}"
-    return Entry(
-        name=name,
-        title=title,
-        suite=suite,
-        facts=facts,
-        files=(RemoteFile(path, _raw(_PML, f"PML real-world datasets/{file}"), f"git:{identifier}"),),
-        read=lambda folder: read_mat(folder / path, name=name),
-        needs=(path,),
-        source="https://github.com/fangyan1221/partial-multi-label-learning",
-        note=note,
-    )
+    files = (RemoteFile(path, _raw(_PML, f"PML real-world datasets/{file}"), f"git:{identifier}"),)
+    source = "https://github.com/fangyan1221/partial-multi-label-learning"
+
+    def read(folder: Path) -> Dataset:
+        return read_mat(folder / path, name=name)
+
+    return Entry(name, title, suite, facts, files, read, (path,), source, note=note)
 
 
 _extra = partial(_mulan, suite="extra", folder="more")

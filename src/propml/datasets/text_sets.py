@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
-from propml.datasets.locations import data_dirs, existing_file
+from propml.datasets.locations import existing_file
 from propml.file_errors import reading
 from propml.targets import Candidates
 from propml.unpacking import open_unpacked
@@ -57,10 +57,9 @@ class Texts(NamedTuple):
 
 def read_texts(name: str, data_dir: str | Path | None = None) -> Texts:
     """The texts of ``"goemotions"`` or ``"redv2"``; the folders are those of :func:`~propml.datasets.load`."""
-    needs = [_FILES[name].format(split) for split in SPLITS[name]]
-    folders = data_dirs(data_dir)
-    folder = next((each for each in folders if all(existing_file(each, path) for path in needs)), folders[0])
-    return _read_folder(folder, name=name)
+    from propml.datasets.catalogue import find, lookup
+
+    return _read_folder(find(lookup(name), data_dir), name=name)
 
 
 def _read_folder(folder: Path, *, name: str) -> Texts:

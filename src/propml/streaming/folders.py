@@ -21,9 +21,8 @@ from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
 from propml.tables.arrow import cells_of
-from propml.tables.labels import FlagLabels, TextLabels, merged, same_spelling
+from propml.tables.labels import FlagLabels, TextLabels, merged, over_labels, same_spelling
 from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column, quoted_names
-from propml.tables.truth import over_labels
 from propml.tables.votes import identifier
 from propml.targets import Candidates
 

@@ -25,11 +25,11 @@ from propml.streaming.folders import Folder, over, read_labels, tables_of
 from propml.streaming.judging import StreamFeatures, in_blocks
 from propml.streaming.sample import draw_sample, read_sample, sampled
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
+from propml.tables.dataset import certain
 from propml.tables.embeddings import Embedded
 from propml.tables.features import learn_features
 from propml.tables.labels import FlagLabels, same_spelling
 from propml.tables.treatments import Matrix, Text
-from propml.tables.truth import certain
 
 __all__ = ["Fitted", "stream_evaluate", "stream_fit", "stream_predict"]
 

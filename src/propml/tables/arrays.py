@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from propml.atomic_files import replacing
 from propml.datasets.arff import decoded, read_arff, read_header, split_cells, without_comment
-from propml.datasets.array_files import load_arrays, read_npz, read_svmlight
-from propml.datasets.mat import CANDIDATE_KEYS, read_mat, read_mat5
+from propml.datasets.array_files import CANDIDATE_KEYS, load_arrays, read_mat, read_mat5, read_npz, read_svmlight
 from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
@@ -129,15 +128,14 @@ class ArffTable(Table):
         stored = self._data[:, [column]]
         return (stored.toarray() if sp.issparse(stored) else stored).ravel(), self._attributes[column].values
 
-    def _as_written(self, column: int) -> list[str]:
-        numbers, values = self._column(column)
-        return [f"{number:.15g}" if values is None else values[int(number)] for number in numbers]
-
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         if keep is not None or extra:
             raise ValueError("an ARFF file holds one row per item; an annotator table is a CSV, TSV or Parquet file")
-        columns = {self.names.index(checked_column(self, name)): edit for name, edit in (edits or {}).items()}
-        changed = {column: edit(0, self._as_written(column)) for column, edit in columns.items()}
+        changed: dict[int, Sequence[str]] = {}
+        for name, edit in (edits or {}).items():
+            column = self.names.index(checked_column(self, name))
+            numbers, values = self._column(column)
+            changed[column] = edit(0, [f"{n:.15g}" if values is None else values[int(n)] for n in numbers])
         zeros = {column: (self._attributes[column].values or ("0",))[0] for column in changed}
         with open_unpacked(self.path) as file:
             text, encoding = decoded(file.read())  # a byte-order mark stays where it is

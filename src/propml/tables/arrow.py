@@ -205,9 +205,8 @@ def _numbered(cell: Any, names: Sequence[str] | None) -> Any:
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
-    kind = "table"
-    if path.is_file():
-        kind = {"parquet": "Parquet file", "feather": "Feather file"}.get(_kind_of(path), "Arrow file")
+    kinds = {"parquet": "Parquet file", "feather": "Feather file", "stream": "Arrow file"}
+    kind = kinds[_kind_of(path)] if path.is_file() else "table"
     return reading(path, kind, "it may be truncated: copy it again, or make it again")
 
 

@@ -1,9 +1,9 @@
-"""A user's own table of numbers as a :class:`~propml.datasets.Dataset`: nothing is filled in, scaled or left out."""
+"""A user's own table of numbers as a :class:`~propml.datasets.Dataset`, as it is; and the true labels of any file."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,14 +17,22 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import FlagLabels, TextLabels, alike, merged, over_labels, same_spelling, told_alike
-from propml.tables.sources import format_of, open_table
+from propml.tables.labels import (
+    FlagLabels,
+    TextLabels,
+    alike,
+    labels_in,
+    merged,
+    over_labels,
+    same_spelling,
+    told_alike,
+)
+from propml.tables.sources import Source, format_of, open_table
 from propml.tables.table import Table, checked_column
-from propml.tables.truth import certain
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
 
-__all__ = ["read_dataset"]
+__all__ = ["certain", "read_dataset", "true_labels"]
 
 
 def read_dataset(
@@ -139,8 +147,7 @@ def _label_sets(
     over = []
     for columns, given in sets:
         if isinstance(columns, str):
-            told = partial(_not_one, table, columns)
-            over.append(over_labels(given, labels, told, matched_by=matched_by))
+            over.append(over_labels(given, labels, partial(_not_one, table, columns), matched_by=matched_by))
         elif given.shape[1] == len(labels):
             over.append(Candidates.from_matrix(given.states, labels, empty="ignore"))
         else:
@@ -159,9 +166,10 @@ def _finite_numbers(table: Table, column: str) -> np.ndarray:
     """A column as numbers, or an error that names the first cell that is none."""
     cells = table.cells(column)
     values = as_numbers(cells)
-    if values is not None and _is_finite(values):
+    if values is not None and np.isfinite(values).all():
         return values
-    row = next(row for row in range(table.n_rows) if not _is_finite(as_numbers(cells[row : row + 1])))
+    each = (as_numbers(cells[row : row + 1]) for row in range(table.n_rows))
+    row = next(row for row, value in enumerate(each) if value is None or not np.isfinite(value).all())
     if as_texts(cells[row : row + 1]) == [None]:
         raise ValueError(f"{table.where(row, column)} is empty; fill it in, or leave the row out")
     raise ValueError(
@@ -170,5 +178,58 @@ def _finite_numbers(table: Table, column: str) -> np.ndarray:
     )
 
 
-def _is_finite(values: np.ndarray | None) -> bool:
-    return values is not None and bool(np.isfinite(values).all())
+# -- what a model is judged by -----------------------------------------------------------------------------------------
+
+
+def true_labels(
+    source: Source,
+    labels: Sequence[Hashable],
+    truth: str | None = None,
+    *,
+    sep: str = ";",
+    label_columns: str | Sequence[str] | None = None,
+    xml: str | Path | None = None,
+    merge_labels: bool = False,
+    ignore_unseen: bool = False,
+) -> Candidates:
+    """The true labels of a file, over the labels of a model; a file with a matrix holds them itself.
+
+    Where they stand and how they are spelled is said as in :func:`read_table`. With ``ignore_unseen`` true labels that
+    the model does not have are left out; otherwise they are an error.
+    """
+    matched_by = same_spelling if merge_labels else str
+    column = None
+    if isinstance(source, ArrayFile):
+        if truth is not None or label_columns is not None or xml is not None:
+            raise ValueError(f"{source.path} has no columns to name; it holds its labels beside a matrix of features")
+        if source.truth is None:
+            raise ValueError(f"{source.path} holds no true labels, so nothing can be judged by it")
+        given = source.truth
+    else:
+        where = labels_in(source, truth, sep, label_columns, xml, what="true")
+        assert where is not None
+        if isinstance(where, FlagLabels):  # a label of the model that has no column cannot be judged
+            there = set(map(matched_by, where.columns))
+            where = FlagLabels((*where.columns, *(str(name) for name in labels if matched_by(name) not in there)))
+        given, column = where.read(source), truth
+
+    def told(row: int, name: str) -> str:
+        return (
+            f"{source.where(row, column or name)} has the label {name!r}, which the model never saw in training; "
+            f"remove it from the file, or give {argument('ignore_unseen', True)}"
+        )
+
+    return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
+
+
+def certain(source: Source, true: Candidates) -> Candidates:
+    """The true labels, if none of them is unknown."""
+    if true.has_unknown:
+        at = true.states.tocoo()
+        row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
+        name = str(true.labels[label])
+        raise ValueError(
+            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
+            f"or not; write 1 or 0, or leave the row out"
+        )
+    return true

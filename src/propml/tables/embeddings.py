@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,10 +48,7 @@ class Embedded(Vector):
     @classmethod
     def of(cls, name: str, cells: Cells, encoder: str) -> Embedded:
         """From the cells of a column."""
-        treatment = cls.learn(name, embed(cells, encoder))
-        assert isinstance(treatment, Embedded)
-        treatment.encoder = encoder
-        return treatment
+        return replace(cls.learn(name, embed(cells, encoder)), encoder=encoder)
 
 
 def embed(cells: Cells, name: str) -> np.ndarray:

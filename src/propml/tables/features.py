@@ -135,8 +135,7 @@ class Features:
         notes: list[str] = []
         for name in track(names, "reading columns", len(names), show=verbose):
             asked = "text" if name in text else "category" if name in categorical else None
-            with _naming_cells(table, name, rows):
-                cells = plain_cells(_taken(table.cells(name), rows), decimal, missing)
+            with _column(table, name, rows, decimal, missing) as cells:
                 encoder = (encoders or {}).get(name)
                 treatment: Treatment
                 if encoder is None:
@@ -192,8 +191,7 @@ class Features:
                 )
         parts = []
         for treatment in track(used, "reading columns", len(used), show=verbose):
-            with _naming_cells(table, treatment.name, rows):
-                cells = plain_cells(_taken(table.cells(treatment.name), rows), decimal, missing)
+            with _column(table, treatment.name, rows, decimal, missing) as cells:
                 parts.append(treatment.apply(cells, notes))
         return _joined(parts), notes
 
@@ -254,9 +252,9 @@ def _encoders(table: UserTable) -> dict[str, str]:
     (name,) = table.text_columns
     if table.embed != "auto":
         return {name: table.embed}
-    cells = plain_cells(_taken(table.source.cells(name), table.rows), None, table.missing)
-    words = Text.learn(name, as_texts(cells))
-    best, told = preferred(cells, table.candidates.states, None if words is None else words.apply(cells, []))
+    with _column(table.source, name, table.rows, None, table.missing) as cells:
+        words = Text.learn(name, as_texts(cells))
+        best, told = preferred(cells, table.candidates.states, None if words is None else words.apply(cells, []))
     how = "is read by its words" if best is None else f"is embedded by {best}"
     table.notes.append(f"column {name!r} {how}; {told}")
     return {} if best is None else {name: best}
@@ -300,10 +298,15 @@ def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Tre
 
 
 @contextmanager
-def _naming_cells(table: Table, name: str, rows: np.ndarray) -> Iterator[None]:
-    """Name the place of a cell that does not fit, as the file counts it."""
+def _column(
+    table: Table, name: str, rows: np.ndarray, decimal: str | None, missing: Collection[str]
+) -> Iterator[Cells]:
+    """The cells of some rows, ascending; the place of one that does not fit is named as the file counts it."""
+    cells = table.cells(name)
+    if len(rows) < len(cells):
+        cells = cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
     try:
-        yield
+        yield plain_cells(cells, decimal, missing)
     except CellError as error:
         raise ValueError(f"{table.where(int(rows[error.row]), name)} {error}") from None
 
@@ -343,12 +346,6 @@ def _reads_like_text(present: Sequence[str], different: int) -> bool:
     if writes_without_blanks(sample):
         words = sum(map(len, sample)) / len(sample) / 2  # about two characters to a word
     return words >= WORDS_OF_TEXT and different >= DIFFERENT_TEXTS * len(present)
-
-
-def _taken(cells: Cells, rows: np.ndarray) -> Cells:
-    if len(rows) == len(cells):
-        return cells
-    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
 
 
 def _joined(parts: list[Any]) -> np.ndarray | sp.csr_array:

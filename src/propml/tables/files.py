@@ -27,7 +27,7 @@ from propml.tables.labels import (
 from propml.tables.sources import Source, open_table
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
-from propml.tables.votes import MODEL_COLUMNS, RuleMatrix, VoteFile, identifier
+from propml.tables.votes import MODEL_COLUMNS, VoteFile, identifier, read_rules
 from propml.targets import CANDIDATE, Candidates
 
 __all__ = ["VOTES_COLUMNS", "UserTable", "as_spelled", "feature_columns", "read_table", "write_cleaned"]
@@ -253,7 +253,7 @@ def _check_votes_options(votes: object, columns: Sequence[str], least: int, has_
 
 def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None, ids: Sequence[str]) -> VoteFile:
     if Path(path).suffix.lower() in (".npy", ".npz"):
-        return RuleMatrix.read_file(Path(path), ids)
+        return read_rules(Path(path), ids)
     if id_column is None:
         raise ValueError(
             f"{path} names items; say with {argument('id_column')} which column of the data identifies them"
@@ -264,7 +264,8 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
     if isinstance(table, ArrayFile | ArffTable):
         raise ValueError(f"{path} is not an annotator table; give a CSV, TSV, JSON, Excel or Parquet file")
     is_model = tuple(columns) == VOTES_COLUMNS and set(MODEL_COLUMNS) <= set(table.names)
-    return VoteFile(table, *(MODEL_COLUMNS if is_model else columns))
+    item, annotator, label = MODEL_COLUMNS if is_model else columns
+    return VoteFile(table, item, annotator, label)
 
 
 def _identifiers(table: Table, id_column: str | None) -> list[str]:

@@ -54,9 +54,13 @@ class JsonTable(MemoryTable):
             added.append(record)
         write_records(self.path, path, changed, keep, added)
 
-    def _flattened(self, record: Record, path: Path) -> Record:
+    def _flattened(self, record: Record, path: Path, above: tuple[str, ...] = ()) -> Record:
         flat: Record = {}
-        for keys, value in _leaves(record):
+        for key, value in record.items():
+            keys = (*above, key)
+            if isinstance(value, dict):
+                flat |= self._flattened(value, path, keys)
+                continue
             name = ".".join(keys)
             if self._keys.setdefault(name, keys) != keys:
                 raise ValueError(f"{path}: {name!r} is the name of a value and the path to another; rename one")
@@ -143,7 +147,7 @@ def _parts(path: Path) -> list[_Part]:
         if _is_lines(text, name):
             parts.append(_Part(name, text, list(_parsed_lines(text, path)), None))
         elif text.strip() or name is path:  # otherwise a person who has labelled nothing
-            whole = _parsed(text)
+            whole = json.loads(text, parse_int=_whole)
             parts.append(_Part(name, text, _list_in(whole, path), whole))
     return parts
 
@@ -170,10 +174,6 @@ def _is_lines(text: str, path: Path) -> bool:
     return isinstance(whole, dict) and bool(rest or not named_json or not _lists_in(whole))
 
 
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_int=_whole)
-
-
 def _whole(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
@@ -184,7 +184,7 @@ def _parsed_lines(text: str, path: Path) -> Iterator[Any]:
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also breaks inside of texts
         if line.strip():
             try:
-                yield _parsed(line)
+                yield json.loads(line, parse_int=_whole)
             except ValueError as error:
                 raise ValueError(f"{path}: line {number} is not valid JSON ({error})") from error
 
@@ -200,14 +200,6 @@ def _list_in(whole: Any, path: Path) -> list[Any]:
     if isinstance(whole, dict) and len(lists := _lists_in(whole)) == 1:
         return lists[0]
     raise ValueError(f"{path} holds no list of objects; write [{{…}}, {{…}}], or one object per line")
-
-
-def _leaves(record: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in record.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, (*above, key))
-        else:
-            yield (*above, key), value
 
 
 def _writer(text: str, in_lines: bool) -> Callable[[Any], str]:

@@ -6,7 +6,6 @@ Labels that differ in case or blanks only are told, or merged on request.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,6 @@ import scipy.sparse as sp
 
 from propml.datasets.mulan import read_label_header
 from propml.messages import argument
-from propml.schema import checked_csr
 from propml.tables.arrays import ArffTable
 from propml.tables.cell_lists import holds_lists, identifier, is_quoted_list, list_in, list_like, shown
 from propml.tables.table import Edit, Table, checked_column, choose_columns, quoted_names
@@ -88,30 +86,34 @@ class TextLabels:
 
     def read(self, table: Table) -> Candidates:
         """The candidates of every row, over the names that occur, sorted."""
+        from sklearn.preprocessing import MultiLabelBinarizer
+
         cells = table.cells(self.column)
-        known: dict[str, int] = {}
-        codes, ends = array("i"), array("q", [0])
-        for row, cell in enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells):
-            codes.extend(known.setdefault(name, len(known)) for name in self.names(cell, table, row))
-            ends.append(len(codes))
-        if not known:
+        rows = enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells)
+        binarizer = MultiLabelBinarizer(sparse_output=True)
+        states = binarizer.fit_transform(self.names(cell, table, row) for row, cell in rows)
+        if not states.nnz:
             raise ValueError(f"{table.path}: column {self.column!r} names no label; is it the right column?")
-        place = np.argsort(np.argsort(list(known)))[np.asarray(codes)]
-        states = checked_csr(np.ones(len(codes), dtype=np.int8), place, np.asarray(ends), (table.n_rows, len(known)))
-        states.sum_duplicates()
-        states.data[:] = CANDIDATE  # a name given twice in a cell is one candidate
-        return Candidates.from_matrix(states, sorted(known), empty="ignore")
+        states.sort_indices()
+        return Candidates.from_matrix(sp.csr_array(states, dtype=np.int8), binarizer.classes_.tolist(), empty="ignore")
 
     def names(self, cell: Any, table: Table, row: int) -> list[str]:
         """The labels of a cell."""
-        if isinstance(cell, str):
-            return self._in_text(cell, table, row)
         if cell is None or (isinstance(cell, float) and cell != cell):
             return []
-        if isinstance(cell, Iterable):
-            if any(isinstance(value, dict | list) for value in cell):
+        values = cell
+        if isinstance(cell, str):
+            if not self.spelled or not cell.strip():
+                return self._split(cell)
+            if (values := list_in(cell)) is None:
+                raise ValueError(
+                    f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of "
+                    f"the column are; correct it"
+                )
+        if isinstance(values, Iterable):
+            if any(isinstance(value, dict | list) for value in values):
                 raise ValueError(f"{table.where(row, self.column)} is {shown(cell)}, expected the names of labels")
-            return [name for value in cell if (name := identifier(value))]
+            return [name for value in values if (name := identifier(value))]
         if not self.sep and isinstance(cell, int | float) and not isinstance(cell, bool) and float(cell).is_integer():
             return [identifier(cell)]
         raise ValueError(
@@ -153,16 +155,6 @@ class TextLabels:
             )
         return between.join(names)
 
-    def _in_text(self, cell: str, table: Table, row: int) -> list[str]:
-        if not self.spelled or not cell.strip():
-            return self._split(cell)
-        if (values := list_in(cell)) is None:
-            raise ValueError(
-                f"{table.where(row, self.column)} is {shown(cell)}, expected a list of labels, as most cells of the "
-                f"column are; correct it"
-            )
-        return [name for value in values if (name := identifier(value))]
-
     def _split(self, cell: str) -> list[str]:
         return [name for part in (cell.split(self.sep) if self.sep else [cell]) if (name := part.strip())]
 
@@ -203,15 +195,11 @@ def labels_in(
 ) -> TextLabels | FlagLabels | None:
     """Where in a table the labels stand; ``what`` says what they are called in a message."""
     in_one = argument("candidates" if what == "candidate" else "truth")
-    if candidates is not None and label_columns is not None:
-        raise ValueError(
-            f"the labels stand in one column, or in columns of 0 and 1; name one of {in_one} and "
-            f"{argument('label_columns')}"
-        )
     if xml is not None and not isinstance(table, ArffTable):
         raise ValueError(f"{table.path} is no ARFF file, and an XML header belongs to one; leave it out")
-    if xml is not None and (candidates is not None or label_columns is not None):
-        raise ValueError(f"{xml} names the labels of {table.path}, and so does a column; give one of the two")
+    places = {in_one: candidates, argument("label_columns"): label_columns, argument("xml"): xml}
+    if len(given := [name for name, value in places.items() if value is not None]) > 1:
+        raise ValueError(f"{table.path}: labels stand in one place; name one of {' and '.join(given)}")
     if candidates is not None:
         return TextLabels.of(table, checked_column(table, candidates), sep)
     if label_columns is not None:
@@ -266,6 +254,7 @@ def _edited_list(cell: Sequence[Any] | None, states: Mapping[str, int], cells: S
 
 
 def _states(table: Table, column: str) -> np.ndarray:
+    """A column of 0, 1 and -1, or of true and false."""
     cells = table.cells(column)
     are_numbers = isinstance(cells, np.ndarray) and cells.ndim == 1 and cells.dtype.kind in "biuf"
     states = np.asarray(cells) if are_numbers else np.array([_state_in(cell) for cell in cells])

@@ -20,11 +20,10 @@ from propml.messages import argument
 from propml.tables.arrays import ArffTable, ArrayFile, read_array_file
 from propml.tables.arrow import ArrowTable
 from propml.tables.json_tables import JsonTable, read_records
-from propml.tables.table import Table, as_table
+from propml.tables.table import Edits, Extra, Keep, MemoryTable, Table, as_table, check_names, checked_column
 from propml.tables.text import TextTable, write_csv
 from propml.tables.tools import TOOLS, ToolTable, export_in, tool_of
-from propml.tables.xlsx import XlsxTable, write_xlsx
-from propml.unpacking import open_unpacked
+from propml.unpacking import check_zip, open_unpacked
 
 __all__ = ["FORMATS", "LISTS", "WRITABLE", "Source", "check_ending", "format_of", "like", "open_table", "write_rows"]
 
@@ -138,6 +137,55 @@ def _by_content(path: Path) -> str | None:
     return next((kind for sign, kind in ((b"\t", "tsv"), (b",", "csv")) if sign in first and b"\0" not in start), None)
 
 
+# -- Excel -------------------------------------------------------------------------------------------------------------
+
+
+class XlsxTable(MemoryTable):
+    """The first sheet of a workbook; its first row names the columns, and rows without a cell are none."""
+
+    def __init__(self, path: Path) -> None:
+        check_zip(path)
+        book = require("openpyxl", "formats").load_workbook(path, read_only=True, data_only=True)
+        try:
+            rows = list(book.worksheets[0].iter_rows(values_only=True))
+        finally:
+            book.close()
+        header = ["" if name is None else str(name).strip() for name in rows[0]] if rows else []
+        while header and not header[-1]:
+            header.pop()
+        numbers = [at for at, row in enumerate(rows) if at and any(cell is not None for cell in row)]
+        if header and not numbers:
+            raise ValueError(f"{path} has a header and no rows")
+        filled = [(*rows[at], *[None] * len(header))[: len(header)] for at in numbers]
+        check_names(header, path)
+        super().__init__({name: [row[j] for row in filled] for j, name in enumerate(header)}, path)
+        self.lines = [at + 1 for at in numbers]
+
+    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
+        book = require("openpyxl", "formats").load_workbook(self.path)  # with its formulas
+        sheet = book.worksheets[0]
+        for name, edit in (edits or {}).items():
+            column, before = self.names.index(checked_column(self, name)) + 1, self.cells(name)
+            for row, cell in enumerate(edit(0, list(before))):
+                if cell != before[row]:
+                    _put(sheet.cell(self.lines[row], column), cell)
+        for row in reversed(range(self.n_rows)):
+            if keep is not None and not keep[row]:
+                sheet.delete_rows(self.lines[row])
+        for values in extra:
+            below = sheet.max_row + 1
+            for name, value in values.items():
+                _put(sheet.cell(below, self.names.index(name) + 1), value)
+        with replacing(path) as beside:
+            book.save(beside)
+
+
+def _put(cell: Any, value: Any) -> None:
+    cell.value = value
+    if isinstance(value, str):
+        cell.data_type = "s"  # a text that begins with = is no formula
+
+
 # -- new tables --------------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +212,7 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]],
     else:
         joined = ([sep.join(cell) if isinstance(cell, list) else cell for cell in row] for row in rows)
         if kind == "xlsx":
-            write_xlsx(path, header, joined)
+            _write_xlsx(path, header, joined)
         else:
             write_csv(path, header, joined, "\t" if kind == "tsv" else ",")
 
@@ -190,3 +238,12 @@ def _write_arrow(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]
             require("pyarrow.parquet", "data").write_table(table, beside)
         else:
             require("pyarrow.feather", "data").write_feather(table, beside)
+
+
+def _write_xlsx(path: Path, header: Sequence[str], rows: Any) -> None:
+    book = require("openpyxl", "formats").Workbook()
+    for number, row in enumerate((header, *rows), 1):
+        for j, value in enumerate(row, 1):
+            _put(book.active.cell(number, j), value)
+    with replacing(path) as beside:
+        book.save(beside)

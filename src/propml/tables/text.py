@@ -24,8 +24,6 @@ __all__ = ["TextTable", "cell_text", "write_csv"]
 # Between the cells of a block; a block with a cell that contains it is kept as it is.
 SEPARATOR = "\x1f"
 BLOCK_ROWS = 8192
-# So much of a file is looked at to name the byte that is no text, and to guess what it is.
-LOOKED_AT = 2**24
 OTHER_DELIMITERS = (";", "\t", ",", "|")
 _APOSTROPHE_OR_LEAD = LEADS | {"'"}
 # A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
@@ -96,7 +94,13 @@ class TextTable(Table):
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
                 header = [original(name.strip()) for name in next(reader, [])]
-                self._check_header(header)
+                check_names(header, path)
+                others = [sign for sign in OTHER_DELIMITERS if sign != delimiter and sign in header[0]]
+                if len(header) == 1 and others:
+                    raise ValueError(
+                        f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {others[0]!r} "
+                        f"does; choose {argument('delimiter', others[0])}"
+                    )
                 yield reader.line_num, header
                 width = len(header)
                 for row in reader:
@@ -112,21 +116,12 @@ class TextTable(Table):
             except UnicodeError:
                 raise ValueError(self._encoding_sentence()) from None
 
-    def _check_header(self, header: Sequence[str]) -> None:
-        check_names(header, self.path)
-        others = [sign for sign in OTHER_DELIMITERS if sign != self._delimiter and sign in header[0]]
-        if len(header) == 1 and others:
-            raise ValueError(
-                f"the delimiter {self._delimiter!r} occurs nowhere in the first line of {self.path}, and "
-                f"{others[0]!r} does; choose {argument('delimiter', others[0])}"
-            )
-
     def _encoding_sentence(self) -> str:
         """Where the text stops being what it was taken for, and what it probably is."""
         with open_unpacked(self.path) as file:
-            content = file.read(LOOKED_AT)
+            content = file.read()
         called = "UTF-8" if self._encoding.startswith("utf-8") else self._encoding
-        place = "beyond its beginning" if len(content) == LOOKED_AT else "from its first byte on"
+        place = "from its first byte on"
         try:
             content.decode(self._encoding)
         except UnicodeDecodeError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -24,7 +23,7 @@ from propml.tables.table import MemoryTable, Table
 from propml.tables.votes import AUDITOR, VoteFile, identifier
 from propml.targets import CANDIDATE
 
-__all__ = ["TOOLS", "ToolTable", "ToolVotes", "export_in", "tool_of"]
+__all__ = ["TOOLS", "ToolTable", "export_in", "tool_of"]
 
 
 class Vote(NamedTuple):
@@ -68,7 +67,7 @@ class ToolTable(JsonTable):
         self.ids = list(dict.fromkeys(keys))
         super().__init__(path, [self.tool.item(records[first[key]]) for key in self.ids])
 
-    def votes(self) -> ToolVotes:
+    def votes(self) -> VoteFile:
         """One row per item, annotator and label."""
         told = [
             (key, who, label, share)
@@ -80,7 +79,7 @@ class ToolTable(JsonTable):
             raise ValueError(f"{self.path} holds no label of anybody, so nothing is there to learn from")
         columns = map(list, zip(*told, strict=True))
         named = dict(zip(("item", "annotator", "label", "confidence"), columns, strict=True))
-        return ToolVotes(MemoryTable(named, self.path), export=self)
+        return VoteFile(MemoryTable(named, self.path), write_back=self.write)
 
     def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         """The export with the labels that an audit leaves: by item what changes, and all that are left."""
@@ -103,17 +102,6 @@ class ToolTable(JsonTable):
             return [changed[row].get(name) if row in changed else cell for row, cell in enumerate(cells, start)]
 
         self._origin.copy(path, {name: partial(edit, name) for name in names})
-
-
-@dataclass(frozen=True)
-class ToolVotes(VoteFile):
-    """The votes of an export, which are written back as its tool does."""
-
-    export: ToolTable | None = None
-
-    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
-        assert self.export is not None
-        self.export.write(path, changes, left)
 
 
 def tool_of(records: Sequence[Record]) -> str | None:

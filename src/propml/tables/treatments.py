@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING as REQUIRED
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -217,7 +217,7 @@ class Vector(Treatment):
     n_missing: int = 0
 
     @classmethod
-    def learn(cls, name: str, values: np.ndarray) -> Vector:
+    def learn(cls, name: str, values: np.ndarray) -> Self:
         """From an array ``(n_rows, length)``, NaN where missing."""
         known = np.isfinite(values).all(axis=1)
         deviation = values[known].std(axis=0, dtype=np.float64)
@@ -312,7 +312,7 @@ def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
 
 
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
-    """What :meth:`Treatment.to_json` was asked of."""
+    """What :meth:`Treatment.to_json` was asked of; what it divides by and what it looks up must make sense."""
     from propml.tables.embeddings import Embedded
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
@@ -320,15 +320,9 @@ def treatment_from_json(stored: dict[str, Any]) -> Treatment:
     kind = values.pop("kind", None)
     if kind not in kinds:
         raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
-    _check(kinds[kind], values)
-    return kinds[kind](**values)
-
-
-def _check(kind: Any, values: dict[str, Any]) -> None:
-    """The fields of a treatment, by its annotations; what it divides by and what it looks up must make sense."""
-    types = get_type_hints(kind)
+    types = get_type_hints(kinds[kind])
     # What has a default may be missing: a model that was saved before the field was there.
-    optional = {field.name: "?" if field.default is not REQUIRED else "" for field in fields(kind)}
+    optional = {field.name: "?" if field.default is not REQUIRED else "" for field in fields(kinds[kind])}
     check_schema(values, {name + optional[name]: schema_of(types[name]) for name in optional}, "a column")
     terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
     if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
@@ -336,3 +330,4 @@ def _check(kind: Any, values: dict[str, Any]) -> None:
     named = [*values.get("values", ()), *values.get("terms", ())]
     if len(set(named)) < len(named) or 0 in np.ravel(scale):
         raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
+    return kinds[kind](**values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
@@ -134,7 +134,6 @@ def as_numbers(cells: Cells) -> np.ndarray | None:
     >>> as_numbers(["1", "NA", "-2.5e1"])
     array([  1.,  nan, -25.])
     """
-    numbers: np.ndarray | None
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind not in "biuf" or cells.ndim != 1:
             return None
@@ -143,8 +142,11 @@ def as_numbers(cells: Cells) -> np.ndarray | None:
         try:
             numbers = np.array(cells, dtype=np.float64)
         except (ValueError, TypeError):
-            numbers = _numbers_among_missing(cells)
-        if numbers is None or numbers.ndim != 1:
+            try:
+                numbers = np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
+            except (ValueError, TypeError):
+                return None
+        if numbers.ndim != 1:
             return None
     numbers[~np.isfinite(numbers)] = np.nan
     return numbers
@@ -205,13 +207,6 @@ def as_texts(cells: Cells) -> list[str | None]:
         text = "" if cell is None else str(cell).strip()
         texts.append(None if text.lower() in MISSING else text)
     return texts
-
-
-def _numbers_among_missing(cells: Sequence[Any]) -> np.ndarray | None:
-    try:
-        return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
-    except (ValueError, TypeError):
-        return None
 
 
 def _is_missing(cell: Any) -> bool:

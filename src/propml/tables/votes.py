@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from propml.tables.labels import States
 from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "RuleMatrix", "VoteFile", "Voted", "identifier"]
+__all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "VoteFile", "Voted", "identifier", "read_rules"]
 
 #: Who proposes the labels that an audit adds.
 AUDITOR = "propml audit"
@@ -29,6 +29,8 @@ MODEL_COLUMNS = ("item", "model", "labels")
 CONFIDENCE = "confidence"
 ABSTAINS = -1
 MOST_CLASSES = 100_000
+#: Writes votes back to a path: by item what changes, and all labels that are left.
+WriteBack: TypeAlias = Callable[[Path, Mapping[str, States], Mapping[str, list[Any]]], None]
 
 
 class Voted(NamedTuple):
@@ -57,6 +59,7 @@ class VoteFile:
     item: str = "item"
     annotator: str = "annotator"
     label: str = "label"
+    write_back: WriteBack | None = None  #: of votes that stand in no annotator table
 
     def __post_init__(self) -> None:
         for name in (self.item, self.annotator, self.label):
@@ -107,6 +110,9 @@ class VoteFile:
 
         Both arguments are by item: what changes, and all labels that are left.
         """
+        if self.write_back is not None:
+            self.write_back(path, changes, left)
+            return
         went, came = _went_and_came(changes)
         items, proposed = self._texts(self.item), self.table.cells(self.label)
         in_lists = any(isinstance(cell, list) for cell in proposed)
@@ -166,67 +172,52 @@ class VoteFile:
         return [identifier(cell) for cell in self.table.cells(name)]
 
 
-@dataclass(frozen=True)
-class RuleMatrix(VoteFile):
-    """A label matrix as Snorkel makes it: a row per item, a column per rule, the number of a class, -1: abstains.
+def read_rules(path: Path, ids: Sequence[str]) -> VoteFile:
+    """The votes of a label matrix as Snorkel makes it: a row per item, a column per rule, the number of a class.
 
-    npz files may also hold ``label_names`` and ``rules``. A rule that abstains has not looked at the item.
+    Rows are those of the data. npz files may also hold ``label_names`` and ``rules``. A rule that abstains (-1) has not
+    looked at the item.
     """
+    with reading(path, "label matrix"):
+        content = load_arrays(path) if path.suffix.lower() == ".npz" else {"L": np.load(path, allow_pickle=False)}
+        name = next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
+        matrix = content[name]
+        is_matrix = matrix.ndim == 2 and matrix.dtype.kind in "iu" and matrix.size > 0
+        if not is_matrix or matrix.min() < ABSTAINS or matrix.max() >= MOST_CLASSES:
+            raise ValueError(f"it holds no matrix of whole numbers from -1 to {MOST_CLASSES - 1}, items by rules")
+        if len(matrix) != len(ids):
+            raise ValueError(f"it has {len(matrix)} rows and the data {len(ids)}; a row of each belongs together")
+        labels = list(map(str, content.get("label_names", range(int(matrix.max()) + 1))))
+        rules = list(map(str, content.get("rules", [f"rule {j}" for j in range(matrix.shape[1])])))
+        if len(labels) <= matrix.max() or len(rules) != matrix.shape[1]:
+            raise ValueError(f"it names {len(labels)} labels and {len(rules)} rules, and uses others")
+    row, rule = np.nonzero(matrix != ABSTAINS)
+    columns = {
+        "item": [ids[i] for i in row.tolist()],
+        "annotator": [rules[j] for j in rule],
+        "label": [labels[number] for number in matrix[row, rule]],
+    }
 
-    ids: Sequence[str] = ()
-    labels: tuple[str, ...] = ()
-    content: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @classmethod
-    def read_file(cls, path: Path, ids: Sequence[str]) -> RuleMatrix:
-        """The votes on the rows of the data, which come in the same order."""
-        with reading(path, "label matrix"):
-            content = load_arrays(path) if path.suffix.lower() == ".npz" else {"L": np.load(path, allow_pickle=False)}
-            matrix = content[_matrix_in(content)]
-            if matrix.ndim != 2 or matrix.dtype.kind not in "iu" or not matrix.size or matrix.min() < ABSTAINS:
-                raise ValueError("it holds no matrix of whole numbers from -1 on, items by rules")
-            if matrix.max() >= MOST_CLASSES:
-                raise ValueError(f"it holds {matrix.max()}, and the numbers of classes are below {MOST_CLASSES}")
-            if len(matrix) != len(ids):
-                raise ValueError(f"it has {len(matrix)} rows and the data {len(ids)}; a row of each belongs together")
-            labels = tuple(map(str, content.get("label_names", range(int(matrix.max()) + 1))))
-            rules = tuple(map(str, content.get("rules", [f"rule {j}" for j in range(matrix.shape[1])])))
-            if len(labels) <= matrix.max() or len(rules) != matrix.shape[1]:
-                raise ValueError(f"it names {len(labels)} labels and {len(rules)} rules, and uses others")
-        row, rule = np.nonzero(matrix != ABSTAINS)
-        columns = {
-            "item": [ids[i] for i in row.tolist()],
-            "annotator": [rules[j] for j in rule],
-            "label": [labels[number] for number in matrix[row, rule]],
-        }
-        return cls(MemoryTable(columns, path), ids=ids, labels=labels, content=content)
-
-    def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
+    def write_back(path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         went, came = _went_and_came(changes)
-        row_of = {item: row for row, item in enumerate(self.ids)}
-        name = _matrix_in(self.content)
-        matrix = np.array(self.content[name])
-        for item, label in went:
-            own = matrix[row_of[item]]
-            own[own == self.labels.index(label)] = ABSTAINS
+        row_of = {item: row for row, item in enumerate(ids)}
         n_added = Counter(item for item, _ in came)  # a rule names one label, so that two of them need two rules
-        added = np.full((len(matrix), max(n_added.values(), default=0)), ABSTAINS, dtype=matrix.dtype)
+        new = np.full((len(matrix), max(n_added.values(), default=0)), ABSTAINS, dtype=matrix.dtype)
+        made = np.hstack([matrix, new])
+        for item, label in went:
+            own = made[row_of[item]]
+            own[own == labels.index(label)] = ABSTAINS
         for item, label in came:
             n_added[item] -= 1
-            added[row_of[item], n_added[item]] = self.labels.index(label)
-        arrays = {**self.content, name: np.hstack([matrix, added])}
-        if "rules" in arrays:
-            arrays["rules"] = np.array([*arrays["rules"].tolist(), *[AUDITOR] * added.shape[1]])
+            made[row_of[item], len(rules) + n_added[item]] = labels.index(label)
         with replacing(path) as beside, beside.open("wb") as file:
-            if path.suffix.lower() == ".npz":
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            else:
-                np.save(file, arrays[name])
+            if path.suffix.lower() != ".npz":
+                np.save(file, made)
+                return
+            named = {"rules": np.array(rules + [AUDITOR] * new.shape[1])} if "rules" in content else {}
+            np.savez_compressed(file, **{**content, name: made, **named})
 
-
-def _matrix_in(content: Mapping[str, np.ndarray]) -> str:
-    """The name of the array that is a matrix."""
-    return next((name for name, array in content.items() if array.ndim == 2), next(iter(content)))
+    return VoteFile(MemoryTable(columns, path), write_back=write_back)
 
 
 def _went_and_came(changes: Mapping[str, States]) -> tuple[set[tuple[str, str]], list[tuple[str, str]]]:
