@@ -195,6 +195,6 @@ def test_propensities_of_rows_with_more_true_labels_than_are_looked_at():
     top = np.argsort(rng.random((200, 12)), axis=1)[:, :5]
     counts = np.asarray(train.sum(axis=0)).ravel().tolist()
     card = {"data": {"rows": 200}, "labels": [{"candidate_in_rows": count} for count in counts]}
-    found = top_evaluation(top_sums(truth, top, card), "log")
+    found = top_evaluation(top_sums(truth, top, card))
     assert found["psP@5"] == pytest.approx(psp_at_k(truth, top, 5, train=train), rel=1e-12)
     assert set(top_sums(truth, top[:, :3], card)) >= {"precision@1", "precision@3", "nDCG@3", "psP@3"}

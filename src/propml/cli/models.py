@@ -40,11 +40,7 @@ def fit(
     categorical: opt.Categorical = None,
     method: Annotated[
         str | None,
-        opt.option(
-            opt.MODEL,
-            "propml, ridge, ml-knn, pml-ni, … (docs/methods.md).",
-            show_default="propml; many-labels from 2000 labels on",
-        ),
+        opt.option(opt.MODEL, "propml, ridge, ml-knn, … (docs/methods.md).", show_default="propml, or many-labels"),
     ] = None,
     tuned: Annotated[
         Path | None,
@@ -262,7 +258,7 @@ def evaluate(
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
     if hasattr(saved.model, "predict_top"):
         top = np.concatenate([saved.model.predict_top(block, min(JUDGED[-1], len(known)))[0] for block in blocks])
-        _print_metrics(top_evaluation(top_sums(true.states, top, saved.card), data), as_json)
+        _print_metrics(top_evaluation(top_sums(true.states, top, saved.card)), as_json)
         return
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])

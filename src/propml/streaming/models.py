@@ -82,12 +82,11 @@ def stream_fit(
         draw_sample(run, job, None)
     table = read_sample(job)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
-    fitted = (model if isinstance(model, CandidateClassifier) else model(table.candidates)).fit(
-        learned.X, table.candidates
-    )
+    made = model if isinstance(model, CandidateClassifier) else model(table.candidates)
+    made.fit(learned.X, table.candidates)
     drawn = sampled(job)
-    card = make_card(fitted, table, learned.features, seed=seed, reading=dict(reading), sample=drawn, **settings)
-    folder = write_model(out, fitted, learned.features, card)
+    card = make_card(made, table, learned.features, seed=seed, reading=dict(reading), sample=drawn, **settings)
+    folder = write_model(out, made, learned.features, card)
     return Fitted(folder, learned.features.describe(), table.notes, drawn)
 
 
@@ -235,7 +234,9 @@ def stream_evaluate(
             parts[number] = told
             bar.advance()
     sums = _added(parts[number] for number in range(len(job.parts)))
-    return top_evaluation(sums, data) if "worth" in sums else _evaluation(sums, data)
+    if not sums.get("valid", sums["labelled"]):
+        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+    return top_evaluation(sums) if "worth" in sums else _evaluation(sums)
 
 
 def evaluate_part(job: Job, number: int) -> dict[str, Any]:
@@ -264,9 +265,8 @@ def evaluate_part(job: Job, number: int) -> dict[str, Any]:
 def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """What some rows add.
 
-    Sums over single rows; how often each label is true, predicted and both ``(3, n_labels)``, by thresholds ("above")
-    and by the best labels ("top"); and the true examples of each label, and the others, by the bin of their score
-    ``(2, n_labels, 1024)``.
+    How often each label is true, predicted and both ``(3, n_labels)``, by thresholds ("above") and by the best labels
+    ("top"); and its true examples, and the others, by the bin of their score ``(2, n_labels, 1024)``.
     """
     n_true = np.count_nonzero(truth, axis=1)
     labelled = n_true > 0
@@ -319,26 +319,21 @@ class TopEvaluation(dict[str, float]):
         return "\n".join([*lines, f"{self.n_rows} rows, {self.n_rows_without_truth} of them without a true label"])
 
 
-def top_evaluation(sums: dict[str, Any], data: str) -> TopEvaluation:
+def top_evaluation(sums: dict[str, Any]) -> TopEvaluation:
     """The metrics that the sums of all rows make."""
-    if not sums["labelled"]:
-        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     behind = {name: "worth" if name.startswith("psP") else "labelled" for name in sums if "@" in name}
     metrics = {name: sums[name] / sums[of] for name, of in behind.items()}
     return TopEvaluation(metrics, sums["rows"], sums["rows"] - sums["labelled"])
 
 
 def _added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Sums of all parts together."""
     total: dict[str, Any] = {}
     for part in parts:
         total |= {name: total.get(name, 0) + value for name, value in part.items()}
     return total
 
 
-def _evaluation(sums: dict[str, Any], data: str) -> Evaluation:
-    if not sums["valid"]:
-        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+def _evaluation(sums: dict[str, Any]) -> Evaluation:
     above, top = (ClassCounts(sums["rows"], *sums[name]) for name in ("above", "top"))
     f1, best = f1_from_counts(above, "skip"), f1_from_counts(top, "skip")
     values = {name: sums[name] / sums[of] for name, of in MEANS.items()}
