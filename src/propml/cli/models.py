@@ -61,8 +61,6 @@ def fit(
 
     [bold]propml fit survey.parquet --label-columns 'y_*' --ignore comment --method ridge[/bold]
 
-    [bold]propml fit products.parquet --candidates tags --method many-labels[/bold]
-
     [bold]propml fit items.csv --id item --votes votes.csv --min-votes 2[/bold]
 
     [bold]propml tune table photos.csv --candidates tags --id file --out tuned[/bold], then
@@ -70,7 +68,6 @@ def fit(
     """
     from propml.auditing.folder import check_folder
     from propml.auditing.model_card import make_card, write_model
-    from propml.streaming.sample import MANY
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
@@ -82,9 +79,12 @@ def fit(
 
     def suited(candidates: Candidates) -> CandidateClassifier:
         n_rows, n_labels = candidates.shape
-        if method is None and tuned is None and n_labels > MANY:
-            opt.echo_notes([f"{n_labels} labels are many: --method many-labels is taken, see docs/many_labels.md"])
-            return _model("many-labels", seed, quick, running.device)
+        if method is None and tuned is None:
+            from propml.streaming.sample import MANY
+
+            if n_labels > MANY:
+                opt.echo_notes([f"{n_labels} labels are many: --method many-labels is taken, see docs/many_labels.md"])
+                return _model("many-labels", seed, quick, running.device)
         if method != "many-labels" and n_rows * n_labels > MOST_CELLS:
             raise ValueError(
                 f"--method {method or 'propml'} makes a matrix of {n_rows} rows × {n_labels} labels, which is too "
@@ -139,8 +139,7 @@ def predict(
         typer.Option(
             min=1,
             metavar="N",
-            help="Predict the N most probable labels, best first, whatever their probability.",
-            show_default="those above their thresholds; many-labels: 5",
+            help="Predict the N most probable labels, however probable; by default 5 of a many-labels model.",
         ),
     ] = None,
     id_column: opt.Id = None,
@@ -160,7 +159,6 @@ def predict(
     """
     from propml.auditing.folder import check_folder, check_not_read
     from propml.progress import progress_bar
-    from propml.streaming.models import labels_on_top
     from propml.tables.sources import LISTS, check_ending, like, write_rows
 
     if running.streams(data):
@@ -180,7 +178,10 @@ def predict(
     check_folder(file.parent)
     check_not_read([file], [data])
     saved = _saved(model, running.device)
-    top, many = labels_on_top(saved.model, model, top, probabilities), hasattr(saved.model, "predict_top")
+    if many := hasattr(saved.model, "predict_top"):
+        from propml.streaming.models import labels_on_top
+
+        top = labels_on_top(saved.model, model, top, probabilities)
     source = _opened(data, manner)
     X = _features(saved, source, manner)
     reading = saved.card["settings"].get("reading", {})
@@ -235,7 +236,6 @@ def evaluate(
     import numpy as np
 
     from propml.metrics import evaluate as all_metrics
-    from propml.streaming.models import JUDGED, top_evaluation, top_sums
     from propml.tables.truth import true_labels
 
     where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
@@ -257,6 +257,8 @@ def evaluate(
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
     if hasattr(saved.model, "predict_top"):
+        from propml.streaming.models import JUDGED, top_evaluation, top_sums
+
         top = np.concatenate([saved.model.predict_top(block, min(JUDGED[-1], len(known)))[0] for block in blocks])
         _print_metrics(top_evaluation(top_sums(true.states, top, saved.card)), as_json)
         return
