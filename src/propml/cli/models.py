@@ -137,9 +137,7 @@ def predict(
     top: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            metavar="N",
-            help="Predict the N most probable labels, however probable; by default 5 of a many-labels model.",
+            min=1, metavar="N", help="Predict the N best labels, best first, however probable; a many-labels model: 5."
         ),
     ] = None,
     id_column: opt.Id = None,
