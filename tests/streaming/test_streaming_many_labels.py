@@ -12,12 +12,18 @@ import scipy.sparse as sp
 from sklearn.metrics import average_precision_score
 
 from propml.auditing.crossfit import label_scores
+from propml.auditing.model_card import read_model
 from propml.auditing.noise import fit_noise
 from propml.auditing.process import from_candidates
 from propml.auditing.verdicts import give_verdicts
 from propml.methods.many_labels import ManyLabelClassifier
-from propml.streaming import judging, sample, stream_audit, summary
-from propml.streaming.judging import Judge
+from propml.metrics import ndcg_at_k, precision_at_k, psp_at_k
+from propml.streaming import judging, sample, stream_audit, stream_evaluate, stream_fit, stream_predict, summary
+from propml.streaming.judging import Judge, top_labels
+from propml.streaming.models import top_evaluation, top_sums
+from propml.tables.files import read_table
+from propml.tables.sources import open_table
+from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
 READ = logs.READING | {"ignore": ["truth"]}
@@ -88,12 +94,14 @@ def test_noise_by_blocks_of_labels_is_nearly_that_of_all_at_once(tmp_path, monke
         assert abs(found[1][name] - found[0][name]) < 0.5 * abs(found[0]["slope"]), name
 
 
-def tagged(folder, n_rows, n_labels, **how):
+def tagged(folder, n_rows, n_labels, with_truth=False, **how):
     X, given, true = rows_of_tags(n_rows, n_labels, false=3)
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
     tags = [[f"tag {label:05d}" for label in row] for row in given.to_lists()]
     items = [f"item {i}" for i in range(n_rows)]
-    return logs.write_log(folder, pa.table({"item": items, **columns, "tags": tags}), **how), true
+    # Every seventh row has no true label.
+    truth = {"truth": [[f"tag {label:05d}"] if i % 7 else [] for i, label in enumerate(true)]} if with_truth else {}
+    return logs.write_log(folder, pa.table({"item": items, **columns, "tags": tags, **truth}), **how), true
 
 
 def test_an_audit_of_thousands_of_labels(tmp_path, monkeypatch):
@@ -126,3 +134,67 @@ def test_a_judge_gives_verdicts_in_the_order_of_rows(fitted):
     assert set(zip(told.row.tolist(), told.label.tolist(), strict=True)) == set(
         zip(*given.states.nonzero(), strict=True)
     )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model of a log of 2 000 labels; the log."""
+    base = tmp_path_factory.mktemp("many")
+    log, _ = tagged(base / "log", 900, 2000, with_truth=True, files=2, group=100)
+    asked = []
+
+    def network(candidates):
+        asked.append(candidates.shape)
+        return ManyLabelClassifier(hidden=(32,), epochs=10, random_state=0)
+
+    stream_fit(log, base / "model", network, reading=READ)
+    assert asked == [(900, len(read_model(base / "model").model.labels_))]
+    return base / "model", log
+
+
+def test_predictions_are_the_best_labels_in_memory(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(ManyLabelClassifier, "predict_proba", lambda *_: pytest.fail("all labels were scored"))
+    stream_predict(*model, str(tmp_path / "a"), reading={"id_column": "item"})
+    saved, source = read_model(model[0]), open_table(model[1])
+    labels, probabilities = saved.model.predict_top(saved.features.apply(source)[0], 5)
+    rows = pq.read_table(tmp_path / "a" / "predictions").to_pylist()
+    assert [row["item"] for row in rows] == source.cells("item")
+    assert [row["predicted"] for row in rows] == [[saved.model.labels_[j] for j in own] for own in labels]
+    np.testing.assert_allclose([row["probability"] for row in rows], probabilities, rtol=1e-4)
+    # The same bits wherever a row stands, and however many logits fit into a block.
+    other, _ = tagged(tmp_path / "again", 900, 2000, with_truth=True, files=3, seed=1)
+    monkeypatch.setattr("propml.neural.many_labels.BLOCK_LOGITS", 700 * 2000)
+    stream_predict(model[0], other, str(tmp_path / "b"), reading={"id_column": "item"})
+    assert logs.rows_in(tmp_path / "b" / "predictions") == logs.rows_in(tmp_path / "a" / "predictions")
+    stream_predict(*model, str(tmp_path / "two"), top=2, reading={"id_column": "item"})
+    best = pq.read_table(tmp_path / "two" / "predictions")["predicted"].to_pylist()
+    assert best == [row["predicted"][:2] for row in rows]
+    with pytest.raises(ValueError, match="labels, and probabilities=True makes a column of each; leave it out"):
+        stream_predict(*model, str(tmp_path / "c"), probabilities=True, reading={"id_column": "item"})
+    assert not (tmp_path / "c").exists()
+
+
+def test_metrics_of_the_top_are_those_in_memory(model, monkeypatch):
+    monkeypatch.setattr(ManyLabelClassifier, "predict_proba", lambda *_: pytest.fail("all labels were scored"))
+    monkeypatch.setattr("propml.streaming.folders.BATCH_ROWS", 128)
+    found = stream_evaluate(*model, reading={"candidates": "truth", "sep": ";"})
+    saved, source = read_model(model[0]), open_table(model[1])
+    truth = true_labels(source, saved.model.labels_, "truth").states
+    top, _ = top_labels(saved.model, saved.features.apply(source)[0], 5)
+    train = read_table(model[1], candidates="tags").candidates
+    expected = {f"precision@{k}": precision_at_k(truth, top, k) for k in (1, 3, 5)}
+    expected |= {"nDCG@5": ndcg_at_k(truth, top, 5), "psP@5": psp_at_k(truth, top, 5, train=train)}
+    assert dict(found) == pytest.approx(expected, rel=1e-9)
+    assert found["precision@1"] > 0.5
+    assert found.counts() == {"n_rows": 900, "n_rows_without_truth": 129}
+
+
+def test_propensities_of_rows_with_more_true_labels_than_are_looked_at():
+    rng = np.random.default_rng(0)
+    truth, train = (sp.csr_array(rng.random((200, 12)) < share, dtype=np.int8) for share in (0.6, rng.random(12)))
+    top = np.argsort(rng.random((200, 12)), axis=1)[:, :5]
+    counts = np.asarray(train.sum(axis=0)).ravel().tolist()
+    card = {"data": {"rows": 200}, "labels": [{"candidate_in_rows": count} for count in counts]}
+    found = top_evaluation(top_sums(truth, top, card))
+    assert found["psP@5"] == pytest.approx(psp_at_k(truth, top, 5, train=train), rel=1e-12)
+    assert set(top_sums(truth, top[:, :3], card)) >= {"precision@1", "precision@3", "nDCG@3", "psP@3"}

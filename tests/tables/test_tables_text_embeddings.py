@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from propml.tables import embeddings, learn_features, read_table
 from propml.tables.features import Features
@@ -92,6 +93,19 @@ def test_held_out_candidates_choose(fake, tmp_path, monkeypatch):
     )
     learn_features(table)
     assert "column 'words' is read by its words; no encoder is installed: pip install 'propml[text]'" in table.notes
+
+
+def test_of_many_labels_the_most_frequent_choose(fake, monkeypatch):
+    monkeypatch.setattr(embeddings, "ENCODERS", {"good": "json"})
+    rng = np.random.default_rng(0)
+    word = rng.integers(len(WORDS), size=200)
+    frequent = sp.csr_array(np.eye(len(WORDS), dtype=np.int8)[word])
+    rare = sp.csr_array(np.eye(200, dtype=np.int8))  # each of them in one row
+    cells = [list(WORDS)[each] for each in word]
+    expected = embeddings.preferred(cells, frequent, None)
+    assert embeddings.preferred(cells, sp.hstack([rare, frequent], format="csr"), None) != expected
+    monkeypatch.setattr(embeddings, "MOST_LABELS", len(WORDS))
+    assert embeddings.preferred(cells, sp.hstack([rare, frequent], format="csr"), None) == expected
 
 
 def test_an_encoder_that_is_none_and_one_without_a_text_are_told(tmp_path, monkeypatch):

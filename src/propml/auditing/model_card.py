@@ -16,7 +16,7 @@ from propml.extras import versions
 from propml.file_errors import reading
 from propml.jsonable import jsonable
 from propml.methods.base import CandidateClassifier
-from propml.methods.registry import METHODS, method_from_state
+from propml.methods.registry import METHODS, OTHERS, method_from_state
 from propml.persistence import from_json_array, json_array, read_state, state_bytes
 from propml.schema import Array, Schema, check_schema
 from propml.tables.features import Features
@@ -29,7 +29,8 @@ MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
 READING: Schema = {"id_column": (None, str), "sep": (None, str), "decimal?": (None, str), str: object}
 READING |= {"missing?": [str], "merge_labels?": bool}
-CARD_READ: Schema = {"settings": {"reading?": READING, str: object}, str: object}
+CARD_READ: Schema = {"settings": {"reading?": READING, str: object}, "data": {"rows": int, str: object}, str: object}
+CARD_READ |= {"labels": [{"candidate_in_rows": int, str: object}]}
 
 
 class SavedModel(NamedTuple):
@@ -44,7 +45,7 @@ def make_card(model: CandidateClassifier, table: UserTable, features: Features, 
     """What a fitted model was made of and how, as plain values; ``settings`` is what the user asked for."""
     names = [str(name) for name in table.candidates.labels]
     counts = np.asarray((table.candidates.states > 0).sum(axis=0)).ravel().tolist()
-    method = next(name for name, known in METHODS.items() if known.name == type(model).__name__)
+    method = next(name for name, known in (METHODS | OTHERS).items() if known.name == type(model).__name__)
     return {
         "method": method,
         "parameters": jsonable(model.get_params(deep=False), lossy=True),
@@ -131,6 +132,9 @@ def _lambda(model: Any) -> dict[str, Any] | None:
     """The weight of the excluded labels, for methods that have one, and where it came from."""
     if not hasattr(model, "lam_"):
         return None
+    if isinstance(model.lam_, float):
+        how = "from the mean number of candidates in a row" if model.lam == "auto" else "given by the user"
+        return {"used": model.lam_, "chosen": how}
     used = {name: float(value) for name, value in model.lam_.items()}
     if model.lam != "auto":
         return {"used": used, "chosen": "given by the user"}
@@ -142,7 +146,9 @@ def _lambda(model: Any) -> dict[str, Any] | None:
     return {"used": used, "chosen": how, "tried": tried}
 
 
-def _thresholds(model: Any, names: list[str]) -> dict[str, Any]:
+def _thresholds(model: Any, names: list[str]) -> dict[str, Any] | None:
+    if hasattr(model, "predict_top"):  # of many labels the best are told, whatever their probability
+        return None
     told = {"probability": {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}}
     if not hasattr(model, "threshold_"):
         return {**told, "chosen": "by the method, from candidate labels"}

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from propml.auditing.model_card import SavedModel
     from propml.methods.base import CandidateClassifier
     from propml.metrics import Evaluation
+    from propml.streaming.models import TopEvaluation
+    from propml.targets import Candidates
 
 __all__ = ["evaluate", "fit", "predict"]
 
 # Rows that are predicted and written at a time.
 BLOCK_ROWS = 16_384
+# Rows × labels that methods with a matrix of them are given at most: 4 GB of scores.
+MOST_CELLS = 10**9
 
 
 @opt.grouped
@@ -34,7 +38,10 @@ def fit(
     reading: opt.Reading,
     out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
     categorical: opt.Categorical = None,
-    method: Annotated[str, opt.option(opt.MODEL, "propml, ridge, ml-knn, pml-ni, … (docs/methods.md).")] = "propml",
+    method: Annotated[
+        str | None,
+        opt.option(opt.MODEL, "propml, ridge, ml-knn, … (docs/methods.md).", show_default="propml, or many-labels"),
+    ] = None,
     tuned: Annotated[
         Path | None,
         opt.option(opt.MODEL, "Take the arguments from this best.toml of `propml tune table`.", metavar="FILE"),
@@ -65,10 +72,26 @@ def fit(
     from propml.tables.files import read_table
 
     check_folder(out)
-    model = _model(method, seed, quick, running.device)
+    asked = _model(method or "propml", seed, quick, running.device)
     if tuned is not None:
         with file_errors.reading(tuned, "file of arguments", "give the best.toml that `propml tune` wrote"):
-            model.set_params(**_tuned(tuned, method, quick))
+            asked.set_params(**_tuned(tuned, method or "propml", quick))
+
+    def suited(candidates: Candidates) -> CandidateClassifier:
+        n_rows, n_labels = candidates.shape
+        if method is None and tuned is None:
+            from propml.streaming.sample import MANY
+
+            if n_labels > MANY:
+                opt.echo_notes([f"{n_labels} labels are many: --method many-labels is taken, see docs/many_labels.md"])
+                return _model("many-labels", seed, quick, running.device)
+        if method != "many-labels" and n_rows * n_labels > MOST_CELLS:
+            raise ValueError(
+                f"--method {method or 'propml'} makes a matrix of {n_rows} rows × {n_labels} labels, which is too "
+                f"large; give --method many-labels"
+            )
+        return asked
+
     told = opt.reading_options(vars(reading))
     console = Console(soft_wrap=True)
     if running.streams(data):
@@ -76,7 +99,7 @@ def fit(
 
         with told_when_stopped("no model was written; run the same command again to go on"):
             how: dict[str, Any] = {"categorical": categorical, "seed": seed, "quick": quick}
-            fitted = stream_fit(data, out, model, reading=told, ray_address=running.ray_address, **how)
+            fitted = stream_fit(data, out, suited, reading=told, ray_address=running.ray_address, **how)
         opt.echo_notes(fitted.notes)
         print_columns(console, fitted.columns)
         drawn = f"{fitted.sample['rows_drawn']} of {fitted.sample['rows']} rows"
@@ -86,7 +109,7 @@ def fit(
     learned = learn_features(table, categorical=categorical or (), verbose=True)
     opt.echo_notes(table.notes)
     with told_when_stopped("nothing was written"):
-        model.fit(learned.X, table.candidates)
+        model = suited(table.candidates).fit(learned.X, table.candidates)
     card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=told)
     folder = write_model(out, model, learned.features, card)
     print_columns(console, learned.features.describe())
@@ -114,7 +137,7 @@ def predict(
     top: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Predict the N most probable labels, best first, whatever their probability."
+            min=1, metavar="N", help="Predict the N best labels, best first, however probable; a many-labels model: 5."
         ),
     ] = None,
     id_column: opt.Id = None,
@@ -124,7 +147,7 @@ def predict(
     """Predict the labels of new rows.
 
     The result has one entry per row: its identifier (or number) and its predicted labels. These are written as
-    beach;sunset, or as lists in JSON, Parquet and Feather.
+    beach;sunset, or as lists in JSON, Parquet and Feather. Models of many labels add the probabilities of these labels.
 
     Examples:
 
@@ -153,16 +176,20 @@ def predict(
     check_folder(file.parent)
     check_not_read([file], [data])
     saved = _saved(model, running.device)
+    if many := hasattr(saved.model, "predict_top"):
+        from propml.streaming.models import labels_on_top
+
+        top = labels_on_top(saved.model, model, top, probabilities)
     source = _opened(data, manner)
     X = _features(saved, source, manner)
     reading = saved.card["settings"].get("reading", {})
     name, ids = _identifiers(source, id_column, reading.get("id_column"))
     sep = reading.get("sep") or ";"
     labels = [str(label) for label in saved.model.labels_]
-    number = str if file.suffix.lower() in (".csv", ".tsv") else float
+    number = str if file.suffix.lower() in (".csv", ".tsv", *([".xlsx"] if many else [])) else float
     if file.suffix.lower() not in LISTS and (clash := next((label for label in labels if sep in label), None)):
         raise ValueError(f"label {clash!r} contains {sep!r}, which stands between two predicted labels; rename it")
-    header = [name, "predicted", *(f"p({label})" for label in labels if probabilities)]
+    header = [name, "predicted", *(["probability"] if many else [f"p({label})" for label in labels if probabilities])]
     with progress_bar("predicting", X.shape[0]) as bar:
 
         def rows() -> Iterator[list[Any]]:
@@ -170,8 +197,8 @@ def predict(
                 block = X[start : start + BLOCK_ROWS]
                 proba, chosen = _predicted(saved, block, top)
                 for row, own in enumerate(chosen):
-                    shares = [number(f"{p:.6g}") for p in proba[row]] if probabilities else []
-                    yield [ids[start + row], [labels[j] for j in own], *shares]
+                    shares = [number(f"{p:.6g}") for p in proba[row]] if many or probabilities else []
+                    yield [ids[start + row], [labels[j] for j in own], *([shares] if many else shares)]
                 bar.advance(block.shape[0])
 
         write_rows(file, header, rows(), sep)
@@ -196,7 +223,7 @@ def evaluate(
     manner: opt.Manner,
     running: opt.Running,
 ) -> None:
-    """Evaluate a model on true labels, with all metrics.
+    """Evaluate a model on true labels, with all metrics; a model of many labels by the best labels of each row.
 
     Examples:
 
@@ -227,13 +254,19 @@ def evaluate(
     if not true.sizes().any():
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
+    if hasattr(saved.model, "predict_top"):
+        from propml.streaming.models import JUDGED, top_evaluation, top_sums
+
+        top = np.concatenate([saved.model.predict_top(block, min(JUDGED[-1], len(known)))[0] for block in blocks])
+        _print_metrics(top_evaluation(top_sums(true.states, top, saved.card)), as_json)
+        return
     scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
     predicted = np.concatenate([saved.model.predict(block) for block in blocks])
     metrics = all_metrics(true.states, scores, predicted)
     _print_metrics(metrics, as_json)
 
 
-def _print_metrics(metrics: Evaluation, as_json: bool) -> None:
+def _print_metrics(metrics: Evaluation | TopEvaluation, as_json: bool) -> None:
     told = {"metrics": dict(metrics), "counts": metrics.counts()}
     typer.echo(json.dumps(told, indent=2) if as_json else str(metrics))
 
@@ -263,9 +296,9 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
             raise ValueError(f"--device is for networks, and --method {method} has none; leave it out")
         given["device"] = opt.checked_device(device)
     if quick:
-        if method != "propml":
+        if "hidden" not in known:
             raise ValueError(f"--quick makes the networks of --method propml small, and the method is {method}")
-        given |= opt.QUICK
+        given |= {name: value for name, value in opt.QUICK.items() if name in known}
     return kind(**given)
 
 
@@ -330,9 +363,12 @@ def _identifiers(source: Any, asked: str | None, known: str | None) -> tuple[str
 
 
 def _predicted(saved: SavedModel, X: Any, top: int | None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Probabilities, and for each row the positions of its labels, the most probable first."""
+    """Probabilities, of many labels those on top, and for each row the positions of its labels, the best first."""
     import numpy as np
 
+    if hasattr(saved.model, "predict_top"):
+        label, proba = saved.model.predict_top(X, top)
+        return proba, list(label)
     proba = saved.model.predict_proba(X)
     order = np.argsort(-proba, axis=1, kind="stable")
     if top is not None:

@@ -211,6 +211,8 @@ def _read_models(job: Job, folds: int) -> tuple[Any, ...]:
 BLOCK = 1024
 # Of many labels, so many excluded ones of a row are looked at for one that is missing, those with the highest scores.
 BEST = 100
+# Labels that are looked at beyond those that are asked for, since scores that nearly tie may change places.
+SPARE = 5
 # What a noise model knows of each label.
 BY_LABEL = ("level", "share", "rate", "most", "lost", "noticed")
 
@@ -256,6 +258,25 @@ def _hidden_layer(model: ManyLabelClassifier, X: Any) -> np.ndarray:
     identity = {"table": np.eye(width, dtype=np.float32), "bias": np.zeros(width, dtype=np.float32)}
     inner.network_ = model.network_ | identity | {"slope": 1.0, "offset": 0.0}
     return in_blocks(inner.decision_function, X).astype(np.float32)
+
+
+def top_labels(model: ManyLabelClassifier, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ``k`` best labels of each row and their probabilities, both ``(n_samples, k)``, whatever rows are beside it.
+
+    A few more than ``k`` are found by a product of matrices, which rounds by the shape of its blocks, and ranked by
+    scores that do not.
+    """
+
+    def best(block: Any) -> np.ndarray:
+        found, _ = model.predict_top(block, min(k + SPARE, len(model.labels_)))
+        ends = np.arange(0, found.size + 1, found.shape[1])
+        cells = sp.csr_array((np.ones(found.size), found.ravel(), ends), shape=(len(found), len(model.labels_)))
+        scores = _scores_of_cells(model, block, cells).reshape(found.shape)
+        order = np.lexsort((found, -scores))[:, :k]
+        return np.stack([np.take_along_axis(own, order, axis=1) for own in (found, scores)], axis=2)
+
+    label, score = np.moveaxis(in_blocks(best, X), 2, 0)
+    return label.astype(np.int64), expit(score).astype(np.float32)
 
 
 def telling_cells(model: Any, X: Any, states: sp.csr_array, incomplete: bool) -> sp.csr_array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,18 +11,20 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import logit
 
 from propml.auditing.model_card import MODEL, SavedModel, make_card, read_model, write_model
 from propml.extras import require
 from propml.messages import argument
 from propml.methods.base import CandidateClassifier
-from propml.metrics import METRICS, Evaluation
+from propml.methods.many_labels import ManyLabelClassifier
+from propml.metrics import METRICS, Evaluation, ndcg_at_k, precision_at_k
 from propml.metrics import evaluate as all_metrics
 from propml.metrics.decision import ClassCounts, count_classes, f1_from_counts, top_k_block
 from propml.progress import progress_bar
 from propml.streaming.folders import Folder, over, read_labels, tables_of
-from propml.streaming.judging import StreamFeatures, in_blocks
+from propml.streaming.judging import StreamFeatures, in_blocks, top_labels
 from propml.streaming.sample import draw_sample, read_sample, sampled
 from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.dataset import certain
@@ -30,14 +32,17 @@ from propml.tables.embeddings import Embedded
 from propml.tables.features import learn_features
 from propml.tables.labels import FlagLabels, same_spelling
 from propml.tables.treatments import Matrix, Text
+from propml.targets import Candidates
 
-__all__ = ["Fitted", "stream_evaluate", "stream_fit", "stream_predict"]
+__all__ = ["Fitted", "TopEvaluation", "stream_evaluate", "stream_fit", "stream_predict"]
 
 # Within a bin of scores examples are not ranked. Bins are 1/32 of a logit wide, from -16 to 16.
 BINS, PER_LOGIT = 1024, 32
 TOP = 3
 # Over which rows the mean of a metric goes: those with a true and a false label, or all that have a true one.
 MEANS = {"average_precision": "valid", "ranking_loss": "valid", "one_error": "valid", "coverage": "labelled"}
+# Of many labels: how many of a row are predicted by default, and how far down their ranking is judged.
+TOP_OF_MANY, JUDGED = 5, (1, 3, 5)
 
 
 class Fitted(NamedTuple):
@@ -52,7 +57,7 @@ class Fitted(NamedTuple):
 def stream_fit(
     data: str,
     out: str | Path,
-    model: CandidateClassifier,
+    model: CandidateClassifier | Callable[[Candidates], CandidateClassifier],
     *,
     reading: Mapping[str, Any],
     categorical: Sequence[str] | None = None,
@@ -64,7 +69,7 @@ def stream_fit(
 
     Parameters
     ----------
-    model : CandidateClassifier
+    model : CandidateClassifier, or a function of the sample's candidates that makes one
         It is fitted here, in this process.
     settings : dict
         What else the card of the model should tell.
@@ -77,10 +82,11 @@ def stream_fit(
         draw_sample(run, job, None)
     table = read_sample(job)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
-    model.fit(learned.X, table.candidates)
+    made = model if isinstance(model, CandidateClassifier) else model(table.candidates)
+    made.fit(learned.X, table.candidates)
     drawn = sampled(job)
-    card = make_card(model, table, learned.features, seed=seed, reading=dict(reading), sample=drawn, **settings)
-    folder = write_model(out, model, learned.features, card)
+    card = make_card(made, table, learned.features, seed=seed, reading=dict(reading), sample=drawn, **settings)
+    folder = write_model(out, made, learned.features, card)
     return Fitted(folder, learned.features.describe(), table.notes, drawn)
 
 
@@ -101,7 +107,7 @@ def stream_predict(
     model : path
         A folder that ``propml fit`` wrote.
     top : int, optional
-        So many labels of each row, however probable.
+        So many labels of each row, however probable; of a model of many labels five, with their probabilities.
     probabilities : bool
         Also the probability of every label.
     reading : mapping
@@ -117,8 +123,11 @@ def predict_part(job: Job, number: int) -> None:
     """The predictions of a part."""
     pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
     saved, features = _saved_model(job.model)
-    names = [str(label) for label in saved.model.labels_]
+    names = pyarrow.array([str(label) for label in saved.model.labels_])
+    model, top = saved.model, job.settings["top"]
     shares = [pyarrow.field(f"p({name})", pyarrow.float32()) for name in names if job.settings["probabilities"]]
+    if isinstance(model, ManyLabelClassifier):
+        shares = [pyarrow.field("probability", pyarrow.list_(pyarrow.float32()))]
     predicted = pyarrow.field("predicted", pyarrow.list_(pyarrow.string()))
     schema = pyarrow.schema([pyarrow.field(job.id_column or "item", pyarrow.string()), predicted, *shares])
     columns = [*job.columns, *([job.id_column] if job.id_column else [])]
@@ -128,15 +137,33 @@ def predict_part(job: Job, number: int) -> None:
     ):
         for table in tables_of(Folder(job.data), job.parts[number], columns):
             X, _ = features.apply(table, None, job.reading)
-            proba = in_blocks(saved.model.predict_proba, X)
-            order = np.argsort(-proba, axis=1, kind="stable")
-            passed = np.take_along_axis(proba > saved.model.thresholds_, order, axis=1)
-            if job.settings["top"] is not None:
-                passed = np.broadcast_to(np.arange(len(names)) < job.settings["top"], proba.shape)
-            ends = np.concatenate([[0], np.cumsum(np.count_nonzero(passed, axis=1))]).astype(np.int32)
-            chosen = pyarrow.ListArray.from_arrays(ends, pyarrow.array(names).take(pyarrow.array(order[passed])))
-            given = [table.items(job.id_column), chosen, *(proba.T.astype(np.float32) if shares else ())]
+            if isinstance(model, ManyLabelClassifier):
+                label, proba = top_labels(model, X, top)
+                ends = np.arange(0, label.size + 1, top, dtype=np.int32)
+                others = [pyarrow.ListArray.from_arrays(ends, proba.ravel())]
+            else:
+                proba = in_blocks(model.predict_proba, X)
+                order = np.argsort(-proba, axis=1, kind="stable")
+                passed = np.take_along_axis(proba > model.thresholds_, order, axis=1)
+                if top is not None:
+                    passed = np.broadcast_to(np.arange(len(names)) < top, proba.shape)
+                label, others = order[passed], list(proba.T.astype(np.float32) if shares else ())
+                ends = np.concatenate([[0], np.cumsum(np.count_nonzero(passed, axis=1))]).astype(np.int32)
+            chosen = pyarrow.ListArray.from_arrays(ends, names.take(pyarrow.array(label.ravel())))
+            given = [table.items(job.id_column), chosen, *others]
             write.write_table(pyarrow.table([pyarrow.array(own) for own in given], schema=schema))
+
+
+def labels_on_top(model: CandidateClassifier, folder: str | Path, top: int | None, probabilities: bool) -> int | None:
+    """How many labels of each row are predicted; None where those are whose probability is above a threshold."""
+    if not isinstance(model, ManyLabelClassifier):
+        return top
+    if probabilities:
+        raise ValueError(
+            f"the model in {folder} has {len(model.labels_)} labels, and {argument('probabilities', True)} makes a "
+            f"column of each; leave it out: the probabilities of the best labels are there without it"
+        )
+    return min(top or TOP_OF_MANY, len(model.labels_))
 
 
 def _with_model(
@@ -144,6 +171,8 @@ def _with_model(
 ) -> Job:
     """A run of a saved model, which goes to the workers with it."""
     saved = read_model(folder)
+    if kind == "predict":
+        settings = settings | {"top": labels_on_top(saved.model, folder, **settings)}
     if isinstance(saved.features.treatments[0], Matrix):
         raise ValueError(f"the model in {folder} was trained on a matrix of features, and a stream has columns")
     if embedded := [each.name for each in saved.features.treatments if isinstance(each, Embedded)]:
@@ -177,8 +206,10 @@ def stream_evaluate(
     reading: Mapping[str, Any],
     ignore_unseen: bool = False,
     ray_address: str | None = None,
-) -> Evaluation:
+) -> Evaluation | TopEvaluation:
     """All metrics over all rows. mAP ranks examples by 1,024 bins of the score; the others are exact.
+
+    Of a model of many labels, the best labels of each row are judged: precision, nDCG and propensity-scored precision.
 
     Parameters
     ----------
@@ -202,7 +233,10 @@ def stream_evaluate(
         for number, told in run(evaluate_part, job, range(len(job.parts))):
             parts[number] = told
             bar.advance()
-    return _evaluation(_added(parts[number] for number in range(len(job.parts))), data)
+    sums = _added(parts[number] for number in range(len(job.parts)))
+    if not sums.get("valid", sums["labelled"]):
+        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+    return top_evaluation(sums) if "worth" in sums else _evaluation(sums)
 
 
 def evaluate_part(job: Job, number: int) -> dict[str, Any]:
@@ -214,22 +248,25 @@ def evaluate_part(job: Job, number: int) -> dict[str, Any]:
     assert job.labels is not None
     counted = []
     for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.labels.columns]):
-        truth = np.zeros((table.n_rows, len(labels)), dtype=bool)
+        truth = sp.csr_array((table.n_rows, len(labels)), dtype=np.int8)
         if (given := read_labels(job.labels, table)) is not None:
             sentence = f"which the model never saw; remove it, or give {argument('ignore_unseen', True)}"
-            truth = certain(table, over(given, labels, job.labels, table, sentence, **how)).to_matrix() > 0
+            truth = certain(table, over(given, labels, job.labels, table, sentence, **how)).states
         X, _ = features.apply(table, None, job.reading)
-        scores = in_blocks(saved.model.predict_proba, X)
-        counted.append(_counted(truth, scores, scores > saved.model.thresholds_))
+        if isinstance(saved.model, ManyLabelClassifier):
+            top, _ = top_labels(saved.model, X, min(JUDGED[-1], len(labels)))
+            counted.append(top_sums(truth, top, saved.card))
+        else:
+            scores = in_blocks(saved.model.predict_proba, X)
+            counted.append(_counted(truth.toarray() > 0, scores, scores > saved.model.thresholds_))
     return _added(counted)
 
 
 def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """What some rows add.
 
-    Sums over single rows; how often each label is true, predicted and both ``(3, n_labels)``, by thresholds ("above")
-    and by the best labels ("top"); and the true examples of each label, and the others, by the bin of their score
-    ``(2, n_labels, 1024)``.
+    How often each label is true, predicted and both ``(3, n_labels)``, by thresholds ("above") and by the best labels
+    ("top"); and its true examples, and the others, by the bin of their score ``(2, n_labels, 1024)``.
     """
     n_true = np.count_nonzero(truth, axis=1)
     labelled = n_true > 0
@@ -248,6 +285,47 @@ def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> di
     return sums
 
 
+def top_sums(truth: sp.csr_array, top: np.ndarray, card: dict[str, Any]) -> dict[str, Any]:
+    """What some rows add to the metrics of a model of many labels; ``top`` is the best of each, ``(n_rows, k)``."""
+    (n_rows, k), n_true = top.shape, np.diff(truth.indptr)
+    sums: dict[str, Any] = {"rows": n_rows, "labelled": int(np.count_nonzero(n_true)), "worth": 0.0}
+    if not sums["labelled"]:
+        return sums
+    sums |= {f"precision@{n}": sums["labelled"] * precision_at_k(truth, top, n) for n in JUDGED if n <= k}
+    sums[f"nDCG@{k}"] = sums["labelled"] * ndcg_at_k(truth, top, k)
+    # As in propml.metrics.psp_at_k, whose two sums, over what was found and what could be, are added up here.
+    counts = np.array([label["candidate_in_rows"] for label in card["labels"]])
+    worth = 1 + max(np.log(card["data"]["rows"]) - 1, 0) * 2.5**0.55 * (counts + 1.5) ** -0.55
+    found = sp.csr_array((np.ones(top.size), top.ravel(), np.arange(0, top.size + 1, k)), shape=truth.shape)
+    row, values = np.repeat(np.arange(n_rows), n_true), worth[truth.indices]
+    order = np.lexsort((-values, row))  # the most valuable true labels of each row come first
+    sums["worth"] = values[order][np.arange(len(row)) - truth.indptr[row] < k].sum()
+    return sums | {f"psP@{k}": (found.multiply(truth) @ worth).sum()}
+
+
+class TopEvaluation(dict[str, float]):
+    """Metrics of the best labels of each row, as fractions, by name; and the number of rows behind them."""
+
+    def __init__(self, metrics: dict[str, float], n_rows: int, n_rows_without_truth: int) -> None:
+        super().__init__(metrics)
+        self.n_rows, self.n_rows_without_truth = n_rows, n_rows_without_truth
+
+    def counts(self) -> dict[str, int]:
+        """What the values rest on, by name."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        lines = [f"{name:18} {100 * value:6.2f} %" for name, value in self.items()]
+        return "\n".join([*lines, f"{self.n_rows} rows, {self.n_rows_without_truth} of them without a true label"])
+
+
+def top_evaluation(sums: dict[str, Any]) -> TopEvaluation:
+    """The metrics that the sums of all rows make."""
+    behind = {name: "worth" if name.startswith("psP") else "labelled" for name in sums if "@" in name}
+    metrics = {name: sums[name] / sums[of] for name, of in behind.items()}
+    return TopEvaluation(metrics, sums["rows"], sums["rows"] - sums["labelled"])
+
+
 def _added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     total: dict[str, Any] = {}
     for part in parts:
@@ -255,9 +333,7 @@ def _added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return total
 
 
-def _evaluation(sums: dict[str, Any], data: str) -> Evaluation:
-    if not sums["valid"]:
-        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+def _evaluation(sums: dict[str, Any]) -> Evaluation:
     above, top = (ClassCounts(sums["rows"], *sums[name]) for name in ("above", "top"))
     f1, best = f1_from_counts(above, "skip"), f1_from_counts(top, "skip")
     values = {name: sums[name] / sums[of] for name, of in MEANS.items()}

@@ -62,13 +62,8 @@ class Population:
 def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
     """Count labels, draw rows and write them into one file, sorted by their hash.
 
-    Parameters
-    ----------
-    most : int or None
-        Rows to learn from, without those drawn for rare labels; by default as many as
-        :func:`propml.auditing.crossfit.rows_to_learn_from` says.
-    hold_out : bool
-        Draw more, since each model holds a fold of them out.
+    ``most`` rows and those for rare labels; by default as many as :func:`rows_to_learn_from` says. Where each model
+    holds a fold of them out, more.
     """
     out = Folder(job.out)
     there = set(out.names())

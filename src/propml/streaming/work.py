@@ -101,16 +101,8 @@ def begin(
 ) -> Job:
     """Look at the folder that is to be read, and keep a plan of the run in the one that is to be written.
 
-    Parameters
-    ----------
-    kind : str
-        What is to be done: "audit", "fit", "predict" or "evaluate".
-    columns : iterable of str, optional
-        The columns that a saved model reads; by default those that ``reading`` names or leaves.
-    former_id : str, optional
-        The column of identifiers if none is named and this one is there.
-    keep_plan : bool
-        False where a run that is finished is read.
+    ``columns`` are those that a saved model reads, by default what ``reading`` names or leaves; ``former_id`` is the
+    column of identifiers if none is named and this one is there. A run that is finished and read has its plan already.
     """
     folder = _checked_source(data, out, reading)
     found = look_into(folder)

