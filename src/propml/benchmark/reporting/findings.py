@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
-from propml.benchmark.reporting.tables import Column, MetricTable, PlainTable, TableCell, words
+from propml.benchmark.reporting.tables import MetricTable, TableCell
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
@@ -30,62 +29,11 @@ class Finding(NamedTuple):
     text: str
 
 
-class Agreement(NamedTuple):
-    """How the numbers of one method compare with the published ones, over all metrics."""
-
-    method: str
-    n: int  #: numbers that have a published counterpart
-    better: int  #: by more than :data:`TOLERANCE`
-    close: int
-    worse: int
-    mean_gain: float  #: over the first metric (average precision where there is one); positive is better
-    most_better: str  #: the largest gap in that direction, with metric and setting; empty where there is none
-    most_worse: str
-
-
 def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
     """One table per metric: ours under our own conventions where both were recorded."""
     chosen = {table.title: table for table in tables if table.by_paper_rules}
     chosen |= {table.title: table for table in tables if not table.by_paper_rules}
     return sorted(chosen.values(), key=tables.index)
-
-
-def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
-    """One line per method that has published numbers beside it."""
-    compared = [table for table in tables if table.compared]
-    lines = []
-    for method in dict.fromkeys(method for table in compared for method in table.methods):
-        gains = [each for table in compared for each in table.gains() if each[3].method == method]
-        if not gains:
-            continue
-        values = [gain for gain, *_ in gains]
-        first = [gain for gain, table, *_ in gains if table is compared[0]]
-        low, high = min(gains, key=lambda each: each[0]), max(gains, key=lambda each: each[0])
-        lines.append(
-            Agreement(
-                method,
-                len(values),
-                sum(gain > TOLERANCE for gain in values),
-                sum(abs(gain) <= TOLERANCE for gain in values),
-                sum(gain < -TOLERANCE for gain in values),
-                round(fmean(first), 2) if first else nan,
-                _gap(*high[1:]) if high[0] > TOLERANCE else "",
-                _gap(*low[1:]) if low[0] < -TOLERANCE else "",
-            )
-        )
-    return lines
-
-
-def agreement_table(lines: Sequence[Agreement], metric: str) -> PlainTable:
-    """Method by method beside the paper; ``metric`` is the title of the one that the mean gain is taken over."""
-    columns = [words("Method"), Column("Compared"), Column("Better", look="better"), Column("Close")]
-    columns += [Column("Worse", look="worse"), Column("Mean gain", signed)]
-    columns += [Column(f"Furthest {side}", look="gap") for side in ("better", "worse")]
-    legend = (
-        f"All metrics together. Better and worse count numbers that differ by more than {TOLERANCE:g} point; "
-        f"a gap is ours minus the paper's. The mean gain is that of {metric}, in points; positive is better."
-    )
-    return PlainTable(columns, lines, legend)
 
 
 def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
@@ -154,28 +102,26 @@ def _best(table: MetricTable) -> Finding | None:
 
 
 def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
-    lines = agreements(tables)
-    if not lines:
-        return []
-    total, better, close, worse = (
-        sum(getattr(line, name) for line in lines) for name in ("n", "better", "close", "worse")
-    )
-    text = (
-        f"Of {counted(total, 'number')} that the paper prints too, {close} {'lies' if close == 1 else 'lie'} within "
-        f"{TOLERANCE:g} point, {better} {'is' if better == 1 else 'are'} better by more and {worse} "
-        f"{'is' if worse == 1 else 'are'} worse by more."
-    )
     gains = [each for table in tables for each in table.gains()]
+    if not gains:
+        return []
+    better, worse = (sum(sign * gain > TOLERANCE for gain, *_ in gains) for sign in (1, -1))
+    close = len(gains) - better - worse
+    text = (
+        f"Of {counted(len(gains), 'number')} that the paper prints too, {counted(close, 'lies', 'lie')} within "
+        f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse by "
+        f"more."
+    )
     high, low = max(gains, key=lambda each: each[0]), min(gains, key=lambda each: each[0])
     far = [
         f"furthest on the {side} side: {each[3].method} {_gap(*each[1:])}"
-        for side, each, is_far in (("better", high, high[0] > TOLERANCE), ("worse", low, low[0] < -TOLERANCE))
+        for side, each, is_far in (("better", high, better), ("worse", low, worse))
         if is_far
     ]
     if far:
         text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
     first = next(table for table in tables if table.compared)
-    propml = [line.method for line in lines if published_method(line.method) == "ProPML"]
+    propml = [method for method in first.methods if published_method(method) == "ProPML"]
     against = [finding for method in propml if (finding := _against(first, method))]
     return [Finding("Beside the paper", text), *against]
 

@@ -11,16 +11,7 @@ from propml.benchmark.provenance import origin
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, TableRow
 from propml.benchmark.results import CellResult
-from propml.benchmark.wording import (
-    MINUS,
-    dataset_title,
-    listed,
-    noise_title,
-    number,
-    run_command,
-    settings_text,
-    signed,
-)
+from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
 from propml.csv_safety import neutralised
 from propml.noise import Noise, Setting
 from propml.paper.published import Mean
@@ -114,8 +105,6 @@ def _section(section: Section, *, nested: bool) -> list[str]:
     parts.append("\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary))
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
-    if section.agreements:
-        parts += ["### Beside the paper", _plain(section.agreement_table)]
     for table in section.tables:
         parts += _table(table)
     if section.ranks:
@@ -124,8 +113,8 @@ def _section(section: Section, *, nested: bool) -> list[str]:
         parts += ["### Which λ was chosen", _plain(section.lams)]
     if section.costs:
         parts += ["### Time and memory", _plain(section.costs)]
-    if section.failures or section.not_run:
-        parts += ["### Failures and gaps", *_gaps(section)]
+    if section.failures:
+        parts += ["### Failures", _plain(section.failure_table)]
     return parts
 
 
@@ -165,20 +154,9 @@ def _plain(table: PlainTable) -> str:
         [(_code if column.is_code else escaped)(column.text(value)) for column, value in zip(columns, row, strict=True)]
         for row in table.rows
     ]
-    left = [place for place, column in enumerate(columns) if column.stands_left]
+    left = [place for place, column in enumerate(columns) if column.look]
     text = markdown_table([escaped(column.head) for column in columns], rows, left=left)
     return f"{table.legend}\n\n{text}" if table.legend else text
-
-
-def _gaps(section: Section) -> list[str]:
-    parts = [_plain(section.failure_table)] if section.failures else []
-    if section.not_run:
-        groups = section.not_run_by_methods().items()
-        lines = [
-            f"* {settings_text(settings, limit=20)}: {escaped(listed(methods, 20))}" for methods, settings in groups
-        ]
-        parts.append("Published, and not run here:\n\n" + "\n".join(lines))
-    return parts
 
 
 def _code(text: str) -> str:

@@ -11,11 +11,8 @@ from typing import Any
 from propml import __version__
 from propml.benchmark.figures.curves import lambda_means, lambda_sentences
 from propml.benchmark.reporting.findings import (
-    Agreement,
     Finding,
     RankComparison,
-    agreement_table,
-    agreements,
     own_tables,
     rank_comparisons,
     recommendation,
@@ -84,20 +81,6 @@ class Section:
         return own_tables(self.tables)
 
     @property
-    def won_settings(self) -> list[Setting]:
-        """The settings in which some method is best."""
-        return order_settings(setting for table in self.own_tables for setting in table.best)
-
-    @cached_property
-    def agreements(self) -> list[Agreement]:
-        """Method by method beside the paper; empty without published numbers."""
-        return agreements(self.tables)
-
-    @property
-    def agreement_table(self) -> PlainTable:
-        return agreement_table(self.agreements, next((table.title for table in self.tables if table.compared), ""))
-
-    @property
     def costs(self) -> PlainTable:
         return cost_table(self.results.done, self.tables[0].methods if self.tables else ())
 
@@ -128,14 +111,6 @@ class Section:
         cells = dict.fromkeys((row.setting, row.method) for row in self.published)
         order = order_settings(setting for setting, _ in cells)
         return sorted((cell for cell in cells if cell not in ours), key=lambda cell: order.index(cell[0]))
-
-    def not_run_by_methods(self) -> dict[tuple[str, ...], list[Setting]]:
-        """The same gaps in fewer words: settings that lack the same methods together."""
-        groups: dict[tuple[str, ...], list[Setting]] = {}
-        for setting in dict.fromkeys(setting for setting, _ in self.not_run):
-            methods = tuple(method for at, method in self.not_run if at == setting)
-            groups.setdefault(methods, []).append(setting)
-        return groups
 
     def command(self, setting: Setting, method: str) -> str:
         """What makes a number again; nothing for a method that only the paper has."""
