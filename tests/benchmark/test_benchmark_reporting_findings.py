@@ -5,6 +5,7 @@ from noisy_published import at, fold_results, noisy_published, printed
 
 from propml.benchmark.reporting import build_report
 from propml.benchmark.reporting.findings import (
+    cautions,
     comparable_methods,
     own_tables,
     rank_comparisons,
@@ -264,3 +265,13 @@ def test_too_little_to_compare_is_a_sentence():
     (made,) = rank_comparisons(means(apart), [])
     assert not made.parts
     assert made.sentences[0].startswith("No diagram: ")
+
+
+def test_a_caution_that_holds_for_several_diagrams_is_said_once():
+    published = load_published("real-world")
+    (section,) = build_report(noisy_published("real-world", datasets=("yeastcc", "mirflickr"))).sections
+    texts = [text for _, text in section.cautions]
+    assert len(texts) == len(set(texts))
+    found = cautions(rank_comparisons(as_ours(published), published))
+    (together,) = [topic for topic, text in found if "not independent" in text]
+    assert together == "The paper's numbers, all metrics together and Ours, all metrics together"

@@ -12,8 +12,7 @@ import pytest
 from noisy_published import HOSTILE, fold_results, noisy_published
 
 from propml.benchmark.reporting import FORMATS, build_report, write_report
-from propml.benchmark.reporting.formats import render_long, render_markdown, render_tables, render_wide
-from propml.benchmark.reporting.html import render_html
+from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables, render_wide
 from propml.benchmark.results import Results
 from propml.benchmark.wording import MINUS, dataset_title
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -109,8 +109,8 @@ def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
     close = len(gains) - better - worse
     text = (
         f"Of {counted(len(gains), 'number')} that the paper prints too, {counted(close, 'lies', 'lie')} within "
-        f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse by "
-        f"more."
+        f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse "
+        f"by more."
     )
     high, low = max(gains, key=lambda each: each[0]), min(gains, key=lambda each: each[0])
     far = [
@@ -147,7 +147,6 @@ class RankComparison:
 
     name: str  #: letters, digits and hyphens: for file names and links
     title: str
-    single: bool  #: whether it is about one metric, and not about all together
     parts: Mapping[Noise | str | None, Comparison]  #: by noise level, or ""; empty where nothing can be compared
     sentences: tuple[str, ...]  #: what was found, or why nothing was
     warnings: tuple[str, ...] = ()  #: what to be careful about
@@ -192,33 +191,40 @@ def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str
     return RankComparison(
         name,
         title,
-        len(metrics) == 1,
         {noise: part for noise, each in by_level.items() for part in each.parts.values()},
-        _once({noise: each.sentences for noise, each in by_level.items()}),
-        _once({noise: each.warnings for noise, each in by_level.items()}),
+        tuple(map(": ".join, _once((_level(noise), each.sentences) for noise, each in by_level.items()))),
+        tuple(map(": ".join, _once((_level(noise), each.warnings) for noise, each in by_level.items()))),
     )
 
 
-def _once(by_level: Mapping[Noise | None, Sequence[str]]) -> tuple[str, ...]:
-    """Sentences of several levels; one that holds for more than one level is said once, with the levels in front."""
-    levels: dict[str, list[str]] = {}
-    for noise, sentences in by_level.items():
+def _level(noise: Noise | None) -> str:
+    return noise_title(noise) or "real candidates"
+
+
+def _once(said: Iterable[tuple[str, Sequence[str]]]) -> list[Finding]:
+    """Sentences by what they are about; one that is said of several is said once, of all of them."""
+    topics: dict[str, list[str]] = {}
+    for topic, sentences in said:
         for sentence in sentences:
-            levels.setdefault(sentence, []).append(noise_title(noise) or "real candidates")
-    return tuple(f"{listed(names)}: {text}" for text, names in levels.items())
+            topics.setdefault(sentence, []).append(topic)
+    return [Finding(listed(names, len(names)), text) for text, names in topics.items()]
+
+
+def cautions(comparisons: Iterable[RankComparison]) -> list[Finding]:
+    """What to be careful about, by the titles of the diagrams that it holds for."""
+    return _once((each.title, each.warnings) for each in comparisons)
 
 
 def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
     methods, left_out = comparable_methods(rows, metrics)
-    single = len(metrics) == 1
     if len(methods) < 2:
-        return RankComparison(name, title, single, {}, ("No diagram: it takes two methods to compare.",))
+        return RankComparison(name, title, {}, ("No diagram: it takes two methods to compare.",))
     try:
         comparison = compare_means(rows, metrics, methods=methods)
     except ValueError as error:
-        return RankComparison(name, title, single, {}, (f"No diagram: {error}",))
+        return RankComparison(name, title, {}, (f"No diagram: {error}",))
     sentences, warnings = (_leader(comparison),), (*left_out, *comparison.warnings)
-    return RankComparison(name, title, single, {"": comparison}, sentences, warnings)
+    return RankComparison(name, title, {"": comparison}, sentences, warnings)
 
 
 def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:

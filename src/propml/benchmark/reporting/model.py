@@ -6,13 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml import __version__
-from propml.benchmark.figures.curves import lambda_means, lambda_sentences
+from propml.benchmark.figures.critical_difference import critical_difference_stack
+from propml.benchmark.figures.curves import (
+    lambda_means,
+    lambda_metrics,
+    lambda_sentences,
+    noise_curve_data,
+    noise_curves,
+)
 from propml.benchmark.reporting.findings import (
     Finding,
     RankComparison,
+    cautions,
     own_tables,
     rank_comparisons,
     recommendation,
@@ -30,11 +38,22 @@ from propml.benchmark.reporting.tables import (
 )
 from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
+from propml.metrics import METRICS
 from propml.noise import Setting
+from propml.paper.metric_names import TABULAR_METRICS
 from propml.paper.published import ORACLE_SUFFIX, Mean, load_published, published_method, reading_notes
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"
+
+
+class Picture(NamedTuple):
+    """A matplotlib figure with a name for links and files, a title, and sentences to stand below it."""
+
+    name: str
+    title: str
+    figure: Any
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +130,35 @@ class Section:
         cells = dict.fromkeys((row.setting, row.method) for row in self.published)
         order = order_settings(setting for setting, _ in cells)
         return sorted((cell for cell in cells if cell not in ours), key=lambda cell: order.index(cell[0]))
+
+    @property
+    def cautions(self) -> list[Finding]:
+        """What to be careful about in the diagrams of mean ranks."""
+        return cautions(self.ranks)
+
+    def pictures(self) -> dict[str, list[Picture]]:
+        """All that there is data for: mean ranks, the first metric against noise, metrics against λ."""
+        ranks = [
+            Picture(f"ranks-{each.name}", each.title, critical_difference_stack(each.parts)[0], each.sentences)
+            for each in self.ranks
+            if each.parts
+        ]
+        curves = []
+        for first in self.own_tables[:1]:
+            sources = {"ours": ("ours", self.results.means()), "paper": ("the paper's numbers", self.published)}
+            curves = [
+                Picture(f"noise-{name}", f"{first.title} against noise, {words}", noise_curves(means, first.metric)[0])
+                for name, (words, means) in sources.items()
+                if noise_curve_data(means, first.metric)
+            ]
+        lams = []
+        if self.given_lams:
+            # By our own conventions; the paper's figure has these five metrics, images have others.
+            metrics = [name for name in METRICS if any(point.metric == name for point in self.given_lams)]
+            drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+            figure, _ = lambda_metrics(self.given_lams, drawn, published=None if self.published else {})
+            lams = [Picture("lambda-metrics", "Metrics against λ", figure, lambda_sentences(self.given_lams))]
+        return {"ranks": ranks, "curves": curves, "lams": lams}
 
     def command(self, setting: Setting, method: str) -> str:
         """What makes a number again; nothing for a method that only the paper has."""
