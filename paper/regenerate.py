@@ -38,8 +38,7 @@ from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
 from propml.noise import noise_order
 from propml.paper import Mean, load_published
-from propml.paper.metric_names import TABULAR_METRICS, metric_of
-from propml.paper.published import listed
+from propml.paper.published import TABULAR_METRICS, listed, metric_of
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -15,7 +15,7 @@ from propml.benchmark.figures.style import WIDTH, measuring_renderer
 from propml.benchmark.statistics import compare
 from propml.noise import Noise
 from propml.paper import load_published
-from propml.paper.metric_names import TABULAR_METRICS
+from propml.paper.published import TABULAR_METRICS
 
 LONG = "ProPML with λ chosen on held-out candidates"
 

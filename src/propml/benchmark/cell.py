@@ -27,7 +27,7 @@ from propml.devices import runs_on_gpu
 from propml.jsonable import jsonable
 from propml.methods import METHODS, CandidateClassifier
 from propml.noise import Noise
-from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
+from propml.paper.published import TABULAR_METRICS, evaluate_metrics
 from propml.targets import Candidates
 
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.

@@ -24,7 +24,7 @@ from propml.messages import did_you_mean
 from propml.methods import METHODS
 from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
-from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
+from propml.paper.published import METRIC_NAMES, TABULAR_METRICS
 from propml.tables import read_table
 from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import VisionRecipe as Recipe

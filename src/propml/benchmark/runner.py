@@ -26,7 +26,7 @@ from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.deprecation import renamed_argument
 from propml.devices import choose_device
-from propml.paper.metric_names import metric_of
+from propml.paper.published import metric_of
 from propml.progress import Bar, progress_bar
 
 # Seconds between two looks at cells that another process works on.

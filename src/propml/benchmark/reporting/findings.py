@@ -15,8 +15,7 @@ from propml.benchmark.statistics import Comparison, compare, rank_table, too_few
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
-from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.published import Mean, published_method
+from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name, published_method
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0

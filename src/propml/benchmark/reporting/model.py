@@ -40,8 +40,7 @@ from propml.benchmark.results import CellResult, Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.metrics import METRICS
 from propml.noise import Setting
-from propml.paper.metric_names import TABULAR_METRICS
-from propml.paper.published import ORACLE_SUFFIX, Mean, load_published, published_method, reading_notes
+from propml.paper.published import ORACLE_SUFFIX, TABULAR_METRICS, Mean, load_published, published_method, reading_notes
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"

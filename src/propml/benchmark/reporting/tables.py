@@ -14,8 +14,15 @@ from propml.benchmark.wording import dataset_title, memory, noise_title, seconds
 from propml.datasets import REGISTRY
 from propml.metrics import METRICS
 from propml.noise import Setting, noise_order
-from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.published import ORACLE_SUFFIX, Mean, published_lams, published_method
+from propml.paper.published import (
+    ORACLE_SUFFIX,
+    PAPER_SUFFIX,
+    Mean,
+    metric_of,
+    own_name,
+    published_lams,
+    published_method,
+)
 
 Mark = Literal["", "best", "second"]
 # What the failed methods said.
