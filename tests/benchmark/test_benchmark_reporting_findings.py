@@ -270,7 +270,7 @@ def test_too_little_to_compare_is_a_sentence():
 def test_a_caution_that_holds_for_several_diagrams_is_said_once():
     published = load_published("real-world")
     (section,) = build_report(noisy_published("real-world", datasets=("yeastcc", "mirflickr"))).sections
-    texts = [text for _, text in section.cautions]
+    texts = [text for _, text in cautions(section.ranks)]
     assert len(texts) == len(set(texts))
     found = cautions(rank_comparisons(as_ours(published), published))
     (together,) = [topic for topic, text in found if "not independent" in text]

@@ -42,7 +42,7 @@ def test_a_report_from_a_store_and_from_its_folder(store):
         assert {row.setting for row in section.tables[0].rows} == {
             Setting(dataset, at(noise)) for dataset in ("birds", "scene") for noise in (50.0, 100.0)
         }
-        assert [cell.failure.reason for cell in section.failures] == ["ValueError: it broke"]
+        assert [cell.failure.reason for cell in section.results.failed] == ["ValueError: it broke"]
         assert column(section.costs, "Cells") == [4, 4]
         assert column(section.lams, "Median")[0] == 0.1
     result = store.cells()[0]
@@ -56,7 +56,7 @@ def test_bare_results_are_enough():
     report = build_report(Results(fold_results("toy", "birds", 50, "Ridge", "one_error", [10, 20, 30])))
     (section,) = report.sections
     assert section.tables[0].rows[0].cells[0].ours.mean == pytest.approx(20)
-    assert not any((section.lams, section.failures, section.not_run, section.published, report.runs))
+    assert not any((section.lams, section.results.failed, section.not_run, section.published, report.runs))
     assert report.lead == ("1 cell measured (dataset × noise × method × seed), none failed. Everything is in percent.")
 
 

@@ -12,9 +12,17 @@ from typing import Any
 from propml.benchmark import wording
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.provenance import origin
-from propml.benchmark.reporting.findings import TOLERANCE
+from propml.benchmark.reporting.findings import TOLERANCE, cautions
 from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
-from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, TableRow
+from propml.benchmark.reporting.tables import (
+    Mark,
+    MetricTable,
+    PlainTable,
+    TableCell,
+    TableRow,
+    failure_table,
+    run_table,
+)
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
 from propml.csv_safety import neutralised
@@ -54,7 +62,7 @@ def render_markdown(report: Report) -> str:
     for section in report.sections:
         parts += _section(section, nested=len(report.sections) > 1)
     if report.runs:
-        parts += ["## Where the numbers come from", _plain(report.run_table)]
+        parts += ["## Where the numbers come from", _plain(run_table(report.runs))]
     command = f" with {_code(report.command)}" if report.command else ""
     parts.append(f"Made by propml {report.version}{command}.")
     return "\n\n".join(parts) + "\n"
@@ -120,8 +128,8 @@ def _section(section: Section, *, nested: bool) -> list[str]:
         parts += ["### Which λ was chosen", _plain(section.lams)]
     if section.costs:
         parts += ["### Time and memory", _plain(section.costs)]
-    if section.failures:
-        parts += ["### Failures", _plain(section.failure_table)]
+    if section.results.failed:
+        parts += ["### Failures", _plain(failure_table(section.results.failed))]
     return parts
 
 
@@ -151,7 +159,7 @@ def _ranks(section: Section) -> str:
             ranks = ", ".join(f"{escaped(part.names[i])} {part.mean_ranks[i]:.2f}" for i in part.order())
             at = f" at {level.title}" if isinstance(level, Noise) else ""
             lines.append(f"  * Mean ranks{at}: {ranks}.")
-    lines += [f"* Careful with **{escaped(topic)}.** {escaped(text)}" for topic, text in section.cautions]
+    lines += [f"* Careful with **{escaped(topic)}.** {escaped(text)}" for topic, text in cautions(section.ranks)]
     return "\n".join(lines)
 
 
@@ -330,7 +338,8 @@ def render_html(report: Report) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
-    environment.globals |= {"sort_key": sort_key, "tolerance": TOLERANCE, "recommended": RECOMMENDED}
+    environment.globals |= {each.__name__: each for each in (cautions, failure_table, run_table, sort_key)}
+    environment.globals |= {"tolerance": TOLERANCE, "recommended": RECOMMENDED}
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     page = resources.files("propml.benchmark.reporting") / "page"

@@ -20,7 +20,6 @@ from propml.benchmark.figures.curves import (
 from propml.benchmark.reporting.findings import (
     Finding,
     RankComparison,
-    cautions,
     own_tables,
     rank_comparisons,
     recommendation,
@@ -30,13 +29,11 @@ from propml.benchmark.reporting.tables import (
     MetricTable,
     PlainTable,
     cost_table,
-    failure_table,
     lam_table,
     metric_tables,
     order_settings,
-    run_table,
 )
-from propml.benchmark.results import CellResult, Results, load_results
+from propml.benchmark.results import Results, load_results
 from propml.benchmark.wording import cell_command, counted
 from propml.metrics import METRICS
 from propml.noise import Setting
@@ -74,7 +71,7 @@ class Section:
     def summary(self) -> list[Finding]:
         """What to use, what was measured, what is best where, and how that compares with the paper."""
         use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
-        findings = summary(self.tables, len(self.failures), self.not_run)
+        findings = summary(self.tables, len(self.results.failed), self.not_run)
         return [*use, *findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
 
     @cached_property
@@ -103,14 +100,6 @@ class Section:
         return cost_table(self.results.done, self.tables[0].methods if self.tables else ())
 
     @property
-    def failures(self) -> list[CellResult]:
-        return self.results.failed
-
-    @property
-    def failure_table(self) -> PlainTable:
-        return failure_table(self.failures)
-
-    @property
     def lams(self) -> PlainTable:
         """Which λ was chosen where; not those that were given."""
         given = [cell.settings.get("params", {}).get("lam") for cell in self.results.done]
@@ -129,11 +118,6 @@ class Section:
         cells = dict.fromkeys((row.setting, row.method) for row in self.published)
         order = order_settings(setting for setting, _ in cells)
         return sorted((cell for cell in cells if cell not in ours), key=lambda cell: order.index(cell[0]))
-
-    @property
-    def cautions(self) -> list[Finding]:
-        """What to be careful about in the diagrams of mean ranks."""
-        return cautions(self.ranks)
 
     def pictures(self) -> dict[str, list[Picture]]:
         """All that there is data for: mean ranks, the first metric against noise, metrics against λ."""
@@ -177,10 +161,6 @@ class Report:
     runs: Sequence[Mapping[str, Any]]
     version: str
     command: str
-
-    @property
-    def run_table(self) -> PlainTable:
-        return run_table(self.runs)
 
 
 def build_report(
@@ -249,7 +229,7 @@ def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
 
 def _lead(sections: Sequence[Section]) -> str:
     cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
-    failed = sum(len(section.failures) for section in sections)
+    failed = sum(len(section.results.failed) for section in sections)
     beside = any(section.published for section in sections)
     text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
     return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."
