@@ -2,13 +2,13 @@
 
     PROPML_DATA=… python paper/audit.py scores --folder scratch       # fits everything once, one file per setting
     other/python paper/audit.py cleanlab --folder scratch             # needs numpy and cleanlab alone
-    python paper/audit.py measure --folder scratch --out paper/audit.csv   # regenerate.py makes the tables of it
+    python paper/audit.py measure --folder scratch                    # audit.csv; regenerate.py makes the tables of it
     python paper/audit.py choice --folder scratch                     # the constants, leaving datasets out
-    PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators, simulated and real
+    PROPML_DATA=… python paper/audit.py votes --folder scratch/votes  # several annotators: audit_votes.csv
     other/python paper/audit.py dawid-skene --folder scratch/votes    # needs numpy, scikit-learn and crowd-kit
     other/python paper/audit.py crowdlab --folder scratch/votes       # needs numpy, scikit-learn and cleanlab
-    PROPML_DATA=… python paper/audit.py review --folder scratch/review --rows 600   # a reviewer; see audit_review.py
-    PROPML_DATA=… python paper/audit.py missing --folder scratch --rows 1000        # labels that were left out
+    PROPML_DATA=… python paper/audit.py review --folder scratch/review --rows 500   # a reviewer: audit_review.csv
+    PROPML_DATA=… python paper/audit.py missing --folder scratch --rows 800         # left out: audit_missing.csv
 
 `scores` and `votes` take `--datasets scene yeast` for some of them. VOC2007 joins with `--weights lite3.safetensors`
 (`--features voc.npz` keeps its features, or finds them there); audit_images.py says who labels its images.
@@ -33,7 +33,7 @@ import argparse
 import csv
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,6 @@ NOISES = (
 )
 STATED = ("auto", "uniform", "by-label", "confusions")
 METHODS = (*(f"audit, {noise}" for noise in STATED), "scores", "forest", "logistic", "cleanlab")
-COLUMNS = ("dataset", "noise", "method", "candidates", "false", "average_precision", "dropped", "precision")
-COLUMNS += ("recall", "f1", "confidence", "code")
 # What `choice` tries: the quantile of the bounds, what is taken off, and the power of a label's own bound.
 QUANTILES, MARGINS, POWERS = (0.05, 0.1, 0.25), (0.0, 0.01, 0.03, 0.05), (0.0, 0.3, 0.6)
 
@@ -212,10 +210,22 @@ def do_measure(options: argparse.Namespace) -> None:
                 own = current_code() if str(saved.get("code", "")) == current_code() else ""
                 row = {"dataset": dataset, "noise": noise, "method": method, **measure(false, *found), "code": own}
                 rows.append(row)
-    with options.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    options.out.unlink(missing_ok=True)
+    keep_rows(options.out, rows, 3)
+
+
+def keep_rows(path: Path, rows: Sequence[Mapping[str, Any]], key: int) -> None:
+    """Put rows into a CSV file, in the place of those that are alike in so many of the first columns."""
+    columns = list(rows[0])
+    there: list[dict[str, Any]] = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            there = list(csv.DictReader(file))
+    kept = {tuple(row[name] for name in columns[:key]): row for row in (*there, *rows)}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(kept.values())
 
 
 # -- constants ------------------------------------------------------------------------------------------------------
@@ -267,6 +277,10 @@ COMMANDS = {
     "missing": do_missing,
 }
 
+# Where the numbers of a command are kept.
+FILES = dict.fromkeys(("votes", "dawid-skene", "crowdlab"), "audit_votes.csv")
+FILES |= {"review": "audit_review.csv", "missing": "audit_missing.csv"}
+
 
 def main() -> None:
     """Run one command."""
@@ -274,7 +288,7 @@ def main() -> None:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--folder", type=Path, help="where scores are kept")
     parser.add_argument("--rows", type=int, default=1500, help="rows of each dataset (default: 1500)")
-    parser.add_argument("--out", type=Path, default=Path("audit.csv"))
+    parser.add_argument("--out", type=Path, help="(default: the file that regenerate.py reads)")
     parser.add_argument("--datasets", nargs="+", choices=(*DATASETS, *REAL, IMAGES), help="(default: all)")
     parser.add_argument("--weights", help="of EfficientNet-Lite3, for the images of VOC2007")
     parser.add_argument("--features", type=Path, help="an .npz file with the features of these images (X)")
@@ -283,6 +297,7 @@ def main() -> None:
     options.datasets = options.datasets or [*DATASETS, *REAL, *images]
     if options.folder is None:
         parser.error(f"{options.command} needs --folder, where scores and votes are kept")
+    options.out = options.out or Path(__file__).parent / FILES.get(options.command, "audit.csv")
     COMMANDS[options.command](options)
 
 

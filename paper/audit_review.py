@@ -41,16 +41,13 @@ def clean(name: str, most: int) -> tuple[Any, np.ndarray]:
 
 def do_review(options: argparse.Namespace) -> None:
     """Errors found after each round, in each order."""
-    from audit import logistic_shares
+    from audit import keep_rows, logistic_shares
+    from audit_tables import current_code
 
     from propml.auditing.crossfit import split_rows
     from propml.corruption import corrupt
 
     options.folder.mkdir(parents=True, exist_ok=True)
-    print(
-        "| setting | candidates | false | order |", *(f"{ROUND * (k + 1)} |" for k in range(ROUNDS)), "estimated left |"
-    )
-    print("|---|---|---|---|" + "---|" * (ROUNDS + 1))
     for name, noise, level in SETTINGS:
         X, truth = clean(name, options.rows)
         candidates = corrupt(noise, X, truth, **level)
@@ -67,20 +64,26 @@ def do_review(options: argparse.Namespace) -> None:
             orders["cleanlab"] = logistic[row, label] - issues[row, label]
         found = {order: [int(false[np.argsort(key, kind="stable")[: ROUND * (k + 1)]].sum()) for k in range(ROUNDS)]
                  for order, key in orders.items()}  # fmt: skip
-        estimates: dict[str, str] = dict.fromkeys(found, "")
-        found |= reviewed(X, candidates, row, label, false, estimates)
-        for order, counts in found.items():
-            told = " | ".join(map(str, counts))
-            print(
-                f"| {title.replace('|', ', ')} | {len(row)} | {false.sum()} | {order} | {told} | {estimates[order]} |",
-                flush=True,
-            )
+        by_audits, left = reviewed(X, candidates, row, label, false)
+        rows = []
+        for order, counts in {**found, **by_audits}.items():
+            setting = {
+                "setting": title.replace("|", ", "),
+                "order": order,
+                "candidates": len(row),
+                "false": false.sum(),
+            }
+            after = {str(ROUND * (k + 1)): count for k, count in enumerate(counts)}
+            estimates = left if order == "audit, again" else [""] * ROUNDS
+            said = {f"said_left_{ROUND * (k + 1)}": each for k, each in enumerate(estimates)}
+            rows.append({**setting, **after, **said, "code": current_code()})
+        keep_rows(options.out, rows, 2)
 
 
 def reviewed(
-    X: Any, candidates: Any, row: np.ndarray, label: np.ndarray, false: np.ndarray, estimates: dict[str, str]
-) -> dict[str, list[int]]:
-    """By one audit, and by audits that learn from the decisions."""
+    X: Any, candidates: Any, row: np.ndarray, label: np.ndarray, false: np.ndarray
+) -> tuple[dict[str, list[int]], list[str]]:
+    """By one audit, and by audits that learn from the decisions; and how many errors these say are left."""
     import propml
     from propml.auditing.crossfit import default_auditor
     from propml.auditing.decisions import Decision
@@ -98,7 +101,7 @@ def reviewed(
             order = np.argsort(probability, kind="stable")
             once = [int(false[order[: ROUND * (k + 1)]].sum()) for k in range(ROUNDS)]
         else:
-            left.append(f"{report.errors_left:.0f} ({int(false[~done].sum())})")
+            left.append(f"{report.errors_left:.0f}")
         if number == ROUNDS:
             break
         open_cells = np.flatnonzero(~done)
@@ -108,18 +111,17 @@ def reviewed(
         decided += [
             Decision(str(candidates.index[row[k]]), str(candidates.labels[label[k]]), not false[k]) for k in chosen
         ]
-    estimates |= {"audit": "", "audit, again": ", ".join(left)}
-    return {"audit": once, "audit, again": counts}
+    return {"audit": once, "audit, again": counts}, left
 
 
 def do_missing(options: argparse.Namespace) -> None:
     """Precision and recall of what is called missing."""
+    from audit import keep_rows
+    from audit_tables import current_code
     from sklearn.metrics import average_precision_score
 
     import propml
 
-    print("| dataset | rows | dropped | called missing | precision | recall | said P | average precision |")
-    print("|---|---|---|---|---|---|---|---|")
     for name in ("scene", "yeast", "chd-49"):
         X, truth = clean(name, options.rows)
         kept = truth * (np.random.default_rng(1).random(truth.shape) >= DROPPED)
@@ -130,9 +132,15 @@ def do_missing(options: argparse.Namespace) -> None:
         others = kept == 0
         lost = int(truth[others].sum())
         precise = average_precision_score(truth[others], report.probabilities[others])
-        share = (
-            f"{right.mean():.2f} | {right.sum() / lost:.2f} | {missing.probability.mean():.2f}"
-            if len(right)
-            else "– | 0 | –"
-        )
-        print(f"| {name} | {len(truth)} | {lost} | {len(right)} | {share} | {precise:.3f} |", flush=True)
+        row = {
+            "dataset": name,
+            "rows": len(truth),
+            "removed": lost,
+            "called": len(right),
+            "precision": f"{right.mean():.4f}" if len(right) else "",
+            "recall": f"{right.sum() / lost:.4f}",
+            "probability": f"{missing.probability.mean():.4f}" if len(right) else "",
+            "average_precision": f"{precise:.4f}",
+            "code": current_code(),
+        }
+        keep_rows(options.out, [row], 1)

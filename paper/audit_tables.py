@@ -1,4 +1,4 @@
-"""The tables of ``docs/audit.md`` from ``audit.csv``, and whether the audit has changed since."""
+"""The tables of ``docs/audit.md`` from ``audit.csv`` and the files beside it, and whether the audit changed since."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kept import age_text
 
 from propml.benchmark.provenance import age_of, fingerprint
 from propml.benchmark.reporting.formats import markdown_table
+from propml.benchmark.wording import dataset_title
 
 # What scores, estimates the noise and judges.
 MODULES = ("propml.auditing.crossfit", "propml.auditing.noise", "propml.auditing.process", "propml.auditing.verdicts")
@@ -35,6 +36,12 @@ STATED = {
     "svm 1.0": ("SVM confusions, as many false labels as true ones", "confusions"),
     "neighbours 1.0": ("labels of the nearest rows", "confusions"),
 }
+# Who voted, as audit_votes.py calls them; what the columns and orders of the other tables are called.
+ANNOTATORS = {"good and bad": "five of mixed quality", "three people": "three people, 1361 Romanian tweets"}
+VOTERS = {"audit": "audit", "majority": "majority vote", "dawid-skene": "Dawid–Skene (crowd-kit 1.4)"}
+ORDERS = {"random": "random order", "cleanlab": "cleanlab 2.9", "audit": "one audit", "audit, again": "audited again"}
+NOISES = {"class-flips 0.3": "a rate for each label", "svm 1.0": "SVM confusions"}
+ROUNDS = ("100", "200", "300", "400")
 Rows = list[dict[str, str]]
 
 
@@ -44,13 +51,24 @@ def current_code() -> str:
 
 def audit_parts(path: Path) -> dict[str, str]:
     """The generated parts by their names."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = _read(path)
     return {
         "audit": f"{_methods(rows)}\n\n{_harm(rows)} {_age(rows)}",
         "audit-noise": _noises(rows),
         "audit-deleted": _deleted(rows),
     }
+
+
+def further_parts(folder: Path) -> dict[str, str]:
+    """Votes, labels that were left out, and reviews, each from its own file of this folder."""
+    made = {"votes": _votes, "missing": _missing, "review": _review}
+    rows = {name: _read(folder / f"audit_{name}.csv") for name in made}
+    return {f"audit-{name}": f"{table(rows[name])}\n\n{_ages(rows[name])}" for name, table in made.items()}
+
+
+def _read(path: Path) -> Rows:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _mean(rows: Rows, column: str) -> float:
@@ -122,3 +140,53 @@ def _harm(rows: Rows) -> str:
 
 def _age(rows: Rows) -> str:
     return age_text(age_of(row.get("code") or "", MODULES) for row in rows if row["method"].startswith("audit"))
+
+
+# -- votes, labels that were left out, reviews ------------------------------------------------------------------------
+
+
+def _votes(rows: Rows) -> str:
+    lines = []
+    for name in dict.fromkeys(row["annotators"] for row in rows):
+        dataset, _, who = name.partition(", ")
+        here = [row for row in rows if row["annotators"] == name]
+        own = {row["method"]: [float(row["average_precision"]), float(row["f1"])] for row in here}
+        best = [values for values in own.values() if values == max(own.values())]
+        texts = {method: " / ".join(f"{value:.3f}" for value in values) for method, values in own.items()}
+        marked = [f"**{texts[m]}**" if [own[m]] == best else texts[m] for m in VOTERS]
+        lines.append([f"{dataset_title(dataset)}, {ANNOTATORS.get(who, who)}", *marked])
+    return markdown_table(["annotators", *VOTERS.values()], lines)
+
+
+def _missing(rows: Rows) -> str:
+    digits = {"precision": 2, "recall": 2, "probability": 2, "average_precision": 3}
+    lines = [
+        [dataset_title(row["dataset"]), row["removed"], row["called"]]
+        + [f"{float(row[name]):.{n}f}" if row[name] else "–" for name, n in digits.items()]
+        for row in rows
+    ]
+    heads = ["removed", "called missing", "precision", "recall", "mean P of these", "average precision"]
+    return markdown_table(["dataset", *heads], lines)
+
+
+def _review(rows: Rows) -> str:
+    lines = []
+    for name in dict.fromkeys(row["setting"] for row in rows):
+        dataset, _, noise = name.partition(", ")
+        own = {row["order"]: row for row in rows if row["setting"] == name}
+        most = max(int(row[ROUNDS[-1]]) for row in own.values())
+        again = own["audit, again"]
+        line = [f"{dataset_title(dataset)}, {NOISES.get(noise, noise)}", f"{again['false']} of {again['candidates']}"]
+        for order in ORDERS:
+            counts = [own[order][after] for after in ROUNDS] if order in own else ["refuses"]
+            line.append(", ".join(f"**{each}**" if each == str(most) else each for each in counts))
+        left = [f"{again[f'said_left_{after}']} ({int(again['false']) - int(again[after])})" for after in ROUNDS]
+        lines.append([*line, ", ".join(left)])
+    heads = ["false", *ORDERS.values(), "errors left: said (true), after each round"]
+    return markdown_table(["setting", *heads], lines, left=range(1 + len(heads)))
+
+
+def _ages(rows: Rows) -> str:
+    """Which numbers come from code that has changed since; what others make of the same data does not age."""
+    by_audit = [row for row in rows if row.get("method", row.get("order", "audit")).startswith("audit")]
+    return age_text(age_of(row["code"], MODULES) for row in by_audit)

@@ -75,7 +75,8 @@ def redv2() -> tuple[Any, np.ndarray, Any]:
 
 def do_votes(options: argparse.Namespace) -> None:
     """The audit and majority vote; keeps the votes for Dawid and Skene's model."""
-    from audit import logistic_shares, measure
+    from audit import keep_rows, logistic_shares, measure
+    from audit_tables import current_code
 
     import propml
     from propml.auditing.crossfit import split_rows
@@ -88,8 +89,12 @@ def do_votes(options: argparse.Namespace) -> None:
         report = propml.audit(X[kept], given)
         told = report.verdicts()
         share = (given.votes.toarray() / np.maximum(given.voters, 1)[:, None])[marked]
-        print(name, "audit", measure(false, -told.probability, told.verdict == "drop", told.confidence), flush=True)
-        print(name, "majority", measure(false, -share, share <= 0.5, 1 - share))
+        found = {
+            "audit": measure(false, -told.probability, told.verdict == "drop", told.confidence),
+            "majority": measure(false, -share, share <= 0.5, 1 - share),
+        }
+        rows = [{"annotators": name, "method": method, **each} for method, each in found.items()]
+        keep_rows(options.out, [{**row, "code": current_code()} for row in rows], 2)
         print(name, "sensitivity of the annotators:", np.round(report.reliability.sensitivity, 3))
         votes = given.annotations
         arrays = {
@@ -106,7 +111,7 @@ def do_votes(options: argparse.Namespace) -> None:
 def do_dawid_skene(options: argparse.Namespace) -> None:
     """Dawid and Skene's model of crowd-kit: every (row, label) is a task with the answers yes and no."""
     import pandas as pd
-    from audit import measure
+    from audit import keep_rows, measure
     from crowdkit.aggregation import DawidSkene
 
     for path in sorted(options.folder.glob("*.npz")):
@@ -123,12 +128,13 @@ def do_dawid_skene(options: argparse.Namespace) -> None:
         cells = np.zeros(marked.size)
         cells[share.index] = share
         probable = cells.reshape(marked.shape)[marked]
-        print(path.stem, measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable), flush=True)
+        found = measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable)
+        keep_rows(options.out, [{"annotators": path.stem, "method": "dawid-skene", **found, "code": ""}], 2)
 
 
 def do_crowdlab(options: argparse.Namespace) -> None:
     """CROWDLAB, label by label, with the answers yes and no."""
-    from audit import measure
+    from audit import keep_rows, measure
     from cleanlab.multiannotator import get_label_quality_multiannotator
 
     for path in sorted(options.folder.glob("*.npz")):
@@ -151,4 +157,5 @@ def do_crowdlab(options: argparse.Namespace) -> None:
             quality, yes = told["consensus_quality_score"].to_numpy(), told["consensus_label"].to_numpy() == 1
             true[seen, j] = np.where(yes, quality, 1 - quality)
         probable = true[marked]
-        print(path.stem, measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable), flush=True)
+        found = measure(saved["truth"][marked] == 0, -probable, probable < 0.5, 1 - probable)
+        keep_rows(options.out, [{"annotators": path.stem, "method": "crowdlab", **found, "code": ""}], 2)

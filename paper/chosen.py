@@ -16,12 +16,15 @@ from statistics import mean
 
 import numpy as np
 
-from propml.benchmark.results import CellResult, means
+from propml.benchmark.experiment import load_experiment
+from propml.benchmark.results import means
 from propml.benchmark.store import ResultStore
-from propml.noise import noise_order
+from propml.noise import Setting, noise_order
+
+DEFAULT = "ProPML default"
 
 
-def best_hamming(truth: np.ndarray, scores: np.ndarray, _: np.ndarray) -> float:
+def best_hamming(truth: np.ndarray, scores: np.ndarray) -> float:
     """The Hamming loss of the threshold that is best for these very labels."""
     order = np.argsort(-scores, axis=None, kind="stable")
     labels = truth.ravel()[order] > 0
@@ -30,22 +33,32 @@ def best_hamming(truth: np.ndarray, scores: np.ndarray, _: np.ndarray) -> float:
     return float(wrong.min() / labels.size)
 
 
-def best_hamming_per_label(truth: np.ndarray, scores: np.ndarray, predictions: np.ndarray) -> float:
+def best_hamming_per_label(truth: np.ndarray, scores: np.ndarray) -> float:
     """The same with one threshold per label."""
-    columns = range(truth.shape[1])
-    return mean(best_hamming(truth[:, j], scores[:, j], predictions[:, j]) for j in columns)
+    return mean(best_hamming(truth[:, j], scores[:, j]) for j in range(truth.shape[1]))
 
 
-def by_place(cells: list[CellResult]) -> dict[tuple, float]:
-    return {(mean.setting, mean.method, mean.metric): mean.mean for mean in means(cells)}
+def by_test_labels(store: ResultStore) -> dict[tuple, float]:
+    """Percent by setting and measure: what test labels would have made of the default classifier's kept scores."""
+    measures, done = {"best": best_hamming, "best per label": best_hamming_per_label}, store.done()
+    found = defaultdict(list)
+    for experiment in ("real-world", "artificial"):
+        cells = load_experiment(experiment).narrowed(methods=[DEFAULT]).cells()
+        for cell in (cell for cell in cells if cell.key in done):
+            truth = cell.truth()
+            for fold in store.scores(cell.key):
+                for name, measure in measures.items():
+                    place = (Setting(cell.dataset, cell.noise), DEFAULT, name)
+                    found[place].append(100 * measure(truth[fold.test], fold.scores))
+    return {place: mean(values) for place, values in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     store = ResultStore(parser.parse_args().results)
-    values = by_place(store.cells())
-    values |= by_place(store.reevaluate({"best": best_hamming, "best per label": best_hamming_per_label}))
+    values = {(mean.setting, mean.method, mean.metric): mean.mean for mean in means(store.cells())}
+    values |= by_test_labels(store)
     lams = defaultdict(list)
     for cell in store.cells():
         for fold in cell.folds:
@@ -61,7 +74,7 @@ def main() -> None:
         {setting for setting, _, _ in values}, key=lambda each: (each.dataset, noise_order(each.noise))
     ):
         own = [values.get((setting, name, "average_precision")) for name in ("ProPML", "ProPML (oracle)")]
-        hamming = [values.get((setting, "ProPML default", m)) for m in ("hamming_loss", "best", "best per label")]
+        hamming = [values.get((setting, DEFAULT, m)) for m in ("hamming_loss", "best", "best per label")]
         if None in own or None in hamming:
             continue
         ranges = [_range(lams[setting, name]) for name in ("ProPML", "ProPML (oracle)")]

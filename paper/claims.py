@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from propml.benchmark.comparison import compare_means
 from propml.noise import noise_order
-from propml.paper.metric_names import TABULAR_METRICS, metric_of
-from propml.paper.published import Mean, load_published
+from propml.paper.published import TABULAR_METRICS, Mean, load_published, metric_of
 
 OURS, RIVAL = "ProPML", "PML-NI"
 

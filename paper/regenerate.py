@@ -1,7 +1,7 @@
 """Write all that is made of the kept numbers again: ``python paper/regenerate.py``.
 
 That is the generated parts of ``README.md`` and of three pages of ``docs/``, the diagrams, and the CSV files in their
-one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit.csv`` and
+one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit*.csv`` and
 ``ground_choice.csv``, and in the paper's published tables. A generated part stands between two comments that name it.
 
     python paper/regenerate.py --add results/artificial    # takes new runs in: what `propml benchmark run` has written
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from audit_tables import audit_parts
+from audit_tables import audit_parts, further_parts
 from claims import check_claims
 from ground_choice import choice_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
@@ -38,8 +38,7 @@ from propml.benchmark.statistics import Comparison
 from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
 from propml.noise import noise_order
 from propml.paper import Mean, load_published
-from propml.paper.metric_names import TABULAR_METRICS, metric_of
-from propml.paper.published import listed
+from propml.paper.published import TABULAR_METRICS, listed, metric_of
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -48,7 +47,7 @@ PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
     DOCS / "classifier.md": ("ground-summary", "choice"),
     DOCS / "vision.md": ("vision", "vision-quick"),
-    DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted"),
+    DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }
 TITLES = {"real-world": "Real candidates", "artificial": "Artificial candidates"}
 
@@ -73,6 +72,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "claims": _claims_table(),
         "choice": choice_table(HERE / "ground_choice.csv"),
         **audit_parts(HERE / "audit.csv"),
+        **further_parts(HERE),
     }
 
 

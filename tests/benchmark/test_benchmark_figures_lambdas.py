@@ -11,7 +11,7 @@ from propml.benchmark.reporting import write_report
 from propml.benchmark.results import CellResult, FoldResult, Results
 from propml.noise import Setting
 from propml.paper import Mean
-from propml.paper.metric_names import TABULAR_METRICS
+from propml.paper.published import TABULAR_METRICS
 
 LAMS = (0.01, 0.1, 1.0)
 REAL = [Setting(name, None) for name in ("mirflickr", "yeastbp", "yeastcc")]

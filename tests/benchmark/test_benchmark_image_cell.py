@@ -102,7 +102,7 @@ def test_a_second_run_computes_nothing(small, run):
     assert (len(again.done), len(again.skipped), again.failed) == (0, 4, [])
 
 
-def test_scores_are_probabilities_and_judged_again_give_the_same_numbers(store):
+def test_scores_are_probabilities_and_give_the_kept_numbers(store):
     truth = open_part("digits-mosaic", "test", {"test": N_TEST}).truth
     for key in store.done():
         (fold,) = store.scores(key)
@@ -112,8 +112,6 @@ def test_scores_are_probabilities_and_judged_again_give_the_same_numbers(store):
         assert (fold.predicted == (fold.scores > 0.5)).all()
         (cell,) = store.cells(keys=[key])
         assert cell.folds[0].values["mAP"] == pytest.approx(mean_average_precision(truth, fold.scores).value)
-    before = {cell.key: cell.folds[0].values for cell in store.cells() if not cell.failure}
-    assert {cell.key: cell.folds[0].values for cell in store.reevaluate(VISION_METRICS)} == before
 
 
 def test_a_metric_of_later_needs_no_training(small, run, tmp_path):

@@ -1,5 +1,7 @@
 """Several kinds of noise in one experiment: run, kept apart, and shown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from propml.benchmark.results import means
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 from propml.corruption import class_flips, realised_ratio
-from propml.noise import Noise, Setting
+from propml.noise import Noise
 
 TWO_KINDS = """
 title = "Two kinds of noise that share a level"
@@ -81,9 +83,7 @@ def test_the_report_shows_each_kind(results, tmp_path):
 
 
 def test_a_new_metric_needs_no_new_fit(results):
-    again = means(ResultStore(results).reevaluate(["OF1"]))
-    assert {(row.setting, row.method) for row in again} == {
-        (Setting("digits-mosaic", noise), method)
-        for noise in load_experiment(results.parent / "kinds.toml").noise
-        for method in ("Ridge", "Extra trees")
-    }
+    asked = replace(load_experiment(results.parent / "kinds.toml"), metrics=("OF1",))
+    again = run_experiment(asked, results, verbose=False)
+    assert not again.done
+    assert all("OF1" in measured for measured in ResultStore(results).measured().values())

@@ -16,7 +16,7 @@ import pytest
 import ray
 from fake_cells import cell
 
-from propml.benchmark.ray_executor import RayCluster
+from propml.benchmark.executors import RayCluster
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 

@@ -42,7 +42,7 @@ def test_a_report_from_a_store_and_from_its_folder(store):
         assert {row.setting for row in section.tables[0].rows} == {
             Setting(dataset, at(noise)) for dataset in ("birds", "scene") for noise in (50.0, 100.0)
         }
-        assert [cell.failure.reason for cell in section.failures] == ["ValueError: it broke"]
+        assert [cell.failure.reason for cell in section.results.failed] == ["ValueError: it broke"]
         assert column(section.costs, "Cells") == [4, 4]
         assert column(section.lams, "Median")[0] == 0.1
     result = store.cells()[0]
@@ -56,7 +56,7 @@ def test_bare_results_are_enough():
     report = build_report(Results(fold_results("toy", "birds", 50, "Ridge", "one_error", [10, 20, 30])))
     (section,) = report.sections
     assert section.tables[0].rows[0].cells[0].ours.mean == pytest.approx(20)
-    assert not any((section.lams, section.failures, section.not_run, section.published, report.runs))
+    assert not any((section.lams, section.results.failed, section.not_run, section.published, report.runs))
     assert report.lead == ("1 cell measured (dataset × noise × method × seed), none failed. Everything is in percent.")
 
 
@@ -79,9 +79,8 @@ def test_published_cells_that_were_not_run_are_listed():
     assert section.title == "Real-world candidate labels"
     assert len(section.not_run) == 5 * 6 - 1
     assert (Setting("yeastcc", None), "ProPML") not in section.not_run
-    groups = section.not_run_by_methods()
-    assert [setting.dataset for setting in groups["CPLST", "ML-kNN", "PAR-MAP", "PAR-VLS", "PML-NI"]] == ["yeastcc"]
-    assert len(groups) == 2
+    (told,) = [text for topic, text in section.summary if topic == "Not run"]
+    assert told.startswith("29 published cells have no number of ours: MIRFlickr, ")
 
 
 def test_the_paper_may_be_chosen_or_left_out():
@@ -89,11 +88,11 @@ def test_the_paper_may_be_chosen_or_left_out():
     assert not build_report(mine).sections[0].published
     (beside,) = build_report(mine, paper="artificial").sections
     assert beside.tables[0].rows[1].setting.dataset == "bibtex"
-    (line,) = beside.agreements
-    assert (line.method, line.mean_gain) == ("PML-NI", 0.26)
+    ((gain, _, _, number),) = beside.tables[0].gains()
+    assert (number.method, gain) == ("PML-NI", 0.26)
     theirs = Results(fold_results("artificial", "birds", 50, "PML-NI", "average_precision", [64.0]))
-    assert build_report(theirs).sections[0].agreements
-    assert not build_report(theirs, paper="none").sections[0].agreements
+    assert build_report(theirs).sections[0].tables[0].gains()
+    assert not build_report(theirs, paper="none").sections[0].tables[0].gains()
     with pytest.raises(ValueError, match="has no experiment 'imaginary'"):
         build_report(theirs, paper="imaginary")
 

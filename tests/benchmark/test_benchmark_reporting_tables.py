@@ -9,7 +9,7 @@ from propml.benchmark.reporting.tables import TableCell, marks, metric_tables, o
 from propml.benchmark.results import means
 from propml.noise import Setting
 from propml.paper import load_published
-from propml.paper.metric_names import metric_of
+from propml.paper.published import metric_of
 
 
 def cell_of(table, dataset, noise, method):

@@ -227,20 +227,6 @@ def judged(store):
     return made, truth, folds
 
 
-def test_a_new_metric_needs_no_fit(store, judged):
-    _, truth, folds = judged
-    (again,) = store.reevaluate(["average_precision", "ranking_loss"])
-    assert [fold.values["average_precision"] for fold in again.folds] == [*values(store).values()]
-    losses = [fold.values["ranking_loss"] for fold in again.folds]
-    assert losses == [pytest.approx(ranking_loss(truth[fold.test], fold.scores)) for fold in folds]
-    (exact,) = store.reevaluate({"subset accuracy": lambda t, s, p: (t == p).all(axis=1).mean()})
-    assert [fold.values["subset accuracy"] for fold in exact.folds] == [
-        pytest.approx(np.mean([(truth[row] == mark).all() for row, mark in zip(f.test, f.predicted, strict=True)]))
-        for f in folds
-    ]
-    assert len(values(store)) == 2
-
-
 def test_metrics_asked_for_later_are_added_to_the_cell(store, judged):
     made, truth, folds = judged
     asked = dataclasses.replace(made, metrics=("average_precision", "ranking_loss"))

@@ -50,3 +50,42 @@ def test_means_over_settings(tables, tmp_path):
 def test_numbers_of_other_code_are_told(tables, tmp_path, code, words):
     told = tables.audit_parts(write(tmp_path / "a.csv", tables, code))["audit"]
     assert told.endswith(f"**Older than the code.** All of it is {words}.")
+
+
+def test_votes_missing_labels_and_reviews_are_written_from_their_files(tables, tmp_path):
+    own = tables.current_code()
+    (tmp_path / "audit_votes.csv").write_text(
+        "annotators,method,average_precision,f1,code\n"
+        f'"scene, good and bad",audit,0.99,0.95,{own}\n'
+        '"scene, good and bad",majority,0.9,0.8,\n'
+        '"scene, good and bad",dawid-skene,0.95,0.9,\n'
+    )
+    (tmp_path / "audit_missing.csv").write_text(
+        "dataset,removed,called,precision,recall,probability,average_precision,code\n"
+        f"scene,261,45,0.978,0.17,0.89,0.661,{own}\n"
+        f"chd-49,454,0,,0,,0.416,{own}\n"
+    )
+    rounds = ",".join([*tables.ROUNDS, *(f"said_left_{after}" for after in tables.ROUNDS)])
+    (tmp_path / "audit_review.csv").write_text(
+        f"setting,order,candidates,false,{rounds},code\n"
+        '"scene, flips 0.2",random,1047,505,48,93,146,192,,,,,\n'
+        f'"scene, flips 0.2",audit,1047,505,97,191,284,370,,,,,{own}\n'
+        '"scene, flips 0.2","audit, again",1047,505,97,190,279,362,333,245,181,135,old\n'
+    )
+    parts = tables.further_parts(tmp_path)
+
+    def cells(name, line):
+        return [cell.strip() for cell in parts[name].splitlines()[line].strip("|").split("|")]
+
+    assert cells("audit-votes", 2) == [
+        *("Scene, five of mixed quality", "**0.990 / 0.950**", "0.900 / 0.800", "0.950 / 0.900")
+    ]
+    assert cells("audit-missing", 2) == ["Scene", "261", "45", "0.98", "0.17", "0.89", "0.661"]
+    assert cells("audit-missing", 3) == ["CHD_49", "454", "0", "–", "0.00", "–", "0.416"]
+    assert cells("audit-review", 2) == [
+        *("Scene, flips 0.2", "505 of 1047", "48, 93, 146, 192", "refuses", "97, 191, 284, **370**"),
+        *("97, 190, 279, 362", "333 (408), 245 (315), 181 (226), 135 (143)"),
+    ]
+    assert parts["audit-votes"].endswith(parts["audit-missing"].splitlines()[-1])
+    assert parts["audit-missing"].endswith("None of these numbers is older than the code.")
+    assert "code or settings that have changed since" in parts["audit-review"]

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from propml.benchmark.problem import CandidateProblem, OwnFile, load_problem
+from propml.benchmark.problem import CandidateProblem, OwnFile, load_problem, load_truth
 from propml.benchmark.provenance import watch_machine
 from propml.benchmark.results import CellResult, FoldResult
 from propml.benchmark.rivals import RIVALS, benchmark_class
@@ -27,7 +27,7 @@ from propml.devices import runs_on_gpu
 from propml.jsonable import jsonable
 from propml.methods import METHODS, CandidateClassifier
 from propml.noise import Noise
-from propml.paper.metric_names import TABULAR_METRICS, evaluate_metrics
+from propml.paper.published import TABULAR_METRICS, evaluate_metrics
 from propml.targets import Candidates
 
 # Part of every key: raise it when the protocol changes, so that cells of the old one are not taken for done.
@@ -70,6 +70,10 @@ class Cell(ABC):
     @abstractmethod
     def on_device(self, device: str) -> Self:
         """The same cell, computed on a certain device where its method can use one."""
+
+    @abstractmethod
+    def truth(self) -> np.ndarray:
+        """The true labels that the rows of kept scores count in."""
 
     def result(self, folds: Sequence[FoldResult] = (), **outcome: Any) -> CellResult:
         """What became of this cell; ``outcome`` are further fields of :class:`~propml.benchmark.results.CellResult`."""
@@ -141,6 +145,12 @@ class TabularCell(Cell):
         if "device" not in benchmark_class(entry.method)().get_params():
             return self
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
+
+    def truth(self) -> np.ndarray:
+        """Of all rows, as they are before the corruption."""
+        truth = load_truth(self.dataset, self.seed, self.rows, self.file).truth
+        assert truth is not None
+        return truth
 
 
 def compute(cell: TabularCell, *, problem: CandidateProblem | None = None) -> CellResult:

@@ -14,8 +14,7 @@ from propml.benchmark.results import CellResult
 from propml.benchmark.statistics import Comparison, compare
 from propml.benchmark.wording import counted
 from propml.noise import Noise, Setting
-from propml.paper.metric_names import METRIC_NAMES, PAPER_SUFFIX, metric_of
-from propml.paper.published import Mean, listed, slips_note
+from propml.paper.published import METRIC_NAMES, PAPER_SUFFIX, Mean, listed, metric_of, slips_note
 
 if TYPE_CHECKING:
     from propml.benchmark.store import ResultStore

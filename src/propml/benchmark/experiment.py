@@ -14,7 +14,7 @@ from propml.benchmark.problem import OwnFile, has_real_candidates
 from propml.datasets.catalogue import lookup
 from propml.messages import did_you_mean
 from propml.noise import Noise
-from propml.paper.metric_names import TABULAR_METRICS
+from propml.paper.published import TABULAR_METRICS
 
 # In a wheel the files are inside the package; in a checkout they are the paper's.
 INSTALLED = Path(__file__).parent / "experiments"

@@ -24,7 +24,7 @@ from propml.messages import did_you_mean
 from propml.methods import METHODS
 from propml.metrics import VISION_METRICS
 from propml.noise import KINDS, Noise
-from propml.paper.metric_names import METRIC_NAMES, TABULAR_METRICS
+from propml.paper.published import METRIC_NAMES, TABULAR_METRICS
 from propml.tables import read_table
 from propml.vision.recipe import METHODS as IMAGE_METHODS
 from propml.vision.recipe import VisionRecipe as Recipe
@@ -66,7 +66,9 @@ def read_settings(path: Path) -> dict[str, Any]:
             "kind": kind,
             "title": table.text("title", path.stem),
             "note": table.text("note", ""),
-            "seeds": table.integers("seeds", (0,)),
+            "seeds": table.list_of(
+                "seeds", (0,), "whole numbers of at least 0", lambda value: _is_integer(value) and value >= 0
+            ),
             "selection": selection,
             **(_image_settings if kind == "images" else _table_settings)(table, selection),
         }
@@ -90,7 +92,7 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
         "test_folds": table.integer("test_folds", None, least=1),
-        "stratified": table.flag("stratified", False),
+        "stratified": table.value("stratified", False, _is_flag, "true or false"),
         **_noise_settings(table, datasets, files),
         "metrics": table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS),
         "methods": tuple(_method(inner, name, selection) for name, inner in table.tables("methods", "method").items()),
@@ -138,7 +140,7 @@ def _several_kinds(table: TomlTable) -> dict[str, Any]:
 
 
 def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
-    numbers, kind = table.numbers("noise", ()), KINDS[name]
+    numbers, kind = table.numbers("noise"), KINDS[name]
     for number in numbers:
         broken = kind.argument == "count" and number != int(number)
         if number > kind.most or broken:
@@ -157,7 +159,7 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
     scaling = table.choice("scaling", SCALINGS, "none" if method == "propml" or method in RIVALS else "unit-range")
     params = _arguments(table.table("params"), method)
     oracle = (own or selection) == "oracle"
-    lams = table.numbers("lams", ())
+    lams = table.numbers("lams")
     if lams and not (oracle and method == "propml"):
         raise table.error("lams", 'is for propml with selection = "oracle"; leave it out')
     if oracle and method == "propml":
@@ -218,7 +220,7 @@ def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     table.only(IMAGE_KEYS, reasons=FOR_TABLES)
     if "noise" not in table.values:
         raise table.error("noise", "is missing; candidates are made by flips, so give a list of rates such as [0.1]")
-    rates = table.numbers("noise", ())
+    rates = table.numbers("noise")
     for rate in rates:
         if rate >= 1:
             raise table.error("noise", f"holds {rate:g}; rates of at least 0 and below 1 were expected")
@@ -328,9 +330,6 @@ class TomlTable:
     def text(self, key: str, default: str) -> str:
         return self.value(key, default, lambda value: _is_text(value) and value.strip(), "a text")
 
-    def flag(self, key: str, default: bool) -> bool:
-        return self.value(key, default, _is_flag, "true or false")
-
     def integer(self, key: str, default: int | None, *, least: int) -> Any:
         expected = f"a whole number of at least {least}"
         return self.value(key, default, lambda value: _is_integer(value) and value >= least, expected)
@@ -343,12 +342,9 @@ class TomlTable:
             raise self.error(key, f"is {value!r}, which is not a known {key}; {did_you_mean(value, known)}")
         return value
 
-    def numbers(self, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        """Finite numbers of at least 0."""
-        return self._list(key, default, "numbers of at least 0", lambda v: is_number(v) and v >= 0)
-
-    def integers(self, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        return self._list(key, default, "whole numbers of at least 0", lambda v: _is_integer(v) and v >= 0)
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """Finite numbers of at least 0; none where the key is not there."""
+        return self.list_of(key, (), "numbers of at least 0", lambda value: is_number(value) and value >= 0)
 
     def names(
         self, key: str, known: Iterable[str], what: str, default: tuple[str, ...] | None = None
@@ -358,13 +354,14 @@ class TomlTable:
             if default is not None:
                 return default
             raise self.error(key, f"is missing; give a list of names out of {', '.join(known)}")
-        names = self._list(key, (), "names", _is_text)
+        names = self.list_of(key, (), "names", _is_text)
         for name in names:
             if name not in known:
                 raise self.error(key, f"names {name!r}, which is not a known {what}; {did_you_mean(name, known)}")
         return names
 
-    def _list(self, key: str, default: tuple[Any, ...], what: str, right: Callable[[Any], bool]) -> tuple[Any, ...]:
+    def list_of(self, key: str, default: tuple[Any, ...], what: str, right: Callable[[Any], bool]) -> tuple[Any, ...]:
+        """At least one value, each of them right and none twice."""
         value = self.values.get(key, list(default))
         if key in self.values and (not isinstance(value, list) or not value):
             raise self.error(key, f"is {value!r}; a list of {what} was expected, with at least one")

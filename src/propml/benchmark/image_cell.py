@@ -106,6 +106,12 @@ class ImageCell(Cell):
         """The same cell, trained on that device."""
         return replace(self, device=device)
 
+    def truth(self) -> np.ndarray:
+        """Of the test images, none of which is read."""
+        truth = open_part(self.dataset, "test", self.images).truth
+        assert truth is not None
+        return truth
+
 
 def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource:
     """The part "train" or "test" of a dataset, whose images are not read yet.

@@ -15,7 +15,6 @@ import ast
 import functools
 import hashlib
 import importlib.util
-import os
 import platform
 import re
 import shlex
@@ -83,7 +82,6 @@ def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[s
         "machine": platform.machine(),
         "processor": _processor(),
         "cpus": usable_cores(),
-        "memory_gib": _memory_gib(),
         "started": started.isoformat(timespec="seconds"),
         "command": shlex.join(_without_places(part) for part in (sys.argv if command is None else command)),
         **facts,
@@ -116,13 +114,6 @@ def _processor() -> str:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _without_places(argument: str) -> str:
@@ -219,7 +210,7 @@ def made_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
 def fingerprint(modules: Iterable[str], root: Path = ROOT) -> str:
     """Sixteen digits that stand for the code of these modules and of all that they import from the package."""
     found = (_file(name, root) for name in with_imports(modules, root))
-    texts = sorted(_code(*_written(path)) for path in found if path)
+    texts = sorted(_code(path.read_text(encoding="utf-8")) for path in found if path)
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
@@ -240,14 +231,12 @@ def _file(module: str, root: Path) -> Path | None:
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
-@functools.cache
-def _tree(path: Path, written: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+_parsed = functools.cache(ast.parse)
 
 
 @functools.cache
-def _code(path: Path, written: int) -> str:
-    return _bare(_tree(path, written))
+def _code(text: str) -> str:
+    return _bare(_parsed(text))
 
 
 def _bare(node: Any) -> str:
@@ -276,16 +265,11 @@ def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
     return all(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
 
 
-def _written(path: Path) -> tuple[Path, int]:
-    """A file and when it was written: what tells whether it was parsed already."""
-    return path, path.stat().st_mtime_ns
-
-
 def _imported(module: str, root: Path) -> Iterator[str]:
     """What a module imports when it runs; what only type checkers import is left out."""
     path = _file(module, root)
     assert path is not None
-    waiting: list[ast.AST] = [_tree(*_written(path))]
+    waiting: list[ast.AST] = [_parsed(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -319,7 +303,7 @@ def _origin(base: str, name: str, root: Path) -> str:
         return f"{base}.{name}"
     path = _file(base, root)
     if path is not None and path.name == "__init__.py":
-        for node in ast.walk(_tree(*_written(path))):
+        for node in ast.walk(_parsed(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     if name == (alias.asname or alias.name):

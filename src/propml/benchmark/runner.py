@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from propml.benchmark.cell import Cell
-from propml.benchmark.executors import Compute, InProcess, LocalProcesses, compute_cell
+from propml.benchmark.executors import Compute, InProcess, LocalProcesses, RayCluster, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
@@ -26,11 +26,8 @@ from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.deprecation import renamed_argument
 from propml.devices import choose_device
-from propml.paper.metric_names import metric_of
+from propml.paper.published import metric_of
 from propml.progress import Bar, progress_bar
-
-if TYPE_CHECKING:
-    from propml.benchmark.ray_executor import RayCluster
 
 # Seconds between two looks at cells that another process works on.
 LOOK_AGAIN = 0.5
@@ -119,8 +116,6 @@ def run_experiment(
         run.add_metrics()
         if run.waiting:
             if use_ray:
-                from propml.benchmark.ray_executor import RayCluster
-
                 gpus = 1 if device is not None and device.startswith("cuda") else 0
                 cpus = workers if workers > 1 else None
                 executor = RayCluster(ray_address, workers=cpus, retries=retries, gpus=gpus, compute=compute)

@@ -141,24 +141,17 @@ def cliques(mean_ranks: Any, different: np.ndarray) -> tuple[tuple[int, ...], ..
 
 
 def too_few_blocks(n_methods: int, n_blocks: int, alpha: float) -> list[str]:
-    """A sentence for each of the two tests that cannot find a difference with so few blocks.
+    """A sentence where so few blocks can show no difference, not even that to a method that always wins.
 
-    Then even a method that always wins is never significantly better: Friedman's χ² is at most N (k - 1), and mean
-    ranks differ by k - 1 at most, while the critical difference falls with the root of the number of blocks.
+    Friedman's χ² is at most N (k - 1), and mean ranks differ by k - 1 at most, while the critical difference falls with
+    the root of the number of blocks.
     """
-    best_p = float(stats.chi2.sf(n_blocks * (n_methods - 1), n_methods - 1))
-    distance, widest = nemenyi_distance(n_methods, n_blocks, alpha), n_methods - 1
-    needed = {
-        "Friedman's": stats.chi2.isf(alpha, widest) / widest,
-        "Nemenyi's": (nemenyi_distance(n_methods, 1, alpha) / widest) ** 2,
-    }
-    why = {
-        "Friedman's": f"the smallest p-value it can give is {best_p:.3g}",
-        "Nemenyi's": f"the critical difference {distance:.2f} is above {widest}, the largest difference of mean ranks",
-    }
+    widest = n_methods - 1
+    friedman, nemenyi = stats.chi2.isf(alpha, widest) / widest, (nemenyi_distance(n_methods, 1, alpha) / widest) ** 2
+    least = int(np.ceil(max(friedman, nemenyi)))
+    if n_blocks >= least:
+        return []
     return [
-        f"{n_blocks} {'block is' if n_blocks == 1 else 'blocks are'} too few for {test} test ever to be significant at "
-        f"{alpha:g} with {n_methods} methods: {why[test]}. At least {int(np.ceil(least))} are needed."
-        for test, least in needed.items()
-        if n_blocks < np.ceil(least)
+        f"{n_blocks} {'block is' if n_blocks == 1 else 'blocks are'} too few for a difference between {n_methods} "
+        f"methods to be significant at {alpha:g}, even where one always wins. At least {least} are needed."
     ]

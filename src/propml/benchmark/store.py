@@ -14,7 +14,7 @@ A cell is done when its block is there. Its scores are written before, and each 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,8 @@ from propml.unpacking import check_zip
 
 if TYPE_CHECKING:
     from propml.benchmark.cell import Cell
-    from propml.benchmark.problem import OwnFile
 
 Block = list[JsonRow]
-Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 # Files of earlier versions have neither commit nor fingerprint.
 OF_A_CELL = ("peak_bytes", "device", "commit", "fingerprint")
@@ -76,14 +74,15 @@ class ResultStore:
 
     def add_metrics(self, cell: Cell, provenance: Mapping[str, Any]) -> None:
         """Measure what a cell that is done was not asked for when it was computed, by its kept scores."""
+        from propml.benchmark.cell import judged  # whoever reads results needs no torch
+
         self._add_run(provenance)
         with self._cells.locked() as append:
             known = self.measured()[cell.key]
             wanted = [name for name in cell.metrics if name not in known]
             if wanted:
-                result = cell.result()
-                folds = self._measured_again(result, wanted, getattr(cell, "file", None))
-                result = replace(result, folds=folds)
+                asked, truth = replace(cell, metrics=tuple(wanted)), cell.truth()
+                result = cell.result([judged(asked, fold, truth) for fold in self.scores(cell.key)])
                 rows = [*_value_rows(result), {"row": "values", **_identity(result)}]
                 append([{**row, "run": provenance["run"]} for row in rows])
 
@@ -139,33 +138,6 @@ class ResultStore:
                 f"the scores of {key} are not in {path.parent}; without them a new metric needs a run in another folder"
             )
         return _unpack_scores(path)
-
-    def reevaluate(
-        self, metrics: Sequence[str] | Mapping[str, Measure], experiment: str | None = None
-    ) -> list[CellResult]:
-        """The cells with other metrics of their kept scores: nothing is fitted again, and nothing is written.
-
-        Metrics are names that an experiment could ask for, or functions, by their names, of ``(truth, scores,
-        predicted)``, each ``(n_test, n_labels)``, that return a number.
-        """
-        done = [cell for cell in self.cells(experiment) if not cell.failure]
-        return [replace(cell, folds=self._measured_again(cell, metrics)) for cell in done]
-
-    def _measured_again(
-        self, cell: CellResult, metrics: Sequence[str] | Mapping[str, Measure], file: OwnFile | None = None
-    ) -> tuple[FoldResult, ...]:
-        """Folds with other values, from the kept scores of a cell and the true labels of its dataset."""
-        from propml.paper.metric_names import evaluate_metrics
-
-        truth = _truth(cell, file)
-
-        def values(fold: FoldResult) -> dict[str, float]:
-            arrays = truth[fold.test], fold.scores, fold.predicted
-            if isinstance(metrics, Mapping):
-                return {name: float(measure(*arrays)) for name, measure in metrics.items()}
-            return evaluate_metrics(*arrays, metrics, cell.method)
-
-        return tuple(replace(fold, values=values(fold)) for fold in self.scores(cell.key))
 
     def _add_run(self, provenance: Mapping[str, Any]) -> None:
         with self._runs.locked() as append:
@@ -277,22 +249,3 @@ def _unpack_scores(path: Path) -> list[FoldResult]:
         check_schema(kept, KEPT, "it")
     fold, *arrays = kept.values()
     return [FoldResult(int(number), *(array[fold == number] for array in arrays)) for number in np.unique(fold)]
-
-
-def _truth(cell: CellResult, file: OwnFile | None) -> np.ndarray:
-    """The true labels that the rows of kept scores count in; no image is read for them."""
-    if cell.settings.get("kind") == "images":
-        from propml.benchmark.image_cell import open_part
-
-        truth = open_part(cell.dataset, "test", cell.settings["images"]).truth
-    else:
-        from propml.benchmark.problem import load_truth
-
-        if "file" in cell.settings and file is None:
-            raise ValueError(
-                f"the true labels of {cell.dataset} are in a file of yours; add the metrics to its experiment, and run "
-                f"that again: nothing is fitted anew"
-            )
-        truth = load_truth(cell.dataset, cell.seed, cell.settings["rows"], file).truth
-    assert truth is not None
-    return truth

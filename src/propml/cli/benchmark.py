@@ -271,7 +271,7 @@ def _store(folder: Path) -> ResultStore:
 
 
 def _print_pair(pair: PairedComparison) -> None:
-    from propml.paper.metric_names import metric_of
+    from propml.paper.published import metric_of
 
     arrow = "↑" if metric_of(pair.metric).higher_is_better else "↓"
     names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
@@ -327,7 +327,7 @@ def _print_means(experiment: Experiment, store: ResultStore) -> None:
     from propml.benchmark.results import means
     from propml.benchmark.wording import setting_name
     from propml.noise import Setting
-    from propml.paper.metric_names import metric_of
+    from propml.paper.published import metric_of
 
     metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
     results = store.cells(keys={cell.key for cell in cells})

@@ -5,7 +5,6 @@ conventions where the name of a metric ends in ``:paper``, and :mod:`propml.pape
 labels of test rows, as it did. The benchmark puts all of them beside our own.
 """
 
-from propml.paper.metric_names import METRIC_NAMES, evaluate_metrics
-from propml.paper.published import Mean, load_published, published_lams
+from propml.paper.published import METRIC_NAMES, Mean, evaluate_metrics, load_published, published_lams
 
 __all__ = ["METRIC_NAMES", "Mean", "evaluate_metrics", "load_published", "published_lams"]

@@ -1,10 +1,14 @@
-"""The numbers that the paper printed, loaded by name so that they can stand beside ours, and how to read them.
+"""The numbers that the paper printed, to stand beside ours; how to read them; and metrics by its conventions.
 
 ``results.csv`` holds its tables of real-world, artificial and vision datasets, those of the supplement included, and
 ``lambdas.csv`` the λ that the supplement gives. Datasets carry the names of :mod:`propml.datasets`, metrics those of
 :data:`propml.metrics.METRICS`. Three things to know before comparing: the Hamming losses of ML-kNN and CPLST come from
 slips in coding (:mod:`propml.metrics.paper`), λ was picked on test labels, and the F1 columns of the vision tables mix
 decision rules.
+
+A metric is one of :data:`propml.metrics.METRICS`, the same with ``:paper``, or F1 by example. ``average_precision``
+follows our conventions, ``average_precision:paper`` those behind the published tables (the tie rules of the MATLAB
+functions, the slips in two columns of Hamming losses): what published numbers are compared with.
 """
 
 from __future__ import annotations
@@ -15,19 +19,15 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+import numpy as np
+
+from propml.metrics import METRICS, Metric, evaluate, example_f1
 from propml.noise import Noise, Setting
 
-__all__ = [
-    "ORACLE_SUFFIX",
-    "Mean",
-    "listed",
-    "load_published",
-    "published_lams",
-    "published_method",
-    "reading_notes",
-    "slips_note",
-]
-
+PAPER_SUFFIX = ":paper"
+TABULAR_METRICS = ("average_precision", "coverage", "hamming_loss", "ranking_loss", "one_error")
+EXAMPLE_F1 = "example_F1"
+METRIC_NAMES = (*METRICS, EXAMPLE_F1, *(f"{name}{PAPER_SUFFIX}" for name in METRICS))
 # A method whose λ was chosen on test labels, as the paper's was.
 ORACLE_SUFFIX = " (oracle)"
 # The same on the paper's own network: no dropout, 500 epochs, the last one taken.
@@ -175,16 +175,8 @@ def reading_notes(
 ) -> list[str]:
     """What a reader must know to read tables rightly.
 
-    Parameters
-    ----------
-    methods, datasets
-        What the tables show; ``datasets`` only of tables that stand beside the paper.
-    tuned : collection of str
-        The methods that were tuned on test labels.
-    compared : bool
-        Whether published numbers stand beside ours.
-    paper_rules : bool
-        Whether those of ours were computed by the paper's conventions.
+    ``methods`` are those of the tables, ``tuned`` those of them that saw test labels; ``datasets`` only those of tables
+    that stand beside the paper. ``paper_rules`` says whether ours were computed by the paper's conventions there.
     """
     notes = [CONVENTIONS] if paper_rules else []
     names = list(dict.fromkeys(methods))
@@ -209,3 +201,49 @@ def _like_for_like(methods: Sequence[str], tuned: Collection[str]) -> str:
         f" {listed(honest)} chose it on held-out candidate labels and stands beside the same row." if honest else ""
     )
     return f"{listed(oracles)} did the same and is the like-for-like comparison with its row.{beside}"
+
+
+# -- metrics by name --------------------------------------------------------------------------------------------------
+
+
+def own_name(name: str) -> str:
+    """The metric by our conventions.
+
+    >>> own_name("one_error:paper"), own_name("one_error")
+    ('one_error', 'one_error')
+    """
+    return name.removesuffix(PAPER_SUFFIX)
+
+
+def metric_of(name: str) -> Metric:
+    """Title and direction of a metric, with or without the suffix; one of the user's own counts as a gain.
+
+    >>> metric_of("one_error:paper"), metric_of("my_score")
+    (Metric(title='One-error (paper)', higher_is_better=False), Metric(title='My score', higher_is_better=True))
+    """
+    words = own_name(name).replace("_", " ")
+    metric = METRICS.get(own_name(name)) or Metric(words[:1].upper() + words[1:], True)
+    return metric._replace(title=f"{metric.title} (paper)") if name.endswith(PAPER_SUFFIX) else metric
+
+
+def evaluate_metrics(
+    truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray, names: Sequence[str], method: str
+) -> dict[str, float]:
+    """The named metrics of one matrix of scores, as fractions.
+
+    ``truth``, ``scores`` and ``predicted`` have the shape ``(n_samples, n_labels)``. ``method`` is the name in the
+    tables: the published Hamming losses of "ML-kNN" and "CPLST" follow rules of their own.
+
+    >>> truth, scores = np.array([[1, 0, 0]]), np.array([[0.5, 0.5, 0.1]])
+    >>> evaluate_metrics(truth, scores, scores > 0.3, ["ranking_loss", "ranking_loss:paper"], "Ridge")
+    {'ranking_loss': 0.25, 'ranking_loss:paper': 0.5}
+    """
+    conventions = {name.endswith(PAPER_SUFFIX) for name in names if name != EXAMPLE_F1}
+    by_convention = {paper: evaluate(truth, scores, predicted, paper=paper, method=method) for paper in conventions}
+
+    def value(name: str) -> float:
+        if name == EXAMPLE_F1:
+            return example_f1(truth, predicted)
+        return float(by_convention[name.endswith(PAPER_SUFFIX)][own_name(name)])
+
+    return {name: value(name) for name in names}

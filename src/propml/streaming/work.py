@@ -219,7 +219,7 @@ def workers(address: str | None) -> Iterator[Run]:
     if address is None:
         yield _here
         return
-    from propml.benchmark.ray_executor import join
+    from propml.benchmark.executors import join
 
     ray, ours = join(None if address == "local" else address, None)
     try:

@@ -12,8 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.executors import start_worker
-from propml.benchmark.ray_executor import join, slots
+from propml.benchmark.executors import join, slots, start_worker
 from propml.deprecation import renamed_argument
 from propml.devices import runs_on_gpu, usable_cores
 from propml.progress import progress_bar

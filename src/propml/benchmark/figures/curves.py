@@ -24,8 +24,7 @@ from propml.benchmark.results import CellResult, means
 from propml.benchmark.wording import counted, dataset_title, panel_title
 from propml.extras import require
 from propml.noise import Setting
-from propml.paper.metric_names import TABULAR_METRICS, own_name
-from propml.paper.published import Mean, published_lams
+from propml.paper.published import TABULAR_METRICS, Mean, own_name, published_lams
 
 
 def noise_curve_data(

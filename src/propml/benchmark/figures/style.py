@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from propml.atomic_files import write_whole
 from propml.extras import require
-from propml.paper.metric_names import METRIC_NAMES, metric_of
+from propml.paper.published import METRIC_NAMES, metric_of
 
 INK = "#1c2430"
 # Ink that steps back: grids and elbows, second-rank text.

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting.formats import render_long, render_markdown, render_tables, render_wide
-from propml.benchmark.reporting.html import draw, render_html
+from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables, render_wide
 from propml.benchmark.reporting.model import Report, Section, build_report
 from propml.benchmark.results import Results
 
@@ -74,6 +73,6 @@ def write_report(
             paths.append(Path(folder) / name)
     kinds = [kind for kind in PICTURES if kind in formats]
     for section in report.sections if kinds else ():
-        for picture in (picture for group in draw(section).values() for picture in group):
+        for picture in (picture for group in section.pictures().values() for picture in group):
             paths += [save(picture.figure, Path(folder) / f"{section.name}-{picture.name}.{kind}") for kind in kinds]
     return paths

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
-from propml.benchmark.reporting.tables import Column, MetricTable, PlainTable, TableCell, words
+from propml.benchmark.reporting.tables import MetricTable, TableCell
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
-from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.published import Mean, published_method
+from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name, published_method
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
@@ -30,62 +28,11 @@ class Finding(NamedTuple):
     text: str
 
 
-class Agreement(NamedTuple):
-    """How the numbers of one method compare with the published ones, over all metrics."""
-
-    method: str
-    n: int  #: numbers that have a published counterpart
-    better: int  #: by more than :data:`TOLERANCE`
-    close: int
-    worse: int
-    mean_gain: float  #: over the first metric (average precision where there is one); positive is better
-    most_better: str  #: the largest gap in that direction, with metric and setting; empty where there is none
-    most_worse: str
-
-
 def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
     """One table per metric: ours under our own conventions where both were recorded."""
     chosen = {table.title: table for table in tables if table.by_paper_rules}
     chosen |= {table.title: table for table in tables if not table.by_paper_rules}
     return sorted(chosen.values(), key=tables.index)
-
-
-def agreements(tables: Sequence[MetricTable]) -> list[Agreement]:
-    """One line per method that has published numbers beside it."""
-    compared = [table for table in tables if table.compared]
-    lines = []
-    for method in dict.fromkeys(method for table in compared for method in table.methods):
-        gains = [each for table in compared for each in table.gains() if each[3].method == method]
-        if not gains:
-            continue
-        values = [gain for gain, *_ in gains]
-        first = [gain for gain, table, *_ in gains if table is compared[0]]
-        low, high = min(gains, key=lambda each: each[0]), max(gains, key=lambda each: each[0])
-        lines.append(
-            Agreement(
-                method,
-                len(values),
-                sum(gain > TOLERANCE for gain in values),
-                sum(abs(gain) <= TOLERANCE for gain in values),
-                sum(gain < -TOLERANCE for gain in values),
-                round(fmean(first), 2) if first else nan,
-                _gap(*high[1:]) if high[0] > TOLERANCE else "",
-                _gap(*low[1:]) if low[0] < -TOLERANCE else "",
-            )
-        )
-    return lines
-
-
-def agreement_table(lines: Sequence[Agreement], metric: str) -> PlainTable:
-    """Method by method beside the paper; ``metric`` is the title of the one that the mean gain is taken over."""
-    columns = [words("Method"), Column("Compared"), Column("Better", look="better"), Column("Close")]
-    columns += [Column("Worse", look="worse"), Column("Mean gain", signed)]
-    columns += [Column(f"Furthest {side}", look="gap") for side in ("better", "worse")]
-    legend = (
-        f"All metrics together. Better and worse count numbers that differ by more than {TOLERANCE:g} point; "
-        f"a gap is ours minus the paper's. The mean gain is that of {metric}, in points; positive is better."
-    )
-    return PlainTable(columns, lines, legend)
 
 
 def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
@@ -154,28 +101,26 @@ def _best(table: MetricTable) -> Finding | None:
 
 
 def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
-    lines = agreements(tables)
-    if not lines:
-        return []
-    total, better, close, worse = (
-        sum(getattr(line, name) for line in lines) for name in ("n", "better", "close", "worse")
-    )
-    text = (
-        f"Of {counted(total, 'number')} that the paper prints too, {close} {'lies' if close == 1 else 'lie'} within "
-        f"{TOLERANCE:g} point, {better} {'is' if better == 1 else 'are'} better by more and {worse} "
-        f"{'is' if worse == 1 else 'are'} worse by more."
-    )
     gains = [each for table in tables for each in table.gains()]
+    if not gains:
+        return []
+    better, worse = (sum(sign * gain > TOLERANCE for gain, *_ in gains) for sign in (1, -1))
+    close = len(gains) - better - worse
+    text = (
+        f"Of {counted(len(gains), 'number')} that the paper prints too, {counted(close, 'lies', 'lie')} within "
+        f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse "
+        f"by more."
+    )
     high, low = max(gains, key=lambda each: each[0]), min(gains, key=lambda each: each[0])
     far = [
         f"furthest on the {side} side: {each[3].method} {_gap(*each[1:])}"
-        for side, each, is_far in (("better", high, high[0] > TOLERANCE), ("worse", low, low[0] < -TOLERANCE))
+        for side, each, is_far in (("better", high, better), ("worse", low, worse))
         if is_far
     ]
     if far:
         text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
     first = next(table for table in tables if table.compared)
-    propml = [line.method for line in lines if published_method(line.method) == "ProPML"]
+    propml = [method for method in first.methods if published_method(method) == "ProPML"]
     against = [finding for method in propml if (finding := _against(first, method))]
     return [Finding("Beside the paper", text), *against]
 
@@ -201,7 +146,6 @@ class RankComparison:
 
     name: str  #: letters, digits and hyphens: for file names and links
     title: str
-    single: bool  #: whether it is about one metric, and not about all together
     parts: Mapping[Noise | str | None, Comparison]  #: by noise level, or ""; empty where nothing can be compared
     sentences: tuple[str, ...]  #: what was found, or why nothing was
     warnings: tuple[str, ...] = ()  #: what to be careful about
@@ -246,33 +190,40 @@ def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str
     return RankComparison(
         name,
         title,
-        len(metrics) == 1,
         {noise: part for noise, each in by_level.items() for part in each.parts.values()},
-        _once({noise: each.sentences for noise, each in by_level.items()}),
-        _once({noise: each.warnings for noise, each in by_level.items()}),
+        tuple(map(": ".join, _once((_level(noise), each.sentences) for noise, each in by_level.items()))),
+        tuple(map(": ".join, _once((_level(noise), each.warnings) for noise, each in by_level.items()))),
     )
 
 
-def _once(by_level: Mapping[Noise | None, Sequence[str]]) -> tuple[str, ...]:
-    """Sentences of several levels; one that holds for more than one level is said once, with the levels in front."""
-    levels: dict[str, list[str]] = {}
-    for noise, sentences in by_level.items():
+def _level(noise: Noise | None) -> str:
+    return noise_title(noise) or "real candidates"
+
+
+def _once(said: Iterable[tuple[str, Sequence[str]]]) -> list[Finding]:
+    """Sentences by what they are about; one that is said of several is said once, of all of them."""
+    topics: dict[str, list[str]] = {}
+    for topic, sentences in said:
         for sentence in sentences:
-            levels.setdefault(sentence, []).append(noise_title(noise) or "real candidates")
-    return tuple(f"{listed(names)}: {text}" for text, names in levels.items())
+            topics.setdefault(sentence, []).append(topic)
+    return [Finding(listed(names, len(names)), text) for text, names in topics.items()]
+
+
+def cautions(comparisons: Iterable[RankComparison]) -> list[Finding]:
+    """What to be careful about, by the titles of the diagrams that it holds for."""
+    return _once((each.title, each.warnings) for each in comparisons)
 
 
 def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
     methods, left_out = comparable_methods(rows, metrics)
-    single = len(metrics) == 1
     if len(methods) < 2:
-        return RankComparison(name, title, single, {}, ("No diagram: it takes two methods to compare.",))
+        return RankComparison(name, title, {}, ("No diagram: it takes two methods to compare.",))
     try:
         comparison = compare_means(rows, metrics, methods=methods)
     except ValueError as error:
-        return RankComparison(name, title, single, {}, (f"No diagram: {error}",))
+        return RankComparison(name, title, {}, (f"No diagram: {error}",))
     sentences, warnings = (_leader(comparison),), (*left_out, *comparison.warnings)
-    return RankComparison(name, title, single, {"": comparison}, sentences, warnings)
+    return RankComparison(name, title, {"": comparison}, sentences, warnings)
 
 
 def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:

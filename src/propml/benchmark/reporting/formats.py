@@ -1,28 +1,34 @@
-"""The report as text: Markdown that reads well in a README, LaTeX with booktabs, and CSV for other programs."""
+"""The report as files: Markdown that reads well in a README, LaTeX with booktabs, CSV for other programs, a page."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from importlib import resources
 from math import isnan
+from typing import Any
 
+from propml.benchmark import wording
+from propml.benchmark.figures.style import svg_text
 from propml.benchmark.provenance import origin
-from propml.benchmark.reporting.model import Report, Section
-from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, TableRow
-from propml.benchmark.results import CellResult
-from propml.benchmark.wording import (
-    MINUS,
-    dataset_title,
-    listed,
-    noise_title,
-    number,
-    run_command,
-    settings_text,
-    signed,
+from propml.benchmark.reporting.findings import TOLERANCE, cautions
+from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
+from propml.benchmark.reporting.tables import (
+    Mark,
+    MetricTable,
+    PlainTable,
+    TableCell,
+    TableRow,
+    failure_table,
+    run_table,
 )
+from propml.benchmark.results import CellResult
+from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
 from propml.csv_safety import neutralised
-from propml.noise import Noise, Setting
+from propml.extras import require
+from propml.noise import KINDS, Noise, Setting
+from propml.page import page_style
 from propml.paper.published import Mean
 
 
@@ -56,7 +62,7 @@ def render_markdown(report: Report) -> str:
     for section in report.sections:
         parts += _section(section, nested=len(report.sections) > 1)
     if report.runs:
-        parts += ["## Where the numbers come from", _plain(report.run_table)]
+        parts += ["## Where the numbers come from", _plain(run_table(report.runs))]
     command = f" with {_code(report.command)}" if report.command else ""
     parts.append(f"Made by propml {report.version}{command}.")
     return "\n\n".join(parts) + "\n"
@@ -114,8 +120,6 @@ def _section(section: Section, *, nested: bool) -> list[str]:
     parts.append("\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary))
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
-    if section.agreements:
-        parts += ["### Beside the paper", _plain(section.agreement_table)]
     for table in section.tables:
         parts += _table(table)
     if section.ranks:
@@ -124,8 +128,8 @@ def _section(section: Section, *, nested: bool) -> list[str]:
         parts += ["### Which λ was chosen", _plain(section.lams)]
     if section.costs:
         parts += ["### Time and memory", _plain(section.costs)]
-    if section.failures or section.not_run:
-        parts += ["### Failures and gaps", *_gaps(section)]
+    if section.results.failed:
+        parts += ["### Failures", _plain(failure_table(section.results.failed))]
     return parts
 
 
@@ -150,11 +154,12 @@ def _table(table: MetricTable) -> list[str]:
 def _ranks(section: Section) -> str:
     lines = []
     for each in section.ranks:
-        lines.append(f"* **{escaped(each.title)}.** {' '.join(map(escaped, (*each.sentences, *each.warnings)))}")
+        lines.append(f"* **{escaped(each.title)}.** {' '.join(map(escaped, each.sentences))}")
         for level, part in each.parts.items():
             ranks = ", ".join(f"{escaped(part.names[i])} {part.mean_ranks[i]:.2f}" for i in part.order())
             at = f" at {level.title}" if isinstance(level, Noise) else ""
             lines.append(f"  * Mean ranks{at}: {ranks}.")
+    lines += [f"* Careful with **{escaped(topic)}.** {escaped(text)}" for topic, text in cautions(section.ranks)]
     return "\n".join(lines)
 
 
@@ -165,20 +170,9 @@ def _plain(table: PlainTable) -> str:
         [(_code if column.is_code else escaped)(column.text(value)) for column, value in zip(columns, row, strict=True)]
         for row in table.rows
     ]
-    left = [place for place, column in enumerate(columns) if column.stands_left]
+    left = [place for place, column in enumerate(columns) if column.look]
     text = markdown_table([escaped(column.head) for column in columns], rows, left=left)
     return f"{table.legend}\n\n{text}" if table.legend else text
-
-
-def _gaps(section: Section) -> list[str]:
-    parts = [_plain(section.failure_table)] if section.failures else []
-    if section.not_run:
-        groups = section.not_run_by_methods().items()
-        lines = [
-            f"* {settings_text(settings, limit=20)}: {escaped(listed(methods, 20))}" for methods, settings in groups
-        ]
-        parts.append("Published, and not run here:\n\n" + "\n".join(lines))
-    return parts
 
 
 def _code(text: str) -> str:
@@ -332,3 +326,44 @@ def _text(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerows([neutralised(value) for value in line] for line in (header, *lines))
     return buffer.getvalue()
+
+
+# -- HTML: one file, figures included, without a network; for a phone and a large screen, light and dark ---------------
+
+
+def render_html(report: Report) -> str:
+    """The page; everything that comes from data is escaped."""
+    jinja2, Markup = require("jinja2", "report"), require("markupsafe", "report").Markup
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
+    environment.globals |= {each.__name__: each for each in (cautions, failure_table, run_table, sort_key)}
+    environment.globals |= {"tolerance": TOLERANCE, "recommended": RECOMMENDED}
+    # A number is not parted from its sign of percent at the end of a line.
+    environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
+    page = resources.files("propml.benchmark.reporting") / "page"
+    template, css, js = ((page / f"report.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    figures = [
+        {
+            group: [(each, Markup(svg_text(each.figure, f"f{number}-{each.name}", title=each.title))) for each in some]
+            for group, some in section.pictures().items()
+        }
+        for number, section in enumerate(report.sections, start=1)
+    ]
+    return environment.from_string(template).render(
+        report=report, css=Markup(page_style(css)), js=Markup(js), figures=figures
+    )
+
+
+def sort_key(value: Any) -> str:
+    """What a column is sorted by; nothing for what is missing, which comes last. Kinds of noise stand in their order.
+
+    >>> sort_key(1.5), sort_key("Ridge"), sort_key(None), sort_key(float("nan")), sort_key(Noise("svm", 0.5))
+    ('1.5', 'Ridge', '', '', '50.0')
+    """
+    if isinstance(value, Noise):
+        return repr(1e6 * list(KINDS).index(value.kind) * value.named + value.amount)
+    if isinstance(value, int | float):
+        return "" if isnan(value) else repr(float(value))
+    return "" if value is None else str(value)

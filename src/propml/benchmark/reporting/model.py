@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from propml import __version__
-from propml.benchmark.figures.curves import lambda_means, lambda_sentences
+from propml.benchmark.figures.critical_difference import critical_difference_stack
+from propml.benchmark.figures.curves import (
+    lambda_means,
+    lambda_metrics,
+    lambda_sentences,
+    noise_curve_data,
+    noise_curves,
+)
 from propml.benchmark.reporting.findings import (
-    Agreement,
     Finding,
     RankComparison,
-    agreement_table,
-    agreements,
     own_tables,
     rank_comparisons,
     recommendation,
@@ -25,19 +29,27 @@ from propml.benchmark.reporting.tables import (
     MetricTable,
     PlainTable,
     cost_table,
-    failure_table,
     lam_table,
     metric_tables,
     order_settings,
-    run_table,
 )
-from propml.benchmark.results import CellResult, Results, load_results
+from propml.benchmark.results import Results, load_results
 from propml.benchmark.wording import cell_command, counted
+from propml.metrics import METRICS
 from propml.noise import Setting
-from propml.paper.published import ORACLE_SUFFIX, Mean, load_published, published_method, reading_notes
+from propml.paper.published import ORACLE_SUFFIX, TABULAR_METRICS, Mean, load_published, published_method, reading_notes
 
 # The topic of the first finding.
 RECOMMENDED = "Recommendation"
+
+
+class Picture(NamedTuple):
+    """A matplotlib figure with a name for links and files, a title, and sentences to stand below it."""
+
+    name: str
+    title: str
+    figure: Any
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Section:
     def summary(self) -> list[Finding]:
         """What to use, what was measured, what is best where, and how that compares with the paper."""
         use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
-        findings = summary(self.tables, len(self.failures), self.not_run)
+        findings = summary(self.tables, len(self.results.failed), self.not_run)
         return [*use, *findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
 
     @cached_property
@@ -84,30 +96,8 @@ class Section:
         return own_tables(self.tables)
 
     @property
-    def won_settings(self) -> list[Setting]:
-        """The settings in which some method is best."""
-        return order_settings(setting for table in self.own_tables for setting in table.best)
-
-    @cached_property
-    def agreements(self) -> list[Agreement]:
-        """Method by method beside the paper; empty without published numbers."""
-        return agreements(self.tables)
-
-    @property
-    def agreement_table(self) -> PlainTable:
-        return agreement_table(self.agreements, next((table.title for table in self.tables if table.compared), ""))
-
-    @property
     def costs(self) -> PlainTable:
         return cost_table(self.results.done, self.tables[0].methods if self.tables else ())
-
-    @property
-    def failures(self) -> list[CellResult]:
-        return self.results.failed
-
-    @property
-    def failure_table(self) -> PlainTable:
-        return failure_table(self.failures)
 
     @property
     def lams(self) -> PlainTable:
@@ -129,13 +119,29 @@ class Section:
         order = order_settings(setting for setting, _ in cells)
         return sorted((cell for cell in cells if cell not in ours), key=lambda cell: order.index(cell[0]))
 
-    def not_run_by_methods(self) -> dict[tuple[str, ...], list[Setting]]:
-        """The same gaps in fewer words: settings that lack the same methods together."""
-        groups: dict[tuple[str, ...], list[Setting]] = {}
-        for setting in dict.fromkeys(setting for setting, _ in self.not_run):
-            methods = tuple(method for at, method in self.not_run if at == setting)
-            groups.setdefault(methods, []).append(setting)
-        return groups
+    def pictures(self) -> dict[str, list[Picture]]:
+        """All that there is data for: mean ranks, the first metric against noise, metrics against λ."""
+        ranks = [
+            Picture(f"ranks-{each.name}", each.title, critical_difference_stack(each.parts)[0], each.sentences)
+            for each in self.ranks
+            if each.parts
+        ]
+        curves = []
+        for first in self.own_tables[:1]:
+            sources = {"ours": ("ours", self.results.means()), "paper": ("the paper's numbers", self.published)}
+            curves = [
+                Picture(f"noise-{name}", f"{first.title} against noise, {words}", noise_curves(means, first.metric)[0])
+                for name, (words, means) in sources.items()
+                if noise_curve_data(means, first.metric)
+            ]
+        lams = []
+        if self.given_lams:
+            # By our own conventions; the paper's figure has these five metrics, images have others.
+            metrics = [name for name in METRICS if any(point.metric == name for point in self.given_lams)]
+            drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
+            figure, _ = lambda_metrics(self.given_lams, drawn, published=None if self.published else {})
+            lams = [Picture("lambda-metrics", "Metrics against λ", figure, lambda_sentences(self.given_lams))]
+        return {"ranks": ranks, "curves": curves, "lams": lams}
 
     def command(self, setting: Setting, method: str) -> str:
         """What makes a number again; nothing for a method that only the paper has."""
@@ -155,10 +161,6 @@ class Report:
     runs: Sequence[Mapping[str, Any]]
     version: str
     command: str
-
-    @property
-    def run_table(self) -> PlainTable:
-        return run_table(self.runs)
 
 
 def build_report(
@@ -227,7 +229,7 @@ def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
 
 def _lead(sections: Sequence[Section]) -> str:
     cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
-    failed = sum(len(section.failures) for section in sections)
+    failed = sum(len(section.results.failed) for section in sections)
     beside = any(section.published for section in sections)
     text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
     return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."

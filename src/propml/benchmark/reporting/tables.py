@@ -14,8 +14,15 @@ from propml.benchmark.wording import dataset_title, memory, noise_title, seconds
 from propml.datasets import REGISTRY
 from propml.metrics import METRICS
 from propml.noise import Setting, noise_order
-from propml.paper.metric_names import PAPER_SUFFIX, metric_of, own_name
-from propml.paper.published import ORACLE_SUFFIX, Mean, published_lams, published_method
+from propml.paper.published import (
+    ORACLE_SUFFIX,
+    PAPER_SUFFIX,
+    Mean,
+    metric_of,
+    own_name,
+    published_lams,
+    published_method,
+)
 
 Mark = Literal["", "best", "second"]
 # What the failed methods said.
@@ -82,15 +89,8 @@ class MetricTable:
     @cached_property
     def best(self) -> dict[Setting, tuple[str, ...]]:
         """Who is best in each setting; ties share a place."""
-        return self._marked("best")
-
-    @cached_property
-    def second(self) -> dict[Setting, tuple[str, ...]]:
-        return self._marked("second")
-
-    def _marked(self, mark: Mark) -> dict[Setting, tuple[str, ...]]:
-        methods = {row.setting: tuple(cell.method for cell in row.cells if cell.ours_mark == mark) for row in self.rows}
-        return {setting: names for setting, names in methods.items() if names}
+        best = {row.setting: tuple(cell.method for cell in row.cells if cell.ours_mark == "best") for row in self.rows}
+        return {setting: names for setting, names in best.items() if names}
 
     def gain(self, cell: TableCell) -> float | None:
         """By how many points ours is better than the paper's: positive is better, whatever the metric."""
@@ -197,12 +197,8 @@ class Column(NamedTuple):
 
     head: str
     written: Callable[[Any], str] = str
-    look: str = ""  #: a class of the page: "text", "wrap" and "gap" stand left; numbers have none, or their colour
+    look: str = ""  #: a class of the page: "text" and "wrap" stand left; numbers have none
     is_code: bool = False
-
-    @property
-    def stands_left(self) -> bool:
-        return self.look in ("text", "wrap", "gap")
 
     def text(self, value: Any) -> str:
         """A value as it is printed; nothing where there is none."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from propml.metrics import METRICS
-from propml.paper.metric_names import METRIC_NAMES, evaluate_metrics, metric_of
+from propml.paper.published import METRIC_NAMES, evaluate_metrics, metric_of
 
 
 def test_paper_variants_know_their_title_and_direction():
