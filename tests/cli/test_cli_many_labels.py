@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from command_line import propml, told
+from propml.tables.truth import true_labels
 
 from propml.auditing.model_card import read_model
 from propml.cli import file_options
@@ -16,7 +17,6 @@ from propml.methods.many_labels import ManyLabelClassifier
 from propml.metrics import ndcg_at_k, precision_at_k, psp_at_k
 from propml.tables.files import read_table
 from propml.tables.sources import open_table
-from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
 READING = ("--candidates", "tags", "--ignore", "truth", "--id", "id")

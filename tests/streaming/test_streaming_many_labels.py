@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from propml.tables.truth import true_labels
 from sklearn.metrics import average_precision_score
 
 from propml.auditing.crossfit import label_scores
@@ -23,7 +24,6 @@ from propml.streaming.judging import Judge, top_labels
 from propml.streaming.models import top_evaluation, top_sums
 from propml.tables.files import read_table
 from propml.tables.sources import open_table
-from propml.tables.truth import true_labels
 from propml.targets import Candidates
 
 READ = logs.READING | {"ignore": ["truth"]}
