@@ -12,6 +12,7 @@ import triton.language as tl
 __all__ = [
     "ASL",
     "BCE",
+    "INTERPRETED",
     "LARGE",
     "POWER",
     "PROPML",
