@@ -84,7 +84,7 @@ def careful_rows(
         for start in range(0, end, STEP):
             z, p, q, _, mask, weight, column, inside = read_entries(source, rows, start, there, end, FORM, STEP, "")
             half = half_slopes(z, p, q, mask, shift, orders, True, KIND, None)
-            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
+            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, None, "")
 
 
 @triton.jit
@@ -158,7 +158,7 @@ def sums_and_slopes(
             )
             half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
             if gradient is not None and not SETS:
-                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, "")
+                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, positive, "")
             found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
             if block == 0:
                 found_lanes, other_lanes = found, other
@@ -178,7 +178,7 @@ def sums_and_slopes(
             )
             if gradient is not None and not SETS:
                 half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
-                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, "")
+                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, positive, "")
             found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
             found_lanes += found
             other_lanes += other
@@ -212,14 +212,14 @@ def sums_and_slopes(
                     half, weight, column, inside = held[block]
                     if JOINT > 0:
                         inside = inside & is_fine
-                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, "")
+                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, None, "")
             else:
                 for start in range(begin, tl.where(is_fine, stop, 0), BLOCK):
                     z, p, q, _, positive, weight, column, inside = read_entries(
                         source, rows, start, there, end, FORM, BLOCK, SECOND
                     )
                     half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
-                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, SECOND)
+                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, None, SECOND)
     else:
         tl.store(values + rows, excluded_factor * other + factor * found, mask=there)
     return found, other, size, geometric, is_fine
@@ -327,4 +327,4 @@ def backward(
         if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
             if tl.min(shift) < 0:
                 half = half_slopes(z, p, q, positive, shift, orders, True, KIND, FOCUS)
-        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
+        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, None, "")

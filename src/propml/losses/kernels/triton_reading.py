@@ -9,7 +9,7 @@ bytes, at once.
 import triton
 import triton.language as tl
 
-from propml.losses.kernels.triton_math import POWER, PROPML, clamped, logistic, masks_of_bits, masks_of_bytes
+from propml.losses.kernels.triton_math import POWER, PROPML, choose, clamped, logistic, masks_of_bits, masks_of_bytes
 
 __all__ = ["read_entries", "row_factors", "write_slopes"]
 
@@ -96,8 +96,13 @@ def row_factors(per_row, rows, there, STRIDES: tl.constexpr):
 
 
 @triton.jit
-def write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor, inside, EVICTION: tl.constexpr):
-    """The gradient, rounded alike in all kernels: its sign tells candidates, so that no mask has to be kept."""
-    counts = tl.where(half < 0, factor[:, None, None], excluded_factor[:, None, None])
+def write_slopes(
+    gradient, rows, column, end, half, weight, factor, excluded_factor, inside, mask, EVICTION: tl.constexpr
+):
+    """The gradient, rounded alike in all kernels: where no mask was kept, its sign tells candidates."""
+    if mask is None:
+        counts = tl.where(half < 0, factor[:, None, None], excluded_factor[:, None, None])
+    else:
+        counts = choose(mask, factor[:, None, None], excluded_factor[:, None, None])
     place = gradient + rows[:, None, None] * end + column
     tl.store(place, half * counts * weight, mask=inside, eviction_policy=EVICTION)
