@@ -22,7 +22,7 @@ SETS = (PROPML, POWER)  # losses of which a row's candidates share one term
 
 
 # What a kernel is given beside the rows: values or the gradient on them, statistics, gradient, the factor that it is
-# planned for, and where to note the one that came.
+# planned for, and where to note the one that came, or where the programs of a row tell each other their sums.
 Arrays = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
