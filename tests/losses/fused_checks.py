@@ -440,13 +440,14 @@ def check_rows_that_programs_share(device):
 @contextmanager
 def smaller_blocks(engine):
     """The interpreter takes its time."""
-    usual = engine.LONGER_THAN, engine.JOINT, engine.SMALL
+    usual = engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL
     if INTERPRETED:
-        engine.LONGER_THAN, engine.JOINT, engine.SMALL = 64, engine.JOINT._replace(block=64), 0
+        small = engine.JOINT._replace(block=64)
+        engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL = 64, small, small, 0
     try:
         yield
     finally:
-        engine.LONGER_THAN, engine.JOINT, engine.SMALL = usual
+        engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL = usual
 
 
 def two_streams(device):

@@ -53,9 +53,15 @@ SHORT: dict[int, Tile] = {
 }
 # Fewer bytes leave less time for what each thread does once: more entries share it.
 SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
+ASL_16_BIT, PACKED_16_BIT = Tile(1, 1024, 1), Tile(1, 1024, 2, registers=40)
+# Plain rows of a few blocks more stay in registers between their sum and their gradient, and are read once.
+HELD, HELD_16_BIT = Tile(1, 4096, 16, held=3, registers=64), Tile(1, 4096, 16, held=4, registers=64)
+HELD_FINELY = Tile(1, 2048, 8, held=5, registers=64)
 # Beyond, 32 registers are enough for plain rows, and few enough that a multiprocessor is full of threads.
 LONG, LONG_16_BIT = Tile(1, 4096, 16, registers=32), Tile(1, 2048, 8, registers=32)
-LONGER, JOINT = Tile(1, 8192, 32, registers=32), Tile(1, 2048, 8, held=4, joint=4, registers=64)
+LONGER = Tile(1, 8192, 32, registers=32)
+JOINT = Tile(1, 1024, 4, held=4, joint=4, registers=72)
+JOINT_16_BIT = JOINT._replace(registers=64)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
 IDLE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
@@ -111,12 +117,20 @@ def tile_of(rows: KernelRows, with_gradient: bool = True) -> Tile:
     """The tile of a forward pass; one that writes no gradient reads a row only once, however long it is."""
     half, n_labels = rows.logits.element_size() == 2, rows.logits.shape[1]
     if n_labels > LONGER_THAN:
-        most_parts = min(kernels.MOST_PARTS.value, _resident(rows.logits.device, JOINT))
-        joint = with_gradient and SHARES_ROWS and _is_plain(rows) and _parts(rows, JOINT) <= most_parts
-        return JOINT if joint else LONGER
+        joint = JOINT_16_BIT if half else JOINT
+        most_parts = min(kernels.MOST_PARTS.value, _resident(rows.logits.device, joint))
+        shares = with_gradient and SHARES_ROWS and _is_plain(rows) and _parts(rows, joint) <= most_parts
+        return joint if shares else LONGER
     if n_labels > LONG.block:  # no larger block than the row fills, where arithmetic counts more than memory
-        return LONG_16_BIT if half and -n_labels % LONG.block >= LONG_16_BIT.block else LONG
-    return (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
+        finely = half and -n_labels % LONG.block >= LONG_16_BIT.block
+        held = HELD_FINELY if finely else HELD_16_BIT if half else HELD
+        if with_gradient and n_labels <= held.held * held.block and _is_plain(rows):
+            return held
+        return LONG_16_BIT if finely else LONG
+    tile = (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
+    if half and tile.block == ASL_16_BIT.block:
+        return ASL_16_BIT if rows.kind == ASL else PACKED_16_BIT if rows.packed else tile
+    return tile
 
 
 def _parts(rows: KernelRows, tile: Tile) -> int:
