@@ -285,7 +285,7 @@ def tune(bandwidth: float) -> None:
         for tile in (Tile(*numbers) for numbers in tiles):
             taken = milliseconds(lambda r=rows, t=tile: triton_rows.losses_and_gradient(r, tile=t))
             packed = milliseconds(lambda r=bits, t=tile: triton_rows.losses_and_gradient(r, tile=t))
-            mark = " (in use)" if tile == triton_rows.tile_of(still) else ""
+            mark = " (in use)" if tile == triton_rows.tile_of(rows) else ""
             print(
                 f"forward {shape} {dtype} {tuple(tile)!s:16} {1e3 * taken:9.1f} µs {taken / floor:6.2f} × floor, "
                 f"bits {1e3 * packed:9.1f} µs{mark}",

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -408,6 +408,55 @@ def check_same_bits_every_time(device):
         assert all(torch.equal(run[0], runs[0][0]) and torch.equal(run[1], runs[0][1]) for run in runs)
 
 
+def check_rows_that_programs_share(device):
+    """Programs that wait for each other's sums: more rows than are there at a time, on two streams, always the same."""
+    engine = engine_of(torch.device(device).type)
+    if not getattr(engine, "SHARES_ROWS", False):
+        return
+    with smaller_blocks(engine):
+        n_rows, n_labels = (6, 360) if INTERPRETED else (700, 40_000)
+        for dtype, kind in itertools.product(types_on(device), ("uint8", "bits")):
+            logits, candidates, marks = random_problem((n_rows, n_labels), device, dtype, kind)
+            rows = rows_of(Problem(PROPML, None, candidates, 0.3, -1, None, None, None), logits)
+            assert engine.tile_of(rows).joint, "no row is shared"
+            values, slopes = judge("propml", logits, marks, lam=0.3)
+            found = []
+            for stream in two_streams(device):
+                with stream:
+                    for _ in range(1 if INTERPRETED else 5):
+                        z = logits.detach().requires_grad_()
+                        loss = propml_loss(z, candidates, lam=0.3, reduction="sum")
+                        loss.backward()
+                        found.append((loss.detach(), z.grad))
+            if torch.device(device).type == "cuda":
+                torch.cuda.synchronize()
+            for loss, gradient in found:
+                assert torch.equal(loss, found[0][0])
+                assert torch.equal(gradient, found[0][1])
+            assert_close(found[0][0], values.sum(), torch.float32, f"shared rows, {kind}")
+            assert_close(found[0][1], slopes, dtype, f"gradient of shared rows, {kind}, {dtype}")
+
+
+@contextmanager
+def smaller_blocks(engine):
+    """The interpreter takes its time."""
+    usual = engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL
+    if INTERPRETED:
+        small = engine.JOINT._replace(block=64)
+        engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL = 64, small, small, 0
+    try:
+        yield
+    finally:
+        engine.LONGER_THAN, engine.JOINT, engine.JOINT_16_BIT, engine.SMALL = usual
+
+
+def two_streams(device):
+    if torch.device(device).type != "cuda":
+        return (nullcontext(),)
+    torch.cuda.synchronize()  # what they read is there
+    return torch.cuda.stream(torch.cuda.Stream()), torch.cuda.stream(torch.cuda.Stream())
+
+
 def check_without_gradient(device):
     logits, candidates, marks = random_problem((20, 24), device)
     expected, _ = judge("propml", logits, marks, lam=0.3)
@@ -567,27 +616,28 @@ def check_graph_capture(device):
     """A captured step replays with new numbers in the same places."""
     if torch.device(device).type != "cuda":
         return
-    logits, candidates, _ = random_problem((64, 80), device)
-    z = logits.detach().requires_grad_()
-    loss = ProPMLLoss(0.3)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
+    for shape in ((64, 80), (64, 40_000)):
+        logits, candidates, _ = random_problem(shape, device)
+        z = logits.detach().requires_grad_()
+        loss = ProPMLLoss(0.3)
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                torch.autograd.grad(loss(z, candidates), z)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            value = loss(z, candidates)
+            (gradient,) = torch.autograd.grad(value, z)
         for _ in range(2):
-            torch.autograd.grad(loss(z, candidates), z)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        value = loss(z, candidates)
-        (gradient,) = torch.autograd.grad(value, z)
-    for _ in range(2):
-        fresh, marks, _ = random_problem((64, 80), device)
-        with torch.no_grad():
-            z.copy_(fresh)
-            candidates.copy_(marks)
-        graph.replay()
-        values, slopes = judge("propml", z, marks.cpu(), torch.full((64,), 1 / 64), lam=0.3)
-        assert_close(value, values.mean(), torch.float32, "replayed")
-        assert_close(gradient, slopes, torch.float32, "replayed gradient")
+            fresh, marks, _ = random_problem(shape, device)
+            with torch.no_grad():
+                z.copy_(fresh)
+                candidates.copy_(marks)
+            graph.replay()
+            values, slopes = judge("propml", z, marks.cpu(), torch.full((64,), 1 / 64), lam=0.3)
+            assert_close(value, values.mean(), torch.float32, "replayed")
+            assert_close(gradient, slopes, torch.float32, "replayed gradient")
 
 
 def check_memory(device):

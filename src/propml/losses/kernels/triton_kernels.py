@@ -1,12 +1,9 @@
 """The losses on rows as Triton kernels: logits and candidates are read, value and gradient come out together.
 
 A row is one example. :func:`forward` holds whole rows in registers, or walks along one row twice: for the value and the
-sum of the set, then, while the row is still in the cache, for the gradient. :func:`backward` computes the gradient from
-what the forward pass kept of each row. No kernel adds atomically: the same input gives the same bits.
-
-Arguments in capitals are compiled in. ``ALIGN`` divides the strides and the number of labels, which are passed in units
-of it: so the compiler can prove that loads are aligned, and makes them wide. Entries come as (rows, groups, GROUP): a
-thread loads a group's logits, 16 bytes, at once.
+sum of the set, then, while the row is still in the cache, for the gradient. Several programs may share a row too long
+for that. :func:`backward` computes the gradient from what the forward pass kept of each row. No kernel adds atomically:
+the same input gives the same bits. Arguments in capitals are compiled in.
 """
 
 # mypy: ignore-errors
@@ -14,15 +11,12 @@ import triton
 import triton.language as tl
 
 from propml.losses.kernels.triton_math import (
+    INTERPRETED,
     LARGE,
     POWER,
     PROPML,
-    clamped,
     exp,
     half_slopes,
-    logistic,
-    masks_of_bits,
-    masks_of_bytes,
     only,
     set_sizes,
     share_of_set,
@@ -30,6 +24,7 @@ from propml.losses.kernels.triton_math import (
     sums_by_group,
     term_of_set,
 )
+from propml.losses.kernels.triton_reading import read_entries, row_factors, write_slopes
 
 __all__ = ["backward", "forward"]
 
@@ -38,88 +33,7 @@ NUMBERS = ["logit_stride", "candidate_stride", "mask_stride", "n_rows", "n_label
 # Below this a set's sum of probabilities is taken relative to its largest one: float32 ends at 1e-38.
 TINY = tl.constexpr(1e-20)
 LOWEST = tl.constexpr(-1e30)  # below all logits, and finite: differences of two of them are defined
-TINY_ORDER = tl.constexpr(1e-3)  # below it the power mean is the geometric one to float precision
-OUTSIDE = tl.constexpr(-1e4)  # what is read beyond a row: σ of it is 0, and float16 holds it
-
-
-@triton.jit
-def bits_of(plane, rows, stride, start, there, end, GROUP: tl.constexpr, BLOCK: tl.constexpr):
-    """Masks of a plane of packed candidates."""
-    label = GROUP * tl.arange(0, BLOCK // GROUP)[None, :]
-    place = plane + rows[:, None] * stride + start // 8 + label // 8
-    bits = tl.load(place, mask=there[:, None] & (start + label < end), other=0).to(tl.int32)
-    return masks_of_bits(bits >> (label & 7), GROUP)
-
-
-@triton.jit
-def read_entries(source, rows, start, there, end, FORM: tl.constexpr, BLOCK: tl.constexpr, EVICTION: tl.constexpr):
-    """Of the labels from ``start`` on: z, σ(z), σ(−z), exp(z), masks of candidates, weights, columns, which are inside.
-
-    An unknown, masked or outside entry gets a logit so low that as an excluded label it has neither value nor slope:
-    what is no candidate is excluded. Without ``UNKNOWN`` there are none of the first two.
-    """
-    logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight = source
-    KIND: tl.constexpr = FORM[0]
-    PACKED: tl.constexpr = FORM[1]
-    UNKNOWN: tl.constexpr = FORM[2]
-    ALIGN: tl.constexpr = FORM[3]
-    GROUP: tl.constexpr = FORM[4]
-    group = start + GROUP * tl.arange(0, BLOCK // GROUP)[None, :, None]
-    column = group + tl.arange(0, GROUP)[None, None, :]
-    row = rows[:, None, None]
-    inside = there[:, None, None] & (column < end)
-    if ALIGN == GROUP:  # whole groups are in the row, or none of it
-        inside = there[:, None, None] & (group < end) & (column >= 0)
-    place = logits + row * (logit_stride * ALIGN) + column
-    z = tl.load(place, mask=inside, other=OUTSIDE, eviction_policy=EVICTION)
-    told = inside
-    if PACKED:
-        positive = bits_of(candidates, rows, candidate_stride, start, there, end, GROUP, BLOCK)
-        if ALIGN < GROUP:
-            positive = tl.where(inside, positive, 0)
-        if known is not None:
-            told = inside & (bits_of(known, rows, candidate_stride, start, there, end, GROUP, BLOCK) != 0)
-    else:
-        place = candidates + row * (candidate_stride * ALIGN) + column
-        marks = tl.load(place, mask=inside, other=0, eviction_policy=EVICTION)
-        if marks.dtype == tl.uint8:
-            positive = masks_of_bytes(marks)
-        elif marks.dtype.is_floating():
-            positive = tl.where(marks > 0.5, -1, 0)
-            told = marks > -0.5  # not so for NaN
-        else:
-            positive = tl.where(marks > 0, -1, 0)
-            told = marks >= 0
-    if mask is not None:
-        told = told & (tl.load(mask + row * (mask_stride * ALIGN) + column, mask=inside, other=0) != 0)
-    if UNKNOWN:
-        positive = tl.where(told, positive, 0)
-        z = tl.where(told, z, tl.full(z.shape, OUTSIDE, tl.float32).to(z.dtype))
-    weight = 1.0
-    if label_weight is not None:
-        weight = tl.load(label_weight + column, mask=inside, other=0.0).to(tl.float32)
-        if KIND == PROPML or KIND == POWER:  # noqa: SIM109  Triton has no `in`
-            positive = tl.where(weight > 0, positive, 0)
-    p, q, t = logistic(clamped(z))
-    return z.to(tl.float32), p, q, t, positive, weight, column, inside
-
-
-@triton.jit
-def row_factors(
-    lam_rows, lam, order_rows, order, example_weight, scale, rows, there,
-    LAM_STRIDE: tl.constexpr, ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-):  # fmt: skip
-    """What a row's candidates and its excluded labels count; the order of its power mean, 0 where that is geometric."""
-    factor = tl.zeros_like(rows).to(tl.float32) + scale
-    if example_weight is not None:
-        factor *= tl.load(example_weight + rows * WEIGHT_STRIDE, mask=there, other=0.0).to(tl.float32)
-    excluded_factor = factor * lam
-    if lam_rows is not None:
-        excluded_factor = factor * tl.load(lam_rows + rows * LAM_STRIDE, mask=there, other=0.0).to(tl.float32)
-    orders = tl.zeros_like(factor) + order
-    if order_rows is not None:
-        orders = tl.load(order_rows + rows * ORDER_STRIDE, mask=there, other=0.0).to(tl.float32)
-    return factor, excluded_factor, tl.where(orders < TINY_ORDER, 0.0, orders)
+MOST_PARTS = tl.constexpr(32)  # of a row: a warp adds them up
 
 
 @triton.jit
@@ -134,24 +48,20 @@ def both_sums(found, other, more_found, more_other):
 
 
 @triton.jit
-def write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor, inside, EVICTION: tl.constexpr):
-    """The gradient, rounded alike in all kernels: its sign tells candidates, so that no mask has to be kept."""
-    counts = tl.where(half < 0, factor[:, None, None], excluded_factor[:, None, None])
-    place = gradient + rows[:, None, None] * end + column
-    tl.store(place, half * counts * weight, mask=inside, eviction_policy=EVICTION)
-
-
-@triton.jit
 def careful_rows(
-    source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders, factor,
-    excluded_factor, by, FORM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    source, per_row, outputs, rows, n_rows, end, by, found, other, size, geometric,
+    FORM: tl.constexpr, STRIDES: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Once more, rows of which some set is empty, or has tiny probabilities only, or a product of a group overflowed.
 
     This is rare: it reads the rows again, so that nothing has to be kept for it in registers.
     """
+    values, stats, gradient = outputs[0], outputs[1], outputs[2]
     KIND: tl.constexpr = FORM[0]
-    STEP: tl.constexpr = max(16, BLOCK // 8)
+    ROWS: tl.constexpr = TILE[0]
+    STEP: tl.constexpr = max(16, TILE[1] // 8)
+    there = rows < n_rows
+    factor, excluded_factor, orders = row_factors(per_row, rows, there, STRIDES)
     top = tl.full([ROWS], LOWEST, tl.float32)
     relative, exact = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
     for start in range(0, end, STEP):
@@ -174,54 +84,101 @@ def careful_rows(
         for start in range(0, end, STEP):
             z, p, q, _, mask, weight, column, inside = read_entries(source, rows, start, there, end, FORM, STEP, "")
             half = half_slopes(z, p, q, mask, shift, orders, True, KIND, None)
-            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
+            write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, None, "")
 
 
-@triton.jit(do_not_specialize=NUMBERS)
-def forward(
-    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
-    planned, noted, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
-    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
-    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
-    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Values, and where asked for statistics and gradient, of ROWS rows of at most BLOCK labels, which are read once.
+@triton.jit
+def are_fine(found, other, rows, n_rows):
+    """Whether all sums of sets and of excluded labels are what float32 and products of groups can hold."""
+    return tl.min(tl.where((found >= TINY) & (other < LARGE) | (rows >= n_rows), 1, 0)) == 1
 
-    Not ``WHOLE`` it is one row of any length, BLOCK labels at a time. The gradient is that of the values times the
-    number at ``planned``, if there is one.
+
+@triton.jit
+def tell_the_others(shared, row, part, parts, found, other):
+    """Write a part's sums where the other programs of its row read them, and wait until all have done so.
+
+    All of them are on the GPU, or none is (the launch is a cooperative one), so that each has its turn.
     """
-    source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
-    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
-    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+    place = shared + row * (2 * parts + 2)
+    own = place + 2 + 2 * part + tl.arange(0, 1)
+    tl.store(own, found)
+    tl.store(own + 1, other)
+    if not INTERPRETED:  # which runs one program after the other, and all of them twice
+        tl.debug_barrier()
+        counter = place.to(tl.pointer_type(tl.int32), bitcast=True)
+        arrived = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") + 1
+        while arrived < parts:
+            arrived = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+
+
+@triton.jit
+def sums_of_parts(shared, row, parts):
+    """Of a row whose programs have all told them, in an order that is always the same."""
+    part = tl.arange(0, MOST_PARTS)
+    place = shared + row * (2 * parts + 2) + 2 + 2 * part
+    found = tl.load(place, mask=part < parts, other=0.0, cache_modifier=".cg")
+    other = tl.load(place + 1, mask=part < parts, other=0.0, cache_modifier=".cg")
+    found, other = tl.reduce((found, other), 0, both_sums)
+    return tl.full([1], 0.0, tl.float32) + found, tl.full([1], 0.0, tl.float32) + other
+
+
+@triton.jit
+def sums_and_slopes(
+    source, per_row, outputs, rows, n_rows, row, part, parts, end, by,
+    FORM: tl.constexpr, FOCUS: tl.constexpr, STRIDES: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Values, statistics and gradient of rows, or of a part of one row; their sums, and whether these are fine.
+
+    Where they are not, only a program that has whole rows writes something, for :func:`careful_rows` to write over.
+    """
+    values, stats, gradient, shared = outputs
+    KIND: tl.constexpr = FORM[0]
+    ROWS: tl.constexpr = TILE[0]
+    BLOCK: tl.constexpr = TILE[1]
+    HELD: tl.constexpr = TILE[2]
+    JOINT: tl.constexpr = TILE[3]
+    FIRST: tl.constexpr = "evict_last" if TILE[4] else ""
+    SECOND: tl.constexpr = "evict_first" if TILE[4] else ""
     SETS: tl.constexpr = (KIND == PROPML) | (KIND == POWER)
-    WEIGHTED: tl.constexpr = label_weight is not None
+    WEIGHTED: tl.constexpr = source[7] is not None
     SIZED: tl.constexpr = KIND == POWER or (KIND == PROPML and WEIGHTED)
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = rows < n_rows
-    end = n_labels * ALIGN
-    by = 1.0
-    if planned is not None:
-        by = tl.load(planned)
-    factor, excluded_factor, orders = row_factors(
-        lam_rows, lam, order_rows, order, example_weight, scale, rows, there, LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE
-    )
+    factor, excluded_factor, orders = row_factors(per_row, rows, there, STRIDES)
+    excluded = excluded_factor * by
     shift = tl.zeros([ROWS], tl.float32)
-    if WHOLE:
-        z, p, q, t, positive, weight, column, inside = read_entries(source, rows, 0, there, end, FORM, BLOCK, "")
-        half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
-        if gradient is not None and not SETS:
-            write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded_factor * by, inside, "")
-        found_lanes, other_lanes = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
-        if SIZED:
-            size_lanes, geometric_lanes = set_sizes(z, p, q, positive, weight, KIND)
-    else:  # one sum per group: the groups are added up once, after the walk
-        found_lanes = tl.zeros([ROWS, BLOCK // GROUP], tl.float32)
-        other_lanes, size_lanes, geometric_lanes = found_lanes, found_lanes, found_lanes
-        for start in range(0, end, BLOCK):
-            z, p, q, t, positive, weight, _, _ = read_entries(
-                source, rows, start, there, end, FORM, BLOCK, "evict_last"
+    begin, stop = 0, end
+    if JOINT > 0:
+        begin = part * (JOINT * BLOCK)
+        stop = tl.minimum(end, begin + JOINT * BLOCK)
+    if HELD > 0:
+        held = ()
+        for block in tl.static_range(HELD):
+            z, p, q, t, positive, weight, column, inside = read_entries(
+                source, rows, begin + block * BLOCK, there, end, FORM, BLOCK, ""
             )
+            half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+            if gradient is not None and not SETS:
+                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, positive, "")
+            found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
+            if block == 0:
+                found_lanes, other_lanes = found, other
+            else:
+                found_lanes += found
+                other_lanes += other
+            if SIZED:
+                tl.static_assert(HELD == 1)
+                size_lanes, geometric_lanes = set_sizes(z, p, q, positive, weight, KIND)
+            held = held + ((half, weight, column, inside),)  # noqa: RUF005  Triton has no `*`
+    else:  # one sum per group: the groups are added up once, after the walk
+        found_lanes = tl.zeros([ROWS, BLOCK // FORM[4]], tl.float32)
+        other_lanes, size_lanes, geometric_lanes = found_lanes, found_lanes, found_lanes
+        for start in range(begin, stop, BLOCK):
+            z, p, q, t, positive, weight, column, inside = read_entries(
+                source, rows, start, there, end, FORM, BLOCK, FIRST if SETS else ""
+            )
+            if gradient is not None and not SETS:
+                half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+                write_slopes(gradient, rows, column, end, half, weight, factor * by, excluded, inside, positive, "")
             found, other = sums_by_group(z, p, q, t, positive, weight, orders, WEIGHTED, KIND, FOCUS)
             found_lanes += found
             other_lanes += other
@@ -230,41 +187,101 @@ def forward(
                 size_lanes = size_lanes + size if KIND == POWER else tl.maximum(size_lanes, size)
                 geometric_lanes += geometric
     found, other = tl.reduce((found_lanes, other_lanes), 1, both_sums)
+    size, geometric = found, found
     is_fine = True
     if SETS:
-        size, geometric = found, found
         if SIZED:
             size = tl.sum(size_lanes, axis=1) if KIND == POWER else tl.max(size_lanes, axis=1)
             geometric = tl.sum(geometric_lanes, axis=1)
+        told = there
+        if JOINT > 0:
+            tell_the_others(shared, row, part, parts, found, other)
+            found, other = sums_of_parts(shared, row, parts)
+        is_fine = are_fine(found, other, rows, n_rows)
+        if JOINT > 0:
+            told = there & is_fine & (part == 0)
         value, set_factor = term_of_set(found, shift, size, geometric, orders, WEIGHTED, KIND)
-        total = excluded_factor * other - factor * value
-        slope_factor = factor * by * set_factor
+        tl.store(values + rows, excluded_factor * other - factor * value, mask=told)
         if stats is not None:
-            tl.store(stats + rows, shift, mask=there)
-            tl.store(stats + n_rows + rows, set_factor, mask=there)
-        is_fine = tl.min(tl.where((found >= TINY) & (other < LARGE) | (rows >= n_rows), 1, 0)) == 1
+            tl.store(stats + rows, shift, mask=told)
+            tl.store(stats + n_rows + rows, set_factor, mask=told)
+        if gradient is not None:
+            factor = factor * by * set_factor
+            if HELD > 0:
+                for block in tl.static_range(HELD):
+                    half, weight, column, inside = held[block]
+                    if JOINT > 0:
+                        inside = inside & is_fine
+                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, None, "")
+            else:
+                for start in range(begin, tl.where(is_fine, stop, 0), BLOCK):
+                    z, p, q, _, positive, weight, column, inside = read_entries(
+                        source, rows, start, there, end, FORM, BLOCK, SECOND
+                    )
+                    half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
+                    write_slopes(gradient, rows, column, end, half, weight, factor, excluded, inside, None, SECOND)
     else:
-        total = excluded_factor * other + factor * found
-        slope_factor = factor * by
-    tl.store(values + rows, total, mask=there)
-    excluded = excluded_factor * by
-    if gradient is not None:
-        if not WHOLE:
-            for start in range(0, tl.where(is_fine, end, 0), BLOCK):
-                z, p, q, _, positive, weight, column, inside = read_entries(
-                    source, rows, start, there, end, FORM, BLOCK, "evict_first"
+        tl.store(values + rows, excluded_factor * other + factor * found, mask=there)
+    return found, other, size, geometric, is_fine
+
+
+@triton.jit(do_not_specialize=NUMBERS)
+def forward(
+    logits, candidates, known, mask, label_weight, lam_rows, order_rows, example_weight, values, stats, gradient,
+    planned, shared, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
+    KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
+    ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
+    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, HELD: tl.constexpr, JOINT: tl.constexpr, HINTS: tl.constexpr,
+):  # fmt: skip
+    """Values, and where asked for statistics and gradient, of ROWS rows, BLOCK labels at a time.
+
+    A program holds ``HELD`` blocks of each row in registers, and reads them once; if 0, it walks along one row. If
+    ``JOINT`` is not 0, programs of so many blocks each work on one row, and tell each other their sums in ``shared``.
+    ``HINTS`` tell the cache what is read again. The gradient is that of the values times the number at ``planned``, if
+    there is one.
+    """
+    source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
+    per_row = (lam_rows, lam, order_rows, order, example_weight, scale)
+    outputs = (values, stats, gradient, shared)
+    FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
+    FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+    STRIDES: tl.constexpr = (LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE)
+    TILE: tl.constexpr = (ROWS, BLOCK, HELD, JOINT, HINTS)
+    end = n_labels * ALIGN
+    by = 1.0
+    if planned is not None:
+        by = tl.load(planned)
+    program = tl.program_id(0)
+    if JOINT > 0:
+        parts = tl.cdiv(end, JOINT * BLOCK)
+        part, first, step = program % parts, program // parts, tl.num_programs(0) // parts
+        n_wrong = 0
+        for row in range(first, n_rows, step):
+            rows = row + tl.arange(0, 1).to(tl.int64)
+            _, _, _, _, is_fine = sums_and_slopes(
+                source, per_row, outputs, rows, n_rows, row, part, parts, end, by, FORM, FOCUS, STRIDES, TILE
+            )
+            n_wrong += tl.where(is_fine, 0, 1)
+        if n_wrong > 0:  # the programs of these rows share them
+            for row in range(first + part * step, n_rows, parts * step):
+                found, other = sums_of_parts(shared, row, parts)
+                rows = row + tl.arange(0, 1).to(tl.int64)
+                if not are_fine(found, other, rows, n_rows):
+                    careful_rows(
+                        source, per_row, outputs, rows, n_rows, end, by, found, other, found, found, FORM, STRIDES, TILE
+                    )
+    else:
+        rows = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+        found, other, size, geometric, is_fine = sums_and_slopes(
+            source, per_row, outputs, rows, n_rows, 0, 0, 1, end, by, FORM, FOCUS, STRIDES, TILE
+        )
+        if KIND == PROPML or KIND == POWER:  # noqa: SIM102, SIM109  compiled in, and looked at; Triton has no `in`
+            if not is_fine:
+                tl.debug_barrier()  # what was written is written again, by other threads
+                careful_rows(
+                    source, per_row, outputs, rows, n_rows, end, by, found, other, size, geometric, FORM, STRIDES, TILE
                 )
-                half = half_slopes(z, p, q, positive, shift, orders, False, KIND, FOCUS)
-                write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "evict_first")
-        elif SETS:
-            write_slopes(gradient, rows, column, end, half, weight, slope_factor, excluded, inside, "")
-    if SETS:  # noqa: SIM102  compiled in, and looked at
-        if not is_fine:
-            tl.debug_barrier()  # what was written is written again, by other threads
-            careful_rows(
-                source, values, stats, gradient, rows, there, n_rows, end, found, other, size, geometric, orders,
-                factor, excluded_factor, by, FORM, ROWS, BLOCK,
-            )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=NUMBERS)
@@ -273,8 +290,8 @@ def backward(
     planned, noted, logit_stride, candidate_stride, mask_stride, n_rows, n_labels, lam, order, scale,
     KIND: tl.constexpr, PACKED: tl.constexpr, UNKNOWN: tl.constexpr, ALIGN: tl.constexpr, LAM_STRIDE: tl.constexpr,
     ORDER_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr, VALUE_STRIDE: tl.constexpr, GAMMA_POSITIVE: tl.constexpr,
-    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    GAMMA_NEGATIVE: tl.constexpr, CLIP: tl.constexpr, DETACHED: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, HELD: tl.constexpr, JOINT: tl.constexpr, HINTS: tl.constexpr,
 ):  # fmt: skip
     """The gradient from the statistics of the rows and the gradient on their values.
 
@@ -284,6 +301,8 @@ def backward(
     source = (logits, logit_stride, candidates, candidate_stride, known, mask, mask_stride, label_weight)
     FORM: tl.constexpr = (KIND, PACKED, UNKNOWN, ALIGN, GROUP)
     FOCUS: tl.constexpr = (GAMMA_POSITIVE, GAMMA_NEGATIVE, CLIP, DETACHED)
+    STRIDES: tl.constexpr = (LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE)
+    per_row = (lam_rows, lam, order_rows, order, example_weight, scale)
     end = n_labels * ALIGN
     tiles_in_row = tl.cdiv(end, BLOCK)
     n_tiles = tl.cdiv(n_rows, ROWS) * tiles_in_row
@@ -297,10 +316,7 @@ def backward(
         start = (tile % tiles_in_row) * BLOCK
         there = rows < n_rows
         z, p, q, _, positive, weight, column, inside = read_entries(source, rows, start, there, end, FORM, BLOCK, "")
-        factor, excluded_factor, orders = row_factors(
-            lam_rows, lam, order_rows, order, example_weight, scale, rows, there,
-            LAM_STRIDE, ORDER_STRIDE, WEIGHT_STRIDE,
-        )  # fmt: skip
+        factor, excluded_factor, orders = row_factors(per_row, rows, there, STRIDES)
         by = tl.load(grad_output + rows * VALUE_STRIDE, mask=there, other=0.0).to(tl.float32)
         factor *= by
         shift = tl.zeros([ROWS], tl.float32)
@@ -311,4 +327,4 @@ def backward(
         if KIND == PROPML:  # noqa: SIM102  compiled in, and looked at
             if tl.min(shift) < 0:
                 half = half_slopes(z, p, q, positive, shift, orders, True, KIND, FOCUS)
-        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, "")
+        write_slopes(gradient, rows, column, end, half, weight, factor, excluded_factor * by, inside, None, "")

@@ -12,9 +12,11 @@ import triton.language as tl
 __all__ = [
     "ASL",
     "BCE",
+    "INTERPRETED",
     "LARGE",
     "POWER",
     "PROPML",
+    "choose",
     "clamped",
     "exp",
     "half_slopes",
@@ -53,11 +55,11 @@ def reciprocal(x):
 
 
 @triton.jit
-def log(x):
-    """The logarithm, 2e-7 off at most between 1/2 and 2, and to the last digits elsewhere."""
+def log(x, SIGN: tl.constexpr = 1.0):
+    """The logarithm times a sign, 2e-7 off at most between 1/2 and 2, and to the last digits elsewhere."""
     if INTERPRETED:
-        return tl.log(x)
-    return tl.inline_asm_elementwise("lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1) * LN_2
+        return SIGN * tl.log(x)
+    return tl.inline_asm_elementwise("lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1) * (SIGN * LN_2)
 
 
 @triton.jit
@@ -233,7 +235,7 @@ def asymmetric_terms(z, p, q, mask, FOCUS: tl.constexpr):
         other *= focus
     else:
         rest = q + CLIP  # above 1 only where nothing is kept
-        small = 0.0 - log(choose(mask, tl.maximum(p, q), rest))  # one logarithm serves both kinds of labels
+        small = log(choose(mask, tl.maximum(p, q), rest), -1.0)  # one logarithm serves both kinds of labels
         kept = tl.maximum(p - CLIP, 0.0)
         if GAMMA_NEGATIVE == 2 or GAMMA_NEGATIVE == 3 or GAMMA_NEGATIVE == 4:
             lower = power(kept, kept, GAMMA_NEGATIVE - 1)

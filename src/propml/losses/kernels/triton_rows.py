@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import triton  # type: ignore[import-not-found,unused-ignore]
 from torch import Tensor
 
 from propml.losses.kernels import triton_kernels as kernels
+from propml.losses.kernels.engines import INTERPRETED
 from propml.losses.kernels.rows import KernelRows, per_row
 from propml.losses.problem import ASL, POWER, PROPML
 
@@ -20,19 +22,23 @@ SETS = (PROPML, POWER)  # losses of which a row's candidates share one term
 
 
 # What a kernel is given beside the rows: values or the gradient on them, statistics, gradient, the factor that it is
-# planned for, and where to note the one that came.
+# planned for, and where to note the one that came, or where the programs of a row tell each other their sums.
 Arrays = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 class Tile(NamedTuple):
-    """What one program works on: so many rows, so many labels of each at a time, with so many warps."""
+    """What one program works on: so many rows, so many labels of each at a time (a block), with so many warps."""
 
     rows: int
     block: int
     warps: int
+    held: int = 1  # blocks of a row that fit into registers; along a longer one the program walks
+    joint: int = 0  # blocks of a program where several share a row; 0 where each has its own
+    registers: int = 0  # of a thread at most, for plain rows; 0 where the compiler may choose
+    hints: bool = True  # whether the cache is told what a walk will read again
 
 
-# Up to so many labels a program holds whole rows; beyond, it walks along one.
+# Up to so many labels a program holds whole rows.
 # Chosen on an H200, where `python benchmarks/loss.py --tune` compares them.
 SHORT: dict[int, Tile] = {
     16: Tile(128, 16, 4),
@@ -47,9 +53,16 @@ SHORT: dict[int, Tile] = {
 }
 # Fewer bytes leave less time for what each thread does once: more entries share it.
 SHORT_16_BIT: dict[int, Tile] = SHORT | {1024: Tile(1, 1024, 2), 2048: Tile(1, 2048, 4), 4096: Tile(1, 4096, 8)}
-LONG, LONG_16_BIT, LONGER = Tile(1, 4096, 16), Tile(1, 2048, 8), Tile(1, 8192, 32)
+ASL_16_BIT, PACKED_16_BIT = Tile(1, 1024, 1), Tile(1, 1024, 2, registers=40)
+# Plain rows of a few blocks more stay in registers between their sum and their gradient, and are read once.
+HELD, HELD_16_BIT = Tile(1, 4096, 16, held=3, registers=64), Tile(1, 4096, 16, held=4, registers=64)
+HELD_FINELY = Tile(1, 2048, 8, held=5, registers=64)
+# Beyond, 32 registers are enough for plain rows, and few enough that a multiprocessor is full of threads.
+LONG, LONG_16_BIT = Tile(1, 4096, 16, registers=32), Tile(1, 2048, 8, registers=32)
+LONGER = Tile(1, 8192, 32, registers=32)
+JOINT = Tile(1, 1024, 4, held=4, joint=4, registers=72)
+JOINT_16_BIT = JOINT._replace(registers=64)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
-WALKING_REGISTERS = 32  # enough for plain rows, and few enough that a multiprocessor is full of threads
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
 IDLE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
 # Up to so many entries the host's work rules: a ready-made multiplication is quicker than a kernel that may be spared
@@ -61,6 +74,9 @@ _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 LAUNCHES_COMPILED = _VERSION >= (3, 4)
 # What a launch comes down to, without the look at profilers' hooks that takes half of its time; seen to be so here.
 LAUNCHES_BARE = (3, 4) <= _VERSION <= (3, 6)
+# Programs that wait for each other are launched together or not at all: Triton knows how to ask for it.
+SHARES_ROWS = _VERSION >= (3, 4)
+REGISTERS = 1 << 16  # of a multiprocessor
 _compiled: dict[tuple, Any] = {}
 
 
@@ -68,13 +84,13 @@ class LaunchPlan(NamedTuple):
     """How plain rows of some form are launched: nothing is left to work out but addresses and the number of rows."""
 
     compiled: Any
-    tile_rows: int
+    tile: Tile
     strides: tuple[int, int, int]
     labels: int
     constants: tuple
 
 
-_plans: dict[tuple, LaunchPlan] = {}
+_plans: dict[tuple | None, LaunchPlan] = {}
 
 
 class Ahead(NamedTuple):
@@ -97,14 +113,45 @@ def gradient_at_once(reduced: bool) -> bool:
     return reduced
 
 
-def tile_of(logits: Tensor) -> Tile:
-    """The tile of a forward pass."""
-    half, n_labels = logits.element_size() == 2, logits.shape[1]
+def tile_of(rows: KernelRows, with_gradient: bool = True) -> Tile:
+    """The tile of a forward pass; one that writes no gradient reads a row only once, however long it is."""
+    half, n_labels = rows.logits.element_size() == 2, rows.logits.shape[1]
     if n_labels > LONGER_THAN:
-        return LONGER
+        joint = JOINT_16_BIT if half else JOINT
+        most_parts = min(kernels.MOST_PARTS.value, _resident(rows.logits.device, joint))
+        shares = with_gradient and SHARES_ROWS and _is_plain(rows) and _parts(rows, joint) <= most_parts
+        return joint if shares else LONGER
     if n_labels > LONG.block:  # no larger block than the row fills, where arithmetic counts more than memory
-        return LONG_16_BIT if half and -n_labels % LONG.block >= LONG_16_BIT.block else LONG
-    return (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
+        finely = half and -n_labels % LONG.block >= LONG_16_BIT.block
+        held = HELD_FINELY if finely else HELD_16_BIT if half else HELD
+        if with_gradient and n_labels <= held.held * held.block and _is_plain(rows):
+            return held
+        return LONG_16_BIT if finely else LONG
+    tile = (SHORT_16_BIT if half else SHORT)[max(16, triton.next_power_of_2(n_labels))]
+    if half and tile.block == ASL_16_BIT.block:
+        return ASL_16_BIT if rows.kind == ASL else PACKED_16_BIT if rows.packed else tile
+    return tile
+
+
+def _parts(rows: KernelRows, tile: Tile) -> int:
+    """How many programs share a row."""
+    return -(-rows.logits.shape[1] // (tile.joint * tile.block))
+
+
+@functools.cache
+def _resident(device: torch.device, tile: Tile) -> int:
+    """How many programs of a tile a GPU runs at a time: they are given no more registers than that takes."""
+    if INTERPRETED:
+        return 8
+    properties, threads = torch.cuda.get_device_properties(device), 32 * tile.warps
+    each = min(REGISTERS // (threads * tile.registers), properties.max_threads_per_multi_processor // threads)
+    return each * properties.multi_processor_count
+
+
+def _is_plain(rows: KernelRows) -> bool:
+    """Whether rows are ProPML's, without weights of labels or unknown entries, and 16 bytes can be read at once."""
+    known = rows.known is None and rows.mask is None and (rows.packed or rows.marks.dtype == torch.uint8)
+    return rows.kind == PROPML and known and rows.label_weight is None and _align(rows) == _group(rows)
 
 
 def losses(rows: KernelRows, scale: float = 1.0, *, tile: Tile | None = None) -> tuple[Tensor, Tensor | None]:
@@ -195,11 +242,19 @@ def _slopes(rows: KernelRows, scale: float, arrays: Arrays, value_stride: int, t
 def _forward(rows: KernelRows, scale: float, arrays: Arrays, tile: Tile | None) -> None:
     """As the last time where rows of this form were seen before: a GPU is done with a small loss before Python is."""
     form = None if tile else _form(rows, arrays)
-    if form in _plans and _launched_again(_plans[form], rows, scale, arrays):
-        return
-    tile = tile or tile_of(rows.logits)
+    known = _plans.get(form)
+    tile = known.tile if known else tile or tile_of(rows, arrays[2] is not None)
     programs = triton.cdiv(len(rows.logits), tile.rows)
-    plan = _launch(kernels.forward, (programs, 1, 1), rows, scale, arrays, 1, tile)
+    if tile.joint:
+        parts = _parts(rows, tile)
+        programs = parts * min(programs, _resident(rows.logits.device, tile) // parts)
+        # Sums of all parts, and how many of them are there: none yet.
+        shared = rows.logits.new_zeros((len(rows.logits), 2 + 2 * parts), dtype=torch.float32)
+        arrays = (*arrays[:4], shared)
+    if known and _launched_again(known, programs, rows, scale, arrays):
+        return
+    for _ in range(2 if tile.joint and INTERPRETED else 1):  # there nobody waits: the second time all sums are known
+        plan = _launch(kernels.forward, (programs, 1, 1), rows, scale, arrays, 1, tile)
     if form is not None and plan is not None:
         _plans[form] = plan
 
@@ -219,15 +274,14 @@ def _form(rows: KernelRows, arrays: Arrays) -> tuple | None:
     return (kind, packed, logits.shape[1], logits.stride(0), marks.stride(0), *types, *focus)
 
 
-def _launched_again(plan: LaunchPlan, rows: KernelRows, scale: float, arrays: Arrays) -> bool:
+def _launched_again(plan: LaunchPlan, programs: int, rows: KernelRows, scale: float, arrays: Arrays) -> bool:
     """Launch by a plan, unless the memory lies otherwise than it was made for."""
     logits, marks = rows.logits, rows.marks
     if (logits.data_ptr() | marks.data_ptr()) % 16 or logits.device.index != torch.cuda.current_device():
         return False
-    n_rows = len(logits)
-    numbers = (*plan.strides, n_rows, plan.labels, rows.lam, _order(rows), scale)
+    numbers = (*plan.strides, len(logits), plan.labels, rows.lam, _order(rows), scale)
     arguments = (*rows[:8], *arrays, *numbers, *plan.constants)
-    _start(plan.compiled, (-(-n_rows // plan.tile_rows), 1, 1), arguments, logits.device)
+    _start(plan.compiled, (programs, 1, 1), arguments, logits.device)
     return True
 
 
@@ -243,12 +297,11 @@ def _launch(
     """Launch a kernel on rows; the same launch can be repeated by the plan, if there is one."""
     logits, marks, known, mask, _, lam_rows, order_rows, example_weight, lam, focus, kind, packed = rows
     n_rows, n_labels = logits.shape
-    logit_stride, mark_stride = logits.stride(0), marks.stride(0)
-    mask_stride = 0 if mask is None else mask.stride(0)
-    align = _alignment(n_labels | logit_stride | mask_stride | (0 if packed else mark_stride), logits)
-    pointers, group = (*rows[:8], *arrays), 16 // logits.element_size()
+    mark_stride, mask_stride = marks.stride(0), 0 if mask is None else mask.stride(0)
+    align = _align(rows)
     unknown = known is not None or mask is not None or not (packed or marks.dtype == torch.uint8)
-    strides = (logit_stride // align, mark_stride if packed else mark_stride // align, mask_stride // align)
+    strides = (logits.stride(0) // align, mark_stride if packed else mark_stride // align, mask_stride // align)
+    held = tile.joint or triton.cdiv(n_labels, tile.block)
     constants = (
         kind,
         packed,
@@ -259,18 +312,21 @@ def _launch(
         0 if example_weight is None else example_weight.stride(0),
         value_stride,
         *(focus if kind == ASL else (0.0, 0.0, 0.0, 0.0)),
-        group,
-        n_labels <= tile.block,
+        _group(rows),
         tile.rows,
         tile.block,
+        held if held <= tile.held else 0,
+        tile.joint,
+        tile.hints,
     )
     lengths = (*strides, n_rows, n_labels // align)
-    options = {"num_warps": tile.warps}
-    plain = kind == PROPML and align == group and not unknown and rows.label_weight is None
-    if plain and kernel is kernels.forward and n_labels > tile.block:
-        options["maxnreg"] = WALKING_REGISTERS
-    compiled = _run(kernel, grid, options, pointers, lengths, (lam, _order(rows), scale), constants)
-    return None if compiled is None else LaunchPlan(compiled, tile.rows, strides, n_labels // align, constants)
+    options: dict[str, int] = {"num_warps": tile.warps}
+    if tile.registers and _is_plain(rows):
+        options["maxnreg"] = tile.registers
+    if tile.joint and not INTERPRETED:
+        options["launch_cooperative_grid"] = True
+    compiled = _run(kernel, grid, options, (*rows[:8], *arrays), lengths, (lam, _order(rows), scale), constants)
+    return None if compiled is None else LaunchPlan(compiled, tile, strides, n_labels // align, constants)
 
 
 def _order(rows: KernelRows) -> float:
@@ -320,9 +376,15 @@ def _start(compiled: Any, grid: tuple[int, int, int], arguments: tuple, device: 
     compiled.run(*grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *arguments)
 
 
-def _alignment(lengths: int, entries: Tensor) -> int:
-    """The largest power of 2 that divides the lengths, up to what one 16-byte access holds."""
-    lengths |= 16 // entries.element_size()
+def _group(rows: KernelRows) -> int:
+    """How many logits one 16-byte access holds."""
+    return 16 // rows.logits.element_size()
+
+
+def _align(rows: KernelRows) -> int:
+    """The largest power of 2 that divides the lengths, up to a group."""
+    lengths = rows.logits.shape[1] | rows.logits.stride(0) | (0 if rows.mask is None else rows.mask.stride(0))
+    lengths |= _group(rows) | (0 if rows.packed else rows.marks.stride(0))
     return lengths & -lengths
 
 
