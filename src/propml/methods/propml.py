@@ -15,7 +15,7 @@ Deviations from the paper, whose tabular network is described in one line (two h
   held-out *candidates*; the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged, and each label's noise rate is estimated and taken away
-  (:mod:`propml.neural.noise_floor`).
+  (:mod:`propml.neural.judgement`).
 * The threshold is chosen on held-out candidates; it is not p = 0.5.
 
 For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0.0, ema=0.0, cv=None, epochs=500,
@@ -348,7 +348,7 @@ class ProPMLClassifier(CandidateClassifier):
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the model as ONNX: input ``X`` (any number of rows), outputs ``logits`` and ``probabilities``."""
-        from propml.neural.export import write_onnx
+        from propml.neural.saving import write_onnx
 
         write_onnx(self.to_torch(), self.n_features_in_, path)
 

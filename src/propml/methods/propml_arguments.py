@@ -10,9 +10,9 @@ import numpy as np
 
 from propml.losses import propml_loss, rank_loss
 from propml.losses.named import LOSSES, get_loss
-from propml.neural.balance import SPREAD, lam_grid
+from propml.neural.criteria import SPREAD, lam_grid
 from propml.neural.members import Choice
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.targets import Candidates
 
 if TYPE_CHECKING:

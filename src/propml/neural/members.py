@@ -15,7 +15,7 @@ from propml.losses import rank_loss
 from propml.neural.criteria import Criterion
 from propml.neural.ensemble import Networks, Standard
 from propml.neural.fleet import Fleet, Layers, Start, train_fleet
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.neural.rows import Rows
 from propml.neural.training import Loss
 

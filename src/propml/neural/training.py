@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from propml.folds import Fold
-from propml.neural.network import StackedMLP, StackShape
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe, StackedMLP, StackShape
 from propml.neural.rows import MASK_ROWS, Rows, gathered, keep_mask
 
 # (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)

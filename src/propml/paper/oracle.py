@@ -26,13 +26,12 @@ from propml.jsonable import jsonable
 from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
-from propml.neural.balance import balanced_lam
-from propml.neural.criteria import average_precision_loss, get_criterion
+from propml.neural.criteria import average_precision_loss, balanced_lam, get_criterion
 from propml.neural.fitting import fit_bins, fit_scaler, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
-from propml.neural.recipe import Recipe
+from propml.neural.judgement import middle_threshold
+from propml.neural.network import Recipe
 from propml.neural.rows import make_rows
-from propml.neural.thresholds import middle_threshold
 from propml.targets import Candidates
 
 __all__ = ["OracleScores", "best_networks", "default_lams"]
