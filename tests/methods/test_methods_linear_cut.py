@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propml.methods.linear_cut import best_cuts, cut_probabilities, regressed_cut
+from propml.methods.linear_algebra import best_cuts, cut_probabilities, regressed_cut
 
 
 def random_scores(n=40):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.methods.principal_axes import PrincipalAxes
+from propml.methods.linear_algebra import PrincipalAxes
 
 
 @pytest.mark.parametrize("shape", [(30, 6), (6, 30), (10, 10)])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propml.methods.proximal import shrunk_singular_values, singular_value_threshold, soft
+from propml.methods.linear_algebra import shrunk_singular_values, singular_value_threshold, soft
 
 
 @pytest.mark.parametrize("t", [0.0, 0.3, 2.0])

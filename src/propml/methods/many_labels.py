@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +46,7 @@ from propml.neural.many_labels import (
     train_network,
 )
 from propml.neural.saving import ENSEMBLE, scaler_from_state, scaler_state
-from propml.schema import Array, check_schema
+from propml.schema import Array
 from propml.targets import Candidates
 
 LOSSES = {"propml": sampled_propml_loss, "bce": sampled_bce_loss}
@@ -270,21 +270,6 @@ class ManyLabelClassifier(CandidateClassifier):
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return expit(scores)
-
-    # -- saved and loaded ----------------------------------------------------------------------------------------
-
-    def _saved_params(self) -> dict[str, Any]:
-        params = super()._saved_params()
-        seed = params["random_state"]
-        params["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
-        return params
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        check_schema(state["params"], {"device": str, str: object}, "the arguments")
-        if state["params"]["device"] != "auto":
-            torch.device(state["params"]["device"])  # that need not be there here, but must have the name of one
-        return super()._from_state(state)
 
     def _try_out(self) -> np.ndarray:
         # On the CPU: the device of training need not be there where the model is loaded.

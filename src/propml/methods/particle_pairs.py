@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from propml.methods.base import Features
-from propml.methods.inner_products import BLOCK, InnerProducts, dense
+from propml.methods.linear_algebra import BLOCK, InnerProducts, dense
 from propml.progress import progress_bar
 from propml.schema import Array, Schema
 

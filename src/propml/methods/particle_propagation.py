@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from propml.methods.inner_products import BLOCK, InnerProducts
+from propml.methods.linear_algebra import BLOCK, InnerProducts
 from propml.methods.neighbours import NOISY_BITS
 
 
