@@ -7,9 +7,15 @@ import torch
 from sklearn.linear_model import Ridge
 
 from propml.folds import make_folds
-from propml.losses.named import get_loss
 from propml.metrics import average_precision
-from propml.neural.criteria import average_precision_loss, balanced_lam, get_criterion, lam_grid, one_error_loss
+from propml.neural.criteria import (
+    average_precision_loss,
+    balanced_lam,
+    get_criterion,
+    get_loss,
+    lam_grid,
+    one_error_loss,
+)
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler

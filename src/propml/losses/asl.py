@@ -6,9 +6,16 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import Lam, check_non_negative, sum_over_labels, weighted
-from propml.losses.problem import ASL, Problem, Reduction
+from propml.losses.problem import (
+    ASL,
+    CandidateLoss,
+    Lam,
+    Problem,
+    Reduction,
+    check_non_negative,
+    sum_over_labels,
+    weighted,
+)
 
 __all__ = ["ASLLoss", "asl_loss"]
 

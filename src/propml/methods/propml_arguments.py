@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propml.losses import propml_loss, rank_loss
-from propml.losses.named import LOSSES, get_loss
-from propml.neural.criteria import SPREAD, lam_grid
+from propml.neural.criteria import LOSSES, SPREAD, get_loss, lam_grid
 from propml.neural.members import Choice
 from propml.neural.network import Recipe
 from propml.targets import Candidates

@@ -1,4 +1,4 @@
-"""What λ and epochs are chosen by: how good a model is on held-out *candidate* labels, and where λ lies.
+"""What networks learn by and are chosen by: losses by name, criteria on held-out candidates, and where λ lies.
 
 A criterion maps logits ``(…, B, C)`` and candidates ``(…, B, C)`` to one value per row ``(…, B)``; smaller is better.
 None of them sees a true label.
@@ -10,10 +10,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from propml.losses import bce_loss
+from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, rank_loss
 from propml.targets import Candidates
 
+# (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)
+Loss = Callable[..., Tensor]
 Criterion = Callable[[Tensor, Tensor], Tensor]
+
+# λ is tried so far to both sides of the balanced one.
+SPREAD = (1 / 3, 1.0, 3.0)
+# name -> (function, order of the power mean whose balance of terms it shares)
+LOSSES: dict[str, tuple[Loss, float]] = {
+    "propml": (propml_loss, 1.0),
+    "bce": (bce_loss, 0.0),
+    "asl": (asl_loss, 0.0),
+    "propall": (propall_loss, 1.0),
+    "power": (power_loss, 0.5),
+    "rank": (rank_loss, 0.0),
+}
+
+
+def get_loss(loss: str | Loss) -> tuple[Loss, float]:
+    """The function and its order, by name; a function of one's own is taken to be like ProPML.
+
+    >>> get_loss("bce")[1]
+    0.0
+    """
+    if callable(loss):
+        return loss, 1.0
+    if loss not in LOSSES:
+        raise ValueError(f"loss is {loss!r}; choose one of {', '.join(LOSSES)}, or give a function")
+    return LOSSES[loss]
 
 
 def average_precision_loss(logits: Tensor, candidates: Tensor) -> Tensor:
@@ -55,10 +82,6 @@ def get_criterion(criterion: str | Criterion) -> Criterion:
     if criterion not in CRITERIA:
         raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)} or give a function")
     return CRITERIA[criterion]
-
-
-# λ is tried so far to both sides of the balanced one.
-SPREAD = (1 / 3, 1.0, 3.0)
 
 
 def balanced_lam(candidates: Candidates, order: float = 1.0) -> float:

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from propml.folds import Fold
 from propml.losses import power_loss
-from propml.neural.criteria import Criterion, average_precision_loss
+from propml.neural.criteria import Criterion, Loss, average_precision_loss
 from propml.neural.network import Recipe, StackedMLP
 from propml.neural.rows import MASK_ROWS, Rows
-from propml.neural.training import Loss, StackTrainer, padded
+from propml.neural.training import StackTrainer, padded
 from propml.progress import Bar, progress_bar
 
 Layers = list[tuple[np.ndarray, np.ndarray]]

@@ -13,8 +13,7 @@ import torch
 from propml.devices import choose_device
 from propml.extras import require
 from propml.folds import make_folds
-from propml.losses.named import Loss, get_loss
-from propml.neural.criteria import Criterion, get_criterion, lam_grid
+from propml.neural.criteria import Criterion, Loss, get_criterion, get_loss, lam_grid
 from propml.neural.fitting import fit_bins, fit_scaler
 from propml.neural.fleet import train_fleet
 from propml.neural.network import Recipe
