@@ -171,22 +171,10 @@ class RankingMachine:
 def ranking_costs(scores: np.ndarray, candidates: np.ndarray, confidences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared hinge losses over all pairs of a candidate and another label of the same row.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-    candidates : ndarray of bool, shape (n_samples, n_labels)
-    confidences : ndarray, shape (n_samples, n_labels)
-        Weights p of the candidates, zero elsewhere.
+    All matrices are ``(n_samples, n_labels)``; ``confidences`` are weights p of the candidates, zero elsewhere. Costs
+    are Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere; slopes are the gradient of Σ p · costs with
+    respect to the scores.
 
-    Returns
-    -------
-    costs : ndarray, shape (n_samples, n_labels)
-        Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere.
-    slopes : ndarray, shape (n_samples, n_labels)
-        The gradient of Σ p · costs with respect to the scores.
-
-    Examples
-    --------
     >>> ranking_costs(np.array([[0.5, 0.0, -2.0]]), np.array([[True, False, False]]), np.array([[1.0, 0.0, 0.0]]))
     (array([[0.25, 0.  , 0.  ]]), array([[-1.,  1.,  0.]]))
     """

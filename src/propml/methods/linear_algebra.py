@@ -48,12 +48,6 @@ def ridge_weights(features: Features, targets: np.ndarray, alpha: float) -> np.n
 class InnerProducts:
     """Inner products of the rows: all that neighbours, reconstructions and dual machines need to know of them.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n_samples, n_features)
-
-    Examples
-    --------
     >>> products = InnerProducts(np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 3.0]]))
     >>> products.among(np.array([[1, 2]]))
     array([[[5., 6.],
@@ -197,24 +191,12 @@ def cut_probabilities(scores: np.ndarray, cut_coef: np.ndarray) -> np.ndarray:
 
 
 def best_cuts(scores: np.ndarray, marked: np.ndarray, *, released: bool = False) -> np.ndarray:
-    """For each row the cut with the fewest errors; the lowest of several.
+    """For each row the cut with the fewest errors, ``(n_samples,)``; the lowest of several.
 
-    Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them.
+    Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them. With
+    ``released``, where everything is marked, it goes 0.1 below the score of the *first label* instead of the lowest: a
+    slip of the code that was released with PML-NI.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-    marked : ndarray of bool, shape (n_samples, n_labels)
-    released : bool
-        Where everything is marked, go 0.1 below the score of the *first label* instead of the lowest: a slip of the
-        code that was released with PML-NI.
-
-    Returns
-    -------
-    ndarray, shape (n_samples,)
-
-    Examples
-    --------
     >>> best_cuts(np.array([[0.1, 0.8, 0.4]]), np.array([[False, True, False]])).round(3)
     array([0.6])
     """

@@ -297,19 +297,8 @@ class PARVLSClassifier(ParticleClassifier):
 def vote_likelihood(votes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """How probable each number of votes is for each label, from the rows that are marked, with Laplace smoothing.
 
-    Parameters
-    ----------
-    votes : ndarray of int, shape (n_samples, n_labels)
-        From 0 to ``n_labels - 1``.
-    rows : ndarray of bool, shape (n_samples, n_labels)
+    There is one row per label, which sums to 1, and one column per number of votes, 0 to ``n_labels - 1``.
 
-    Returns
-    -------
-    ndarray, shape (n_labels, n_labels)
-        One row per label, one column per number of votes; each row sums to 1.
-
-    Examples
-    --------
     >>> vote_likelihood(np.array([[0, 1], [1, 0], [1, 0]]), np.array([[False, True], [True, True], [True, False]]))
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])

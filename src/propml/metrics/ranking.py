@@ -212,15 +212,7 @@ def tie_orders(metric: str, ties: str) -> tuple[str, ...]:
 
 
 def rank_truth(truth: BinaryMatrix, scores: np.ndarray, orders: Collection[str]) -> RankedTruth:
-    """Rank the labels of every row by falling score, and sum up where the true ones stand.
-
-    Parameters
-    ----------
-    truth : 0/1 matrix, shape (n_rows, n_labels)
-    scores : ndarray, shape (n_rows, n_labels)
-    orders : collection of str
-        The orders of ties that are needed, from :data:`ORDERS`.
-    """
+    """Rank the labels of every row by falling score, and sum up where the true ones stand, in each of ``orders``."""
     n_rows, n_labels = scores.shape
     n_true = np.zeros(n_rows, dtype=np.int64)
     tied = np.zeros(n_rows, dtype=bool)

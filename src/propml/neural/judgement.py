@@ -23,13 +23,7 @@ BELOW = 1e-3
 
 
 def noise_floor(logits: np.ndarray, quantile: float = QUANTILE) -> np.ndarray:
-    """The low quantile of each label's P(candidate) over held-out rows, ``(n_labels,)``.
-
-    Parameters
-    ----------
-    logits : ndarray, shape (n_samples, n_labels)
-        Of P(candidate); rows that were not held out are NaN.
-    """
+    """The low quantile of each label's P(candidate), ``(n_labels,)``, from its logits; NaN in rows not held out."""
     seen = np.isfinite(logits[:, 0])
     return np.quantile(1 / (1 + np.exp(-logits[seen].astype(np.float64))), quantile, axis=0)
 
@@ -52,14 +46,6 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray 
     The best candidate of a row is nearly always true, its best excluded label surely false: the cut that separates them
     sits between true and false *candidates* too, while the cut that predicts candidates best marks the false ones as
     well. ``paper/chosen.py`` prints its Hamming loss beside that of the best threshold that knows the truth.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n, C)
-    states : ndarray, shape (n, C)
-        1 candidate, 0 excluded, -1 unknown.
-    weight : ndarray, shape (n,), optional
-        How much each row counts.
     """
     inside = np.where(states > 0, scores, -np.inf).max(axis=1)
     outside = np.where(states == 0, scores, -np.inf).max(axis=1)
@@ -77,16 +63,8 @@ def f1_threshold(
 ) -> float:
     """The cut with the largest expected F1 over all labels, where entry (i, j) is true with probability ``plausible``.
 
-    Parameters
-    ----------
-    scores, plausible : ndarray, shape (n, C)
-    weight : ndarray, shape (n,), optional
-        How much each row counts.
-    most : int
-        Entries that are looked at; of more rows, every second, third, …
+    At ``most`` so many entries are looked at; of more rows, every second, third, …
 
-    Examples
-    --------
     >>> f1_threshold(np.array([[3.0, 1.0, -1.0]]), np.array([[0.9, 0.6, 0.0]]))  # both plausible ones: F1 = 3 / 3.5
     0.0
     """

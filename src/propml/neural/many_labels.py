@@ -193,10 +193,7 @@ def batch_logits(
 ) -> dict[str, Tensor]:
     """The logits that a sampled loss takes, with their masks, from the hidden layer of a batch ``(B, H)``.
 
-    Parameters
-    ----------
-    cells : what :meth:`Cells.of` says of the candidates: 1 where a label is one, -1 where it is unknown
-    sample : Tensor of int, shape (M,)
+    ``cells`` are what :meth:`Cells.of` says of the candidates: 1 where a label is one, -1 where it is unknown.
     """
     offsets, labels, states = cells
     ids, place = torch.cat([labels, sample]).unique(return_inverse=True)
@@ -285,10 +282,7 @@ def train_network(
 ) -> list[dict[str, float]]:
     """Train in place; the network ends with the weights of its best epoch on the ``held`` rows, or of the last one.
 
-    Returns
-    -------
-    list of dict
-        For each epoch the mean loss and, on held-out rows, ``"ndcg"`` of the candidates.
+    For each epoch it returns the mean loss and, on held-out rows, ``"ndcg"`` of the candidates.
     """
     device = train.device
     order, masks = torch.Generator().manual_seed(seed), torch.Generator(device).manual_seed(seed + 1)
