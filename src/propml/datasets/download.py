@@ -19,7 +19,7 @@ from propml.datasets.archives import DamagedArchive, extract
 from propml.datasets.catalogue import lookup
 from propml.datasets.dataset import Entry, RemoteFile
 from propml.datasets.locations import checksum_of, data_dirs, existing_file, matches, writable_data_dir
-from propml.deprecation import renamed_argument
+from propml.messages import renamed_argument
 from propml.progress import progress_bar
 
 __all__ = ["download", "fetch"]

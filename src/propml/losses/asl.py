@@ -17,8 +17,6 @@ from propml.losses.problem import (
     weighted,
 )
 
-__all__ = ["ASLLoss", "asl_loss"]
-
 
 def asl_loss(
     logits: Tensor,

@@ -7,8 +7,6 @@ from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
 from propml.losses.problem import BCE, CandidateLoss, Lam, Problem, Reduction, excluded_term, sum_over_labels, weighted
 
-__all__ = ["CandidateBCELoss", "bce_loss"]
-
 
 def bce_loss(
     logits: Tensor,

@@ -19,8 +19,6 @@ from propml.losses.problem import (
     weighted,
 )
 
-__all__ = ["power_loss"]
-
 TINY_ORDER = 1e-3
 
 

@@ -19,8 +19,6 @@ from propml.losses.problem import (
     weighted,
 )
 
-__all__ = ["ProPaLLLoss", "propall_loss"]
-
 
 def propall_loss(
     logits: Tensor,

@@ -20,8 +20,6 @@ from propml.losses.problem import (
     weighted,
 )
 
-__all__ = ["ProPMLLoss", "propml_loss"]
-
 
 def propml_loss(
     logits: Tensor,

@@ -6,8 +6,6 @@ from torch import Tensor
 from propml.losses.candidates import Marks
 from propml.losses.problem import Lam, check_non_negative, entries_of, highest, weighted
 
-__all__ = ["rank_loss"]
-
 
 def rank_loss(
     logits: Tensor,

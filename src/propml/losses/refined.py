@@ -7,8 +7,6 @@ from torch.nn.functional import logsigmoid
 from propml.losses.candidates import Marks, unpacked
 from propml.losses.problem import Lam, check_non_negative, entries_of, weighted
 
-__all__ = ["refined_loss"]
-
 
 def refined_loss(
     logits: Tensor,

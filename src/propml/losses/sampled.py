@@ -6,8 +6,6 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.problem import Lam, check_non_negative, log_sum_exp, sum_over_labels, weighted
 
-__all__ = ["sampled_bce_loss", "sampled_propml_loss"]
-
 
 def sampled_propml_loss(
     candidate_logits: Tensor,

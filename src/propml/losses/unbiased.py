@@ -10,8 +10,6 @@ from torch.nn.functional import logsigmoid
 from propml.losses.candidates import Marks
 from propml.losses.problem import CandidateLoss, Lam, Reduction, entries_of, weighted
 
-__all__ = ["UnbiasedLoss", "check_rates", "unbiased_entries", "unbiased_loss"]
-
 
 def unbiased_loss(
     logits: Tensor,

@@ -21,8 +21,8 @@ from propml.benchmark.wording import (
     settings_text,
     signed,
 )
-from propml.csv_safety import neutralised
 from propml.noise import Noise, Setting
+from propml.output import neutralised
 from propml.paper.published import Mean
 
 

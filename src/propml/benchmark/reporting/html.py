@@ -17,7 +17,7 @@ from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
 from propml.extras import require
 from propml.metrics import METRICS
 from propml.noise import KINDS, Noise
-from propml.page import page_style
+from propml.output import page_style
 from propml.paper.metric_names import TABULAR_METRICS
 
 
