@@ -19,7 +19,7 @@ import torch
 
 from propml.folds import Fold
 from propml.losses import power_loss, propml_loss
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.neural.rows import DenseRows, make_rows
 from propml.neural.training import StackTrainer
 

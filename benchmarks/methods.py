@@ -27,7 +27,7 @@ from propml.methods import METHODS, method_class
 from propml.methods.confidence_ranking import ranking_costs
 from propml.methods.cplst import CPLSTClassifier
 from propml.methods.fpml import FPMLClassifier
-from propml.methods.inner_products import InnerProducts
+from propml.methods.linear_algebra import InnerProducts
 from propml.methods.ml_knn import MLkNNClassifier
 from propml.methods.particle_pairs import count_votes, train_pairs
 from propml.methods.particle_propagation import credible_labels

@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.metrics import coverage_error, label_ranking_average_precision_score, label_ranking_loss
 
 from propml import metrics
-from propml.metrics.ranking import RANKING_METRICS, mean_over_rows
-from propml.metrics.ranks import rank_truth
+from propml.metrics.ranking import RANKING_METRICS, mean_over_rows, rank_truth
 
 
 def make_case(n_rows: int, n_labels: int, *, levels: int | None = None) -> tuple[np.ndarray, np.ndarray]:

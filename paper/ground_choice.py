@@ -31,10 +31,9 @@ from propml.datasets import load
 from propml.methods import propml_arguments
 from propml.metrics import average_precision
 from propml.neural.criteria import average_precision_loss
+from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
 from propml.neural.members import chosen_weights
-from propml.neural.noise_floor import QUANTILE, SHARE, noise_floor, true_logits
 from propml.neural.saving import ensemble_from_state
-from propml.neural.thresholds import candidate_sigmoid
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
 NOISES: tuple[tuple[str, dict[str, float]], ...] = (

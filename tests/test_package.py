@@ -45,7 +45,6 @@ def test_version_stands_in_the_changelog_and_the_citation():
 # Rooms, and what stands on the floor between them, from left to right.
 ORDER = [
     "messages",
-    "deprecation",
     "atomic_files",
     "file_errors",
     "schema",
@@ -53,8 +52,7 @@ ORDER = [
     "devices",
     "folds",
     "jsonable",
-    "csv_safety",
-    "page",
+    "output",
     "extras",
     "progress",
     "persistence",

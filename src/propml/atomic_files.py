@@ -17,19 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = [
-    "fill",
-    "is_at",
-    "lock_file",
-    "locked",
-    "naming",
-    "replacing",
-    "replacing_files",
-    "sync_folder",
-    "write_all",
-    "write_whole",
-]
-
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["cache_dir", "choose_device", "runs_on_gpu", "usable_cores"]
-
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
     """The device of that name, if it can be used here; ``"auto"`` is a GPU where there is one, else the CPU.

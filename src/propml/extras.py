@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
 
-__all__ = ["EXTRAS", "installed", "require", "versions"]
-
 EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pandas", "polars", "pyarrow"),
     "formats": ("openpyxl",),

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["FileError", "reading"]
-
 
 class FileError(ValueError):
     """A file that cannot be used: the message names the file, what is wrong with it and what to do."""

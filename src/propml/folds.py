@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Fold", "make_folds", "row_blocks"]
-
 # Entries of a block: 8 MB of float64, so that memory stays bounded and the block near the caches.
 BLOCK_ENTRIES = 2**20
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["jsonable", "unboxed"]
-
 
 def jsonable(value: Any, *, lossy: bool = False) -> Any:
     """The same with numbers and containers of Python only; a set becomes a sorted list.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["KINDS", "Kind", "Noise", "Setting", "noise_order"]
-
 
 class Kind(NamedTuple):
     """What a level is to a corruption: its argument (none: it has no level), the most of it, and how it is written."""

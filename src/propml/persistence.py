@@ -15,8 +15,6 @@ import scipy.sparse as sp
 from propml.atomic_files import write_whole
 from propml.schema import checked_csr
 
-__all__ = ["FORMAT", "State", "from_json_array", "json_array", "read_state", "state_bytes", "write_state"]
-
 # Raised when an older reader could not make sense of a newer file.
 FORMAT = 1
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Bar", "is_watched", "progress_bar", "track"]
-
 T = TypeVar("T")
 
 

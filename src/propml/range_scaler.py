@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from propml.targets import Features
 
-__all__ = ["RangeScaler"]
-
 
 class RangeScaler(TransformerMixin, BaseEstimator):
     """Each feature to [-1, 1] by its smallest and largest value; a constant one to 0. Sparse features become dense.

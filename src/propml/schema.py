@@ -14,8 +14,6 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Array", "Schema", "check_schema", "checked_csr", "schema_of"]
-
 #: A type; ``None``; a list with the schema of its entries; a tuple of alternatives; a dict of fields, in which ``str``
 #: stands for every other field and a name that ends in ``?`` may be missing; an :class:`Array`.
 Schema: TypeAlias = Any

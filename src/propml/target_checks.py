@@ -12,25 +12,6 @@ import scipy.sparse as sp
 from propml.jsonable import unboxed
 from propml.messages import did_you_mean
 
-__all__ = [
-    "CANDIDATE",
-    "EXCLUDED",
-    "UNKNOWN",
-    "Annotations",
-    "check_classes",
-    "check_states",
-    "column_of",
-    "dense_matrix",
-    "form_of",
-    "has_columns",
-    "is_missing",
-    "is_torch",
-    "label_names",
-    "names_array",
-    "sorted_names",
-    "states_from_pairs",
-]
-
 CANDIDATE, EXCLUDED, UNKNOWN = 1, 0, -1
 
 

@@ -19,17 +19,6 @@ from typing import IO, Any
 
 from propml.file_errors import FileError
 
-__all__ = [
-    "VARIABLE",
-    "TooLarge",
-    "check_unpacked",
-    "check_zip",
-    "inflated",
-    "is_gzipped",
-    "limit_in_environment",
-    "open_unpacked",
-]
-
 VARIABLE = "PROPML_UNPACK_GIB"
 # Deflate reaches 1000 to one. Tables of zeros reach 100 and more, so that the floor lets through what is small anyway.
 TIMES, AT_LEAST = 200, 512 * 2**20

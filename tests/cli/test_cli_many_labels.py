@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from command_line import propml, told
-from propml.tables.truth import true_labels
 
 from propml.auditing.model_card import read_model
 from propml.cli import file_options
 from propml.methods.many_labels import ManyLabelClassifier
 from propml.metrics import ndcg_at_k, precision_at_k, psp_at_k
+from propml.tables.dataset import true_labels
 from propml.tables.files import read_table
 from propml.tables.sources import open_table
 from propml.targets import Candidates

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from propml.methods.cplst import CPLSTClassifier
-from propml.methods.ridge import RidgeRegressionClassifier, ridge_weights, with_bias
+from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.ridge import RidgeRegressionClassifier
 
 
 @pytest.fixture(scope="module", params=[(80, 6), (25, 60)], ids=["tall", "wide"])

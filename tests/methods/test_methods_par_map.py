@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from propml.datasets import digits_mosaic
-from propml.methods.par_map import PARMAPClassifier, vote_likelihood
+from propml.methods.particle import PARMAPClassifier, vote_likelihood
 from propml.methods.particle_pairs import count_votes
 from propml.metrics import average_precision
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from propml.datasets import digits_mosaic
-from propml.methods.par_vls import PARVLSClassifier
+from propml.methods.particle import PARVLSClassifier
 from propml.methods.particle_pairs import count_votes
 
 

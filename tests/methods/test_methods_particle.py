@@ -10,10 +10,9 @@ from scipy.optimize import nnls
 from sklearn.svm import SVC
 
 from propml.datasets import digits_mosaic
-from propml.methods import inner_products, particle_pairs, particle_propagation
-from propml.methods.inner_products import InnerProducts
-from propml.methods.par_map import PARMAPClassifier
-from propml.methods.par_vls import PARVLSClassifier
+from propml.methods import linear_algebra, particle_pairs, particle_propagation
+from propml.methods.linear_algebra import InnerProducts
+from propml.methods.particle import PARMAPClassifier, PARVLSClassifier
 from propml.methods.particle_pairs import count_votes, pair_problems, train_pairs
 from propml.methods.particle_propagation import (
     credible_labels,
@@ -44,7 +43,7 @@ def neighbours_by_loop(X, folds, fold, row, k):
 @pytest.mark.parametrize(("n", "k", "n_folds"), [(60, 5, 10), (30, 6, 2), (5, 1, 2)])
 def test_neighbours_are_the_nearest_others_outside_the_fold(n, k, n_folds, kept, form, monkeypatch):
     monkeypatch.setattr(particle_propagation, "BLOCK", 7 * n)
-    monkeypatch.setattr(inner_products, "GRAM_ROWS", n if kept else 0)
+    monkeypatch.setattr(linear_algebra, "GRAM_ROWS", n if kept else 0)
     rng = np.random.default_rng(n)
     # Multiples of 0.1 on a grid: many equal distances, which rounding would put in any order.
     X, folds = rng.integers(0, 3, size=(n, 4)) * 0.1, np.arange(n) % n_folds
@@ -271,7 +270,7 @@ def test_machines_vote_the_same_from_features_and_from_rows(form):
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize(("form", "kept"), [(np.asarray, True), (np.asarray, False), (sp.csr_array, False)])
 def test_machines_are_those_of_scikit_learn_on_the_features(C, form, kept, monkeypatch):
-    monkeypatch.setattr(inner_products, "GRAM_ROWS", 60 if kept else 0)
+    monkeypatch.setattr(linear_algebra, "GRAM_ROWS", 60 if kept else 0)
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 4))
     S = X @ rng.normal(size=(4, 4)) + rng.normal(size=(60, 4)) > 0.3
@@ -297,8 +296,8 @@ def test_no_machines_and_no_votes():
 def test_inner_products_of_groups_are_taken_in_blocks(monkeypatch):
     X = np.random.default_rng(0).normal(size=(20, 3))
     rows = np.random.default_rng(1).integers(0, 20, size=(7, 4))
-    monkeypatch.setattr(inner_products, "GRAM_ROWS", 0)
-    monkeypatch.setattr(inner_products, "BLOCK", 30)
+    monkeypatch.setattr(linear_algebra, "GRAM_ROWS", 0)
+    monkeypatch.setattr(linear_algebra, "BLOCK", 30)
     expected = np.array([[[X[a] @ X[b] for b in group] for a in group] for group in rows])
     for form in (X, sp.csr_array(X)):
         products = InnerProducts(form)

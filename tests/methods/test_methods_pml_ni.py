@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from propml.methods.linear_cut import best_cuts
+from propml.methods.linear_algebra import best_cuts, singular_value_threshold, soft
 from propml.methods.pml_ni import PMLNIClassifier
-from propml.methods.proximal import singular_value_threshold, soft
 from propml.methods.ridge import RidgeRegressionClassifier
 
 

@@ -22,7 +22,7 @@ from propml.datasets import digits_mosaic
 from propml.losses import propml_loss
 from propml.metrics import average_precision, hamming_loss
 from propml.neural.encoding import FeatureScaler
-from propml.neural.thresholds import candidate_sigmoid, middle_threshold
+from propml.neural.judgement import candidate_sigmoid, middle_threshold
 
 QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
 

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from propml.methods import load
-from propml.methods.ridge import RidgeRegressionClassifier, ridge_weights, with_bias
+from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.persistence import write_state
 
 

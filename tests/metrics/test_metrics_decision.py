@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn import metrics as sklearn_metrics
 
-from propml.metrics import f1_scores, hamming_loss, predict_threshold, predict_top_k
+from propml.metrics import example_f1, f1_scores, hamming_loss, predict_threshold, predict_top_k
 
 # class 0: true 2, predicted 1, both 1; class 1: 1, 2, 1; class 2 is absent, predicted once; class 3: 1, 0, 0
 TRUTH = np.array([[1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
@@ -126,3 +126,16 @@ def test_top_k_errors():
         predict_top_k([[0.1, 0.2, 0.3]], 0)
     with pytest.raises(ValueError, match="ties is 'some'"):
         predict_top_k([[0.1, 0.2, 0.3]], 1, ties="some")
+
+
+def test_f1_by_example_is_the_mean_over_samples_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth, predicted = (rng.random((2, 200, 5)) < 0.2).astype(int)
+    assert (truth.sum(axis=1) + predicted.sum(axis=1) == 0).any()
+    expected = sklearn_metrics.f1_score(truth, predicted, average="samples", zero_division=1)
+    assert example_f1(truth, predicted) == pytest.approx(expected)
+
+
+def test_f1_by_example_of_matrices_of_two_shapes_is_refused():
+    with pytest.raises(ValueError, match="predicted"):
+        example_f1([[1, 0]], [[1, 0, 0]])

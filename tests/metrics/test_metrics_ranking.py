@@ -13,7 +13,7 @@ from metrics_by_loops import ROW_METRICS, by_loops, matlab_one_error, matlab_ran
 from sklearn.metrics import coverage_error, label_ranking_average_precision_score, label_ranking_loss
 
 from propml.metrics import average_precision, coverage, evaluate, n_tied_rows, one_error, ranking_loss
-from propml.metrics.ranks import tie_orders
+from propml.metrics.ranking import tie_orders
 from propml.targets import Candidates
 
 FUNCTIONS = {

@@ -7,20 +7,24 @@ import torch
 from sklearn.linear_model import Ridge
 
 from propml.folds import make_folds
-from propml.losses.named import get_loss
 from propml.metrics import average_precision
-from propml.neural.balance import balanced_lam, lam_grid
-from propml.neural.criteria import average_precision_loss, get_criterion, one_error_loss
+from propml.neural.criteria import (
+    average_precision_loss,
+    balanced_lam,
+    get_criterion,
+    get_loss,
+    lam_grid,
+    one_error_loss,
+)
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler
 from propml.neural.forest import fit_forest
+from propml.neural.judgement import candidate_sigmoid, f1_threshold, middle_threshold, noise_floor, true_logits
 from propml.neural.linear import PENALTY, fit_linear, is_solvable, linear_models
 from propml.neural.members import Member, chosen_weights
-from propml.neural.noise_floor import noise_floor, true_logits
 from propml.neural.path import lambda_path
 from propml.neural.saving import ensemble_from_state, ensemble_state
-from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
 from propml.targets import Candidates
 
 # --- features ----------------------------------------------------------------------------------------------------

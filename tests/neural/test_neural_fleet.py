@@ -9,10 +9,8 @@ from propml.folds import Fold
 from propml.losses import power_loss, propml_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.neural.criteria import average_precision_loss
-from propml.neural.fleet import _split, train_fleet
-from propml.neural.memory import available_bytes, bytes_of_member
-from propml.neural.network import StackedMLP, StackShape
-from propml.neural.recipe import Recipe
+from propml.neural.fleet import _split, available_bytes, bytes_of_member, train_fleet
+from propml.neural.network import Recipe, StackedMLP, StackShape
 from propml.neural.rows import MASK_ROWS, DenseRows, PaddedRows, SparseRows, keep_mask, make_rows
 from propml.neural.training import StackTrainer
 

@@ -18,9 +18,9 @@ from propml.neural.many_labels import (
     SparseInput,
     batch_logits,
     held_out_ndcg,
+    label_log_odds,
     row_of_cells,
 )
-from propml.neural.many_training import label_log_odds
 from propml.neural.training import log_odds
 
 CPU = torch.device("cpu")

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from propml.tables.truth import true_labels
 from sklearn.metrics import average_precision_score
 
 from propml.auditing.crossfit import label_scores
@@ -22,6 +21,7 @@ from propml.metrics import ndcg_at_k, precision_at_k, psp_at_k
 from propml.streaming import judging, sample, stream_audit, stream_evaluate, stream_fit, stream_predict, summary
 from propml.streaming.judging import Judge, top_labels
 from propml.streaming.models import top_evaluation, top_sums
+from propml.tables.dataset import true_labels
 from propml.tables.files import read_table
 from propml.tables.sources import open_table
 from propml.targets import Candidates

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from propml.csv_safety import neutralised, original
+from propml.output import neutralised, original
 from propml.tables.dataset import true_labels
 from propml.tables.files import read_table, write_cleaned
 from propml.tables.sources import open_table

@@ -8,7 +8,7 @@ import torch
 
 from propml.datasets import digits_mosaic
 from propml.losses import power_loss
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.neural.training import StackTrainer
 from propml.tuning import rungs
 from propml.tuning.rungs import (

@@ -14,8 +14,8 @@ import numpy as np
 from propml.atomic_files import write_whole
 from propml.auditing.annotator_model import finder
 from propml.auditing.verdicts import VERDICTS, best_of_row, candidate_cells, with_cells
-from propml.csv_safety import neutralised, original
 from propml.file_errors import reading
+from propml.output import neutralised, original
 from propml.targets import Candidates
 
 if TYPE_CHECKING:

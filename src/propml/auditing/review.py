@@ -23,7 +23,7 @@ import numpy as np
 import propml
 from propml.atomic_files import write_whole
 from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words, thumbnails
-from propml.page import page_style
+from propml.output import page_style
 from propml.targets import Candidates
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ FEATURE_MODULES = ("propml.vision.deep_features", "propml.vision.training_data")
 # number depends on them, so no fingerprint does.
 APART = (
     "propml.losses.kernels",
-    *("propml.datasets", "propml.tables", "propml.methods.registry", "propml.neural.export"),
-    *("propml.atomic_files", "propml.csv_safety", "propml.deprecation", "propml.devices", "propml.extras"),
-    *("propml.file_errors", "propml.jsonable", "propml.messages", "propml.persistence", "propml.progress"),
+    *("propml.datasets", "propml.tables", "propml.methods.registry"),
+    *("propml.atomic_files", "propml.devices", "propml.extras", "propml.file_errors", "propml.jsonable"),
+    *("propml.messages", "propml.output", "propml.persistence", "propml.progress"),
     *("propml.schema", "propml.unpacking"),
 )
 # Parts of a syntax tree that do nothing when code runs.

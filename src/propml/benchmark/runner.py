@@ -24,8 +24,8 @@ from propml.benchmark.provenance import fingerprint, made_by, run_provenance
 from propml.benchmark.results import CellResult
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
-from propml.deprecation import renamed_argument
 from propml.devices import choose_device
+from propml.messages import renamed_argument
 from propml.paper.published import metric_of
 from propml.progress import Bar, progress_bar
 

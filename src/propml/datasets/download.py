@@ -26,7 +26,7 @@ from propml.datasets.locations import (
     matches,
     writable_data_dir,
 )
-from propml.deprecation import renamed_argument
+from propml.messages import renamed_argument
 from propml.progress import progress_bar
 
 __all__ = ["download", "fetch"]

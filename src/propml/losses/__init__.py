@@ -27,18 +27,18 @@ gradient.
 
 from typing import TYPE_CHECKING
 
-from propml.deprecation import former_names
 from propml.losses.asl import ASLLoss, asl_loss
 from propml.losses.bce import CandidateBCELoss, bce_loss
 from propml.losses.candidates import CandidateBits
-from propml.losses.module import CandidateLoss
 from propml.losses.power import power_loss
+from propml.losses.problem import CandidateLoss
 from propml.losses.propall import ProPaLLLoss, propall_loss
 from propml.losses.propml import ProPMLLoss, propml_loss
 from propml.losses.ranking import rank_loss
 from propml.losses.refined import refined_loss
 from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
 from propml.losses.unbiased import UnbiasedLoss, unbiased_loss
+from propml.messages import former_names
 
 __all__ = [
     "ASLLoss",

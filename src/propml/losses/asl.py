@@ -6,11 +6,16 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import Lam, check_non_negative, sum_over_labels, weighted
-from propml.losses.problem import ASL, Problem, Reduction
-
-__all__ = ["ASLLoss", "asl_loss"]
+from propml.losses.problem import (
+    ASL,
+    CandidateLoss,
+    Lam,
+    Problem,
+    Reduction,
+    check_non_negative,
+    sum_over_labels,
+    weighted,
+)
 
 
 def asl_loss(

@@ -5,11 +5,7 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import Lam, excluded_term, sum_over_labels, weighted
-from propml.losses.problem import BCE, Problem, Reduction
-
-__all__ = ["CandidateBCELoss", "bce_loss"]
+from propml.losses.problem import BCE, CandidateLoss, Lam, Problem, Reduction, excluded_term, sum_over_labels, weighted
 
 
 def bce_loss(

@@ -13,8 +13,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-__all__ = ["CandidateBits", "Marks", "check_marks", "states_of", "unpacked"]
-
 BLOCK_ENTRIES = 1 << 24  # rows are packed in blocks of so many entries, so that no dense copy of all is needed
 
 

@@ -6,8 +6,11 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
-from propml.losses.plain import (
+from propml.losses.problem import (
+    POWER,
     Lam,
+    Problem,
+    Reduction,
     check_non_negative,
     excluded_term,
     log_of_sum,
@@ -15,9 +18,6 @@ from propml.losses.plain import (
     sum_over_labels,
     weighted,
 )
-from propml.losses.problem import POWER, Problem, Reduction
-
-__all__ = ["power_loss"]
 
 TINY_ORDER = 1e-3
 

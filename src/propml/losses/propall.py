@@ -7,9 +7,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import (
+from propml.losses.problem import (
+    CandidateLoss,
     Lam,
+    Reduction,
     check_non_negative,
     entries_of,
     excluded_term,
@@ -17,9 +18,6 @@ from propml.losses.plain import (
     sum_over_labels,
     weighted,
 )
-from propml.losses.problem import Reduction
-
-__all__ = ["ProPaLLLoss", "propall_loss"]
 
 
 def propall_loss(

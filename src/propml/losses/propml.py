@@ -6,11 +6,19 @@ from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
 from propml.losses.kernels.fused import computed
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import Lam, check_non_negative, excluded_term, log_of_sum, log_share, log_sum_exp, weighted
-from propml.losses.problem import PROPML, Problem, Reduction
-
-__all__ = ["ProPMLLoss", "propml_loss"]
+from propml.losses.problem import (
+    PROPML,
+    CandidateLoss,
+    Lam,
+    Problem,
+    Reduction,
+    check_non_negative,
+    excluded_term,
+    log_of_sum,
+    log_share,
+    log_sum_exp,
+    weighted,
+)
 
 
 def propml_loss(

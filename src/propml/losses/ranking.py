@@ -4,9 +4,7 @@ import torch
 from torch import Tensor
 
 from propml.losses.candidates import Marks
-from propml.losses.plain import Lam, check_non_negative, entries_of, highest, weighted
-
-__all__ = ["rank_loss"]
+from propml.losses.problem import Lam, check_non_negative, entries_of, highest, weighted
 
 
 def rank_loss(

@@ -5,9 +5,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks, unpacked
-from propml.losses.plain import Lam, check_non_negative, entries_of, weighted
-
-__all__ = ["refined_loss"]
+from propml.losses.problem import Lam, check_non_negative, entries_of, weighted
 
 
 def refined_loss(
@@ -30,8 +28,8 @@ def refined_loss(
     Parameters
     ----------
     plausibility : Tensor, same shape as ``logits``, or CandidateBits
-        q of a candidate in (0, 1], 0 for an excluded label, -1 (or NaN) for an unknown one, which carries no loss; see
-        :func:`propml.neural.refinement.plausibility`. In packed bits, q is 1 for all candidates.
+        q of a candidate in (0, 1], 0 for an excluded label, -1 (or NaN) for an unknown one, which carries no loss. In
+        packed bits, q is 1 for all candidates.
 
     Notes
     -----

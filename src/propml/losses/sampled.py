@@ -4,9 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from propml.losses.plain import Lam, check_non_negative, log_sum_exp, sum_over_labels, weighted
-
-__all__ = ["sampled_bce_loss", "sampled_propml_loss"]
+from propml.losses.problem import Lam, check_non_negative, log_sum_exp, sum_over_labels, weighted
 
 
 def sampled_propml_loss(

@@ -8,11 +8,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from propml.losses.candidates import Marks
-from propml.losses.module import CandidateLoss
-from propml.losses.plain import Lam, entries_of, weighted
-from propml.losses.problem import Reduction
-
-__all__ = ["UnbiasedLoss", "check_rates", "unbiased_entries", "unbiased_loss"]
+from propml.losses.problem import CandidateLoss, Lam, Reduction, entries_of, weighted
 
 
 def unbiased_loss(

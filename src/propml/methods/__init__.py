@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from propml.methods.kernel_ridge import KernelRidgeClassifier
     from propml.methods.many_labels import ManyLabelClassifier
     from propml.methods.ml_knn import MLkNNClassifier
-    from propml.methods.par_map import PARMAPClassifier
-    from propml.methods.par_vls import PARVLSClassifier
+    from propml.methods.particle import PARMAPClassifier, PARVLSClassifier
     from propml.methods.pml_fp import PMLfpClassifier
     from propml.methods.pml_lc import PMLlcClassifier
     from propml.methods.pml_lrs import PMLLRSClassifier

@@ -38,7 +38,12 @@ LEARNED: Schema = {
 # What a saved model may call its class, and what the class is called now.
 FORMER_NAMES = {"RidgeClassifier": "RidgeRegressionClassifier"}
 # A model folder keeps what it needs beside the method in the same file.
-STATE: Schema = {"params": {str: object}, "learned": {str: object}, "single_label": bool, "folder?": object}
+STATE: Schema = {
+    "params": {"device?": str, str: object},
+    "learned": {str: object},
+    "single_label": bool,
+    "folder?": object,
+}
 
 
 class CandidateClassifier(ClassifierMixin, BaseEstimator):
@@ -243,8 +248,11 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return {"params": self._saved_params(), "learned": learned, "single_label": self._single_label}
 
     def _saved_params(self) -> dict[str, Any]:
-        """The arguments as plain values; a method whose arguments are not plain says here what becomes of them."""
-        return self.get_params(deep=False)
+        """The arguments as plain values: of a generator in the place of a seed nothing is kept."""
+        params = self.get_params(deep=False)
+        if not isinstance(params.get("random_state"), int | np.integer | None):
+            params["random_state"] = None
+        return params
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -259,6 +267,10 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def _from_state(cls, state: dict[str, Any]) -> Self:
         """A fitted method from what :meth:`save` put together; whatever is wrong is said here, and not by `predict`."""
         check_schema(state, STATE, "the model")
+        if state["params"].get("device", "auto") != "auto":
+            import torch
+
+            torch.device(state["params"]["device"])  # that need not be there here, but must have the name of one
         cls._check_learned(state["learned"])
         model = cls(**state["params"])
         for name, value in state["learned"].items():

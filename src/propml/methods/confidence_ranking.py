@@ -11,7 +11,7 @@ Deviations of both methods from the paper, as far as it is known:
 * The hinge is squared, so that the objective is smooth. The paper solves a dual quadratic program by Frank-Wolfe; here
   L-BFGS runs along the principal axes of the features. The bias is penalised like any other weight.
 * Scores of a row are cut where a linear regression on them puts the cut that best separates its believed labels
-  (p > 0.5, :mod:`propml.methods.linear_cut`); no true label is used.
+  (p > 0.5, :mod:`propml.methods.linear_algebra`); no true label is used.
 
 All pairs of a row are treated at once: sorted by f_j − 1 for candidates and f_k for the others, the pairs inside the
 margin of a label are those behind it (or before it), and their sums are cumulative sums. A row costs C log C instead of
@@ -27,9 +27,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_cut import cut_probabilities, regressed_cut
-from propml.methods.principal_axes import PrincipalAxes
-from propml.methods.ridge import with_bias
+from propml.methods.linear_algebra import PrincipalAxes, cut_probabilities, regressed_cut, with_bias
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates
@@ -173,22 +171,10 @@ class RankingMachine:
 def ranking_costs(scores: np.ndarray, candidates: np.ndarray, confidences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared hinge losses over all pairs of a candidate and another label of the same row.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_samples, n_labels)
-    candidates : ndarray of bool, shape (n_samples, n_labels)
-    confidences : ndarray, shape (n_samples, n_labels)
-        Weights p of the candidates, zero elsewhere.
+    All matrices are ``(n_samples, n_labels)``; ``confidences`` are weights p of the candidates, zero elsewhere. Costs
+    are Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere; slopes are the gradient of Σ p · costs with
+    respect to the scores.
 
-    Returns
-    -------
-    costs : ndarray, shape (n_samples, n_labels)
-        Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere.
-    slopes : ndarray, shape (n_samples, n_labels)
-        The gradient of Σ p · costs with respect to the scores.
-
-    Examples
-    --------
     >>> ranking_costs(np.array([[0.5, 0.0, -2.0]]), np.array([[True, False, False]]), np.array([[1.0, 0.0, 0.0]]))
     (array([[0.25, 0.  , 0.  ]]), array([[-1.,  1.,  0.]]))
     """

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.linalg
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.ridge import ridge_weights, with_bias
+from propml.methods.linear_algebra import ridge_weights, with_bias
 from propml.schema import Array
 from propml.targets import Candidates
 

@@ -40,8 +40,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.inner_products import dense
-from propml.methods.ridge import with_bias
+from propml.methods.linear_algebra import dense, with_bias
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates

@@ -13,7 +13,7 @@ Deviations from the paper, and from :class:`~propml.methods.ProPMLClassifier`:
 * One network and one held-out part of the rows: no folds, no ensemble, no quantile bins of numeric columns.
 * Biases start at the labels' log odds and output weights at 0: a label that never occurs stays where it is.
 * λ is a third of the one at which the two terms pull alike *there*, 1 / mean |S|; it does not fall with the number of
-  labels. (:func:`propml.neural.balance.balanced_lam` compares them at p = 1/2, where no label of thousands ever is.)
+  labels. (:func:`propml.neural.criteria.balanced_lam` compares them at p = 1/2, where no label of thousands ever is.)
 * Probabilities are those of being a *candidate*: slope and offset of the sigmoid are fitted to held-out candidates.
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,10 +35,18 @@ from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
 from propml.methods.base import CandidateClassifier, Features
 from propml.methods.propml_arguments import FEWEST_ROWS, choice_of, number_or_auto, positive_int
 from propml.neural.encoding import FeatureScaler
-from propml.neural.many_labels import Cells, DenseInput, ManyLabelNetwork, SparseInput
-from propml.neural.many_training import ManyRecipe, held_out_sigmoid, label_log_odds, train_network
-from propml.neural.saving import ENSEMBLE
-from propml.schema import Array, check_schema
+from propml.neural.many_labels import (
+    Cells,
+    DenseInput,
+    ManyLabelNetwork,
+    ManyRecipe,
+    SparseInput,
+    held_out_sigmoid,
+    label_log_odds,
+    train_network,
+)
+from propml.neural.saving import ENSEMBLE, scaler_from_state, scaler_state
+from propml.schema import Array
 from propml.targets import Candidates
 
 LOSSES = {"propml": sampled_propml_loss, "bce": sampled_bce_loss}
@@ -173,11 +181,7 @@ class ManyLabelClassifier(CandidateClassifier):
         slope, offset = held_out_sigmoid(network, features, cells, rows[1], recipe, seed)
         self.lam_ = recipe.lam
         self.network_: dict[str, Any] = {
-            "scaler": {
-                **{name: getattr(scaler, name).numpy() for name in ("center", "scale", "missing")},
-                "keeps_zeros": scaler.keeps_zeros,
-                "counts": scaler.counts,
-            },
+            "scaler": scaler_state(scaler),
             "weights": [weight.detach().cpu().numpy() for weight in network.weights],
             "biases": [bias.detach().cpu().numpy() for bias in network.biases],
             "table": network.table.detach().cpu().numpy(),
@@ -256,10 +260,7 @@ class ManyLabelClassifier(CandidateClassifier):
     ) -> Iterator[tuple[slice, torch.Tensor]]:
         """Logits of P(candidate) for all labels, block by block."""
         state = self.network_
-        scaler = FeatureScaler(len(state["scaler"]["scale"]))
-        for name in ("center", "scale", "missing"):
-            setattr(scaler, name, torch.from_numpy(state["scaler"][name]))
-        scaler.keeps_zeros, scaler.counts = state["scaler"]["keeps_zeros"], state["scaler"]["counts"]
+        scaler = scaler_from_state(state["scaler"])
         if sp.issparse(X) and (not scaler.keeps_zeros or len(scaler.missing)):
             X = sp.csr_array(X).toarray()
         features = _on_device(scaler.transform(X), device)
@@ -269,21 +270,6 @@ class ManyLabelClassifier(CandidateClassifier):
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return expit(scores)
-
-    # -- saved and loaded ----------------------------------------------------------------------------------------
-
-    def _saved_params(self) -> dict[str, Any]:
-        params = super()._saved_params()
-        seed = params["random_state"]
-        params["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
-        return params
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        check_schema(state["params"], {"device": str, str: object}, "the arguments")
-        if state["params"]["device"] != "auto":
-            torch.device(state["params"]["device"])  # that need not be there here, but must have the name of one
-        return super()._from_state(state)
 
     def _try_out(self) -> np.ndarray:
         # On the CPU: the device of training need not be there where the model is loaded.

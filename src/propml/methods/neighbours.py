@@ -24,25 +24,11 @@ NOISY_BITS = 20
 def nearest_rows(
     queries: Features, rows: Features, k: int, *, leave_out_self: bool = False, verbose: bool = False
 ) -> np.ndarray:
-    """The k nearest rows of each query, nearest first.
+    """The k nearest rows of each query, nearest first, ``(n_queries, k)``.
 
-    Distances that agree to nine digits count as equal; among equals the row that comes first is nearer.
+    Distances that agree to nine digits count as equal; among equals the row that comes first is nearer. With
+    ``leave_out_self`` query i is row i, which is not its own neighbour.
 
-    Parameters
-    ----------
-    queries, rows : ndarray or csr_array, shapes (n_queries, n_features) and (n_rows, n_features)
-    k : int
-    leave_out_self : bool
-        Query i is row i, which is not its own neighbour.
-    verbose : bool
-        Show a progress bar.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_queries, k)
-
-    Examples
-    --------
     >>> points = np.array([[0.0], [3.0], [1.0], [-1.0]])
     >>> nearest_rows(points[:2], points, 2)
     array([[0, 2],

@@ -1,10 +1,26 @@
-"""PARTICLE: what its two variants, PAR-MAP and PAR-VLS, share.
+"""PARTICLE and its two variants, PAR-MAP and PAR-VLS.
 
 Fang and Zhang, "Partial Multi-Label Learning via Credible Label Elicitation", AAAI 2019; Zhang and Fang, TPAMI 2021.
 
-1. Labels are propagated among neighbours and the credible ones are kept (:mod:`propml.methods.particle_propagation`).
+1. Labels are propagated among neighbours and the credible ones, K, are kept
+   (:mod:`propml.methods.particle_propagation`).
 2. A machine for every pair of labels (LIBSVM, linear, C = 1, as in the release) learns from rows where one is credible
    and the other no candidate (:mod:`propml.methods.particle_pairs`); the variants read the votes in their own ways.
+
+PAR-MAP, maximum a posteriori: the number of machines that vote for label j, τ_j, is an observation about it.
+
+    P(j) = (1 + Σ_i S_ij) / (2 + n)
+    P(τ | j) = (1 + c_j[τ]) / (q + Σ_t c_j[t]),     c_j[τ] = number of training rows with K_ij = 1 and τ_ij = τ
+    P(τ | not j) likewise with K_ij = 0;            q labels, τ from 0 to q − 1
+    score_j = P(j) P(τ_j | j) / (P(j) P(τ_j | j) + (1 − P(j)) P(τ_j | not j)),    predicted above 0.5
+
+PAR-VLS, virtual label splitting: each label also meets the virtual label V, against which it wins in the rows where it
+is credible and loses in those where it is no candidate. The vote of a machine counts as much as its accuracy on the
+rows that it was trained on, a_jk:
+
+    votes_j = Σ_{k ≠ j} a_jk [machine jk votes for j] + a_jV [machine jV votes for j]
+    votes_V = Σ_j a_jV [machine jV votes for V]
+    score_j = ½ + (votes_j − votes_V) / q,     predicted above ½, i.e. where votes_j > votes_V
 
 Published numbers are on features scaled to [−1, 1]. The equations are those of the released conference code, and of the
 paper as it is recalled where the two differ.
@@ -27,21 +43,36 @@ Deviations of both variants, from the paper or from the released code:
   outer one, and so with the candidates of the test rows.
 - A pair without machine does not vote, nor does a machine with a decision of 0. In the release's PAR-MAP the lower of
   the two labels wins; as this adds the same to its votes everywhere, it changes nothing.
+
+Of PAR-MAP:
+
+- The counts c are taken on the training rows and their credible labels, as published. The release takes them on the
+  *test* rows with their *true* labels; :meth:`PARMAPClassifier.fit_to_truth` does the same. With ``paper=True`` this
+  lifts the average precision from 83.6 to 84.0 on Scene at 100 % (published: 83.9), from 84.3 to 85.5 on 5000 rows of
+  MIRFlickr (86.3 on 10433), and from 20.9 to 32.0 on YeastCC (21.6, so that row can hardly have it).
+- The score is the posterior. The release gives the odds, scales them to [0, 1] in each row and cuts at 0.5, which
+  predicts at least one label everywhere; ``paper=True`` does the same. The order of the labels is the same.
+
+Of PAR-VLS:
+
+- The release rounds all sums of votes up to whole numbers, so that many labels tie; ``paper=True`` does the same.
+- The release scales the scores to [0, 1] in each row, which leaves their order as it is, and so the metrics.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.inner_products import InnerProducts
-from propml.methods.particle_pairs import MACHINES, train_pairs
-from propml.methods.particle_propagation import credible_labels
+from propml.methods.linear_algebra import InnerProducts
+from propml.methods.particle_pairs import MACHINES, count_votes, train_pairs
+from propml.methods.particle_propagation import credible_labels, scaled_rows
 from propml.schema import Array
 from propml.targets import Candidates
 
@@ -152,3 +183,127 @@ class ParticleClassifier(CandidateClassifier):
         ):
             if not good:
                 raise ValueError(f"{name} is {getattr(self, name)}; {type(self).__name__} needs {wanted}")
+
+
+class PARMAPClassifier(ParticleClassifier):
+    """PARTICLE with maximum a posteriori reasoning.
+
+    Parameters
+    ----------
+    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
+        As in :class:`ParticleClassifier`.
+    paper : bool
+        Do as the released code does: no propagation, credible labels that are no candidates, and its decision.
+
+    Attributes
+    ----------
+    credible_, machines_
+        As in :class:`ParticleClassifier`.
+    prior_ : ndarray, shape (n_labels,)
+        P(j), from the candidates.
+    log_odds_ : ndarray, shape (n_labels, n_labels)
+        The logarithm of the posterior odds of a label (row) that has won some number of votes (column).
+
+    Examples
+    --------
+    >>> X = np.array([[-1.0], [-0.9], [-0.8], [0.8], [0.9], [1.0]])
+    >>> candidates = np.array([[1, 0], [1, 1], [1, 0], [0, 1], [1, 1], [0, 1]])
+    >>> PARMAPClassifier(k=2).fit(X, candidates).credible_.toarray()
+    array([[1, 0],
+           [1, 0],
+           [1, 0],
+           [0, 1],
+           [0, 1],
+           [0, 1]], dtype=int8)
+    """
+
+    _truth_rows = "test"
+
+    _learned: ClassVar = {
+        **ParticleClassifier._learned,
+        "prior_?": Array("f", "labels", least=0, most=1),
+        "log_odds_": Array("f", "labels", "labels"),
+    }
+
+    def _fit(self, X: Features, candidates: Candidates) -> None:
+        super()._fit(X, candidates)
+        self.prior_ = (1 + candidates.to_matrix(np.float64).sum(axis=0)) / (2 + X.shape[0])
+        self._learn_odds(X, self.credible_.toarray().astype(bool))
+
+    def _learn_odds(self, X: Features, relevant: np.ndarray) -> None:
+        votes = self._votes(X)
+        likelihood = vote_likelihood(votes, relevant) / vote_likelihood(votes, ~relevant)
+        self.log_odds_ = np.log(likelihood * (self.prior_ / (1 - self.prior_))[:, None])
+
+    def fit_to_truth(self, X: Any, truth: Any) -> Self:
+        """Learn how votes are to be read once more, from rows whose true labels are known.
+
+        With the *test* rows this is what the released code does. It has then seen the answers: compare it with
+        published numbers, and with nothing else.
+        """
+        self._learn_odds(*self._with_truth(X, truth))
+        return self
+
+    def _votes(self, X: Features) -> np.ndarray:
+        return count_votes(X, self.machines_, weighted=False).astype(np.intp)
+
+    def _scores(self, X: Features) -> np.ndarray:
+        log_odds = np.take_along_axis(self.log_odds_, self._votes(X).T, axis=1).T
+        if self.paper:
+            return scaled_rows(np.exp(log_odds))
+        return expit(log_odds)
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return scores
+
+
+class PARVLSClassifier(ParticleClassifier):
+    """PARTICLE with virtual label splitting.
+
+    Parameters
+    ----------
+    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
+        As in :class:`ParticleClassifier`.
+    paper : bool
+        Do as the released code does: no propagation, credible labels that are no candidates, and its rounding.
+
+    Attributes
+    ----------
+    credible_, machines_
+        As in :class:`ParticleClassifier`; the virtual label is the last of the machines.
+
+    Examples
+    --------
+    >>> X = np.array([[-1.0], [-0.9], [-0.8], [0.8], [0.9], [1.0]])
+    >>> candidates = np.array([[1, 0], [1, 1], [1, 0], [0, 1], [1, 1], [0, 1]])
+    >>> PARVLSClassifier(k=2).fit(X, candidates).predict(X)
+    array([[1, 0],
+           [1, 0],
+           [1, 0],
+           [0, 1],
+           [0, 1],
+           [0, 1]])
+    """
+
+    _virtual = True
+
+    def _scores(self, X: Features) -> np.ndarray:
+        votes = count_votes(X, self.machines_, weighted=True)
+        if self.paper:
+            votes = np.ceil(votes)
+        return 0.5 + (votes[:, :-1] - votes[:, -1:]) / len(self.labels_)
+
+
+def vote_likelihood(votes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """How probable each number of votes is for each label, from the rows that are marked, with Laplace smoothing.
+
+    There is one row per label, which sums to 1, and one column per number of votes, 0 to ``n_labels - 1``.
+
+    >>> vote_likelihood(np.array([[0, 1], [1, 0], [1, 0]]), np.array([[False, True], [True, True], [True, False]]))
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]])
+    """
+    n_labels = votes.shape[1]
+    _, label = np.nonzero(rows)
+    counts = np.bincount(label * n_labels + votes[rows], minlength=n_labels**2).reshape(n_labels, n_labels)
+    return (1 + counts) / (n_labels + counts.sum(axis=1, keepdims=True))

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from propml.methods.base import Features
-from propml.methods.inner_products import BLOCK, InnerProducts, dense
+from propml.methods.linear_algebra import BLOCK, InnerProducts, dense
 from propml.progress import progress_bar
 from propml.schema import Array, Schema
 
@@ -54,22 +54,11 @@ class Problems(NamedTuple):
 
 
 def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool) -> tuple[np.ndarray, Problems]:
-    """The rows from which the machine of each pair learns.
+    """The labels of each machine, ``(n_machines, 2)``, and the rows from which it learns.
 
-    Parameters
-    ----------
-    credible, candidates : ndarray of bool, shape (n_samples, n_labels)
-    virtual : bool
-        Whether the virtual label, whose index is ``n_labels``, takes part.
+    The lower label comes first; it wins where the sign is positive. With ``virtual`` the virtual label takes part,
+    whose index is ``n_labels``.
 
-    Returns
-    -------
-    pairs : ndarray of int, shape (n_machines, 2)
-        The labels of each machine, the lower first; it wins where the sign is positive.
-    problems : Problems
-
-    Examples
-    --------
     >>> credible = np.array([[True, False, False], [False, True, False]])
     >>> pairs, problems = pair_problems(credible, credible, virtual=False)
     >>> pairs.tolist(), problems.rows.tolist(), problems.signs.tolist()
@@ -120,12 +109,9 @@ def train_pairs(
 ) -> dict[str, Any]:
     """Train the machines of all pairs.
 
-    Returns
-    -------
-    dict
-        ``pairs`` (n_machines, 2), ``accuracy`` and ``bias`` (n_machines,), ``n_labels`` with the virtual one, and
-        ``weights``: of the features (n_machines, n_features), or, where that would take more room, of the training
-        rows in ``rows`` (n_machines, n_rows).
+    They are ``pairs`` (n_machines, 2), ``accuracy`` and ``bias`` (n_machines,), ``n_labels`` with the virtual one, and
+    ``weights``: of the features (n_machines, n_features), or, where that would take more room, of the training rows in
+    ``rows`` (n_machines, n_rows).
     """
     pairs, problems = pair_problems(credible, candidates, virtual=virtual)
     entries = np.zeros(len(problems.rows))
@@ -155,10 +141,7 @@ def train_pairs(
 def count_votes(X: Features, machines: dict[str, Any], *, weighted: bool) -> np.ndarray:
     """The votes that each label wins against the others, ``(n_samples, n_labels)``, the virtual label last.
 
-    Parameters
-    ----------
-    weighted : bool
-        Whether a vote counts as much as the accuracy of its machine, or 1.
+    A ``weighted`` vote counts as much as the accuracy of its machine, any other 1.
     """
     pairs, votes = machines["pairs"], np.zeros((X.shape[0], machines["n_labels"]))
     each = machines["accuracy"] if weighted else np.ones(len(pairs))

@@ -21,19 +21,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from propml.methods.inner_products import BLOCK, InnerProducts
+from propml.methods.linear_algebra import BLOCK, InnerProducts
 from propml.methods.neighbours import NOISY_BITS
 
 
 def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """For every fold and row the k nearest other rows that are not in the fold, and their distances.
+    """For every fold and row the k nearest other rows outside the fold, and how far they are, ``(folds, samples, k)``.
 
     One search serves all folds; it takes the distances from the inner products, which are needed anyway, where
     :func:`propml.methods.neighbours.nearest_rows` would compute them anew for each fold.
-
-    Returns
-    -------
-    neighbours, distances : ndarray, shape (n_folds, n_samples, k)
     """
     n, n_folds = products.n_rows, int(folds.max()) + 1
     neighbours = np.empty((n_folds, n, k), dtype=np.intp)
@@ -78,17 +74,9 @@ def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
 
 
 def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-    """Non-negative weights that rebuild each row from its neighbours, divided by their sum.
+    """Non-negative weights that rebuild each row from its neighbours, divided by their sum, ``(n_rows, k)``.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows,)
-    neighbours : ndarray, shape (n_rows, k)
-
-    Returns
-    -------
-    ndarray, shape (n_rows, k)
-        Each row sums to 1; where no weight is positive, all are equal.
+    Where no weight is positive, all are equal.
     """
     k = neighbours.shape[1]
     weights = np.empty(neighbours.shape)
@@ -117,24 +105,10 @@ def transition_matrix(rows: np.ndarray, neighbours: np.ndarray, weights: np.ndar
 def propagate(
     transition: sp.csr_array, candidates: np.ndarray, alpha: float, *, tol: float = 1e-5, max_iter: int = 1000
 ) -> np.ndarray:
-    """Confidences of the candidates after propagation.
+    """Confidences of the candidates after propagation, ``(n_samples, n_labels)``; each row sums to 1.
 
-    Parameters
-    ----------
-    transition : csr_array, shape (n_samples, n_samples)
-        Rows without entries take no part.
-    candidates : ndarray of 0/1, shape (n_samples, n_labels)
-    alpha : float
-        Part of a confidence that comes from the neighbours.
-
-    Returns
-    -------
-    ndarray, shape (n_samples, n_labels)
-        Each row sums to 1 over its candidates.
-
-    Examples
-    --------
-    Row 1 is between two rows that agree on the first label.
+    Rows of ``transition`` without entries take no part; ``alpha`` is the part of a confidence that comes from the
+    neighbours. In this example row 1 is between two rows that agree on the first label.
 
     >>> H = sp.csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
     >>> propagate(H, np.array([[1, 0], [1, 1], [1, 0]]), alpha=0.5).round(2)
@@ -165,20 +139,9 @@ def credible_labels(
 ) -> np.ndarray:
     """The credible labels of every row, from the propagation among the rows of the other folds.
 
-    Parameters
-    ----------
-    candidates : ndarray of 0/1, shape (n_samples, n_labels)
-    k : int
-        Neighbours; fewer where there are fewer rows.
-    folds : ndarray of int, shape (n_samples,)
-        The fold of each row.
-    released : bool
-        Do as the released code does: nothing is propagated, confidences are scaled to [0, 1] in each row, and where no
-        candidate reaches the threshold, the labels that do are taken although they are no candidates.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_samples, n_labels)
+    ``folds`` holds the fold of each row. With ``released`` it does as the released code does: nothing is propagated,
+    confidences are scaled to [0, 1] in each row, and where no candidate reaches the threshold, the labels that do are
+    taken although they are no candidates.
     """
     n = products.n_rows
     k = min(k, n - int(np.bincount(folds).max()) - 1)

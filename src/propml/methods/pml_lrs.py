@@ -40,9 +40,7 @@ from typing import ClassVar
 import numpy as np
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.principal_axes import PrincipalAxes
-from propml.methods.proximal import shrunk_singular_values, soft
-from propml.methods.ridge import with_bias
+from propml.methods.linear_algebra import PrincipalAxes, shrunk_singular_values, soft, with_bias
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates

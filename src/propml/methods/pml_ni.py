@@ -42,10 +42,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_cut import cut_probabilities, regressed_cut
-from propml.methods.principal_axes import PrincipalAxes
-from propml.methods.proximal import singular_value_threshold, soft
-from propml.methods.ridge import with_bias
+from propml.methods.linear_algebra import (
+    PrincipalAxes,
+    cut_probabilities,
+    regressed_cut,
+    singular_value_threshold,
+    soft,
+    with_bias,
+)
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates

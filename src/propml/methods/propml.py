@@ -15,7 +15,7 @@ Deviations from the paper, whose tabular network is described in one line (two h
   held-out *candidates*; the paper chose it on test labels. Every fold's networks train at once as one stacked model.
 * Dropout 0.5, a running mean of the weights, and the epoch with the best held-out candidates instead of 500 epochs.
 * The networks of all folds are averaged, and each label's noise rate is estimated and taken away
-  (:mod:`propml.neural.noise_floor`).
+  (:mod:`propml.neural.judgement`).
 * The threshold is chosen on held-out candidates; it is not p = 0.5.
 
 For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0.0, ema=0.0, cv=None, epochs=500,
@@ -53,8 +53,8 @@ from propml.methods.propml_arguments import (
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_seeds
-from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state
-from propml.schema import Array, check_schema
+from propml.neural.saving import ENSEMBLE, ensemble_from_state, ensemble_state, write_onnx
+from propml.schema import Array
 from propml.targets import Candidates
 
 # Above so many labels in all rows a forest is left out: its leaves would take more memory than the networks.
@@ -348,8 +348,6 @@ class ProPMLClassifier(CandidateClassifier):
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the model as ONNX: input ``X`` (any number of rows), outputs ``logits`` and ``probabilities``."""
-        from propml.neural.export import write_onnx
-
         write_onnx(self.to_torch(), self.n_features_in_, path)
 
     def _saved_params(self) -> dict[str, Any]:
@@ -360,15 +358,10 @@ class ProPMLClassifier(CandidateClassifier):
                     f"{name} is a function, which cannot be saved without pickle; save the model with to_torch() and "
                     f"torch.save, or use a named {name}"
                 )
-        seed = params["random_state"]
-        params["random_state"] = int(seed) if isinstance(seed, int | np.integer) else None
         return params
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
-        check_schema(state["params"], {"device": str, str: object}, "the arguments")
-        if state["params"]["device"] != "auto":
-            torch.device(state["params"]["device"])  # that need not be there here, but must have the name of one
         model = super()._from_state(state)
         model._networks = {}
         return model

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propml.losses import propml_loss, rank_loss
-from propml.losses.named import LOSSES, get_loss
-from propml.neural.balance import SPREAD, lam_grid
+from propml.neural.criteria import LOSSES, SPREAD, get_loss, lam_grid
 from propml.neural.members import Choice
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.targets import Candidates
 
 if TYPE_CHECKING:
@@ -181,13 +180,8 @@ def _lams(
 def folds_of(cv: Any, n_rows: int, kept: np.ndarray | None = None) -> int | Pairs | None:
     """A number of folds, (train, held-out) pairs of row numbers, or ``None`` where nothing is held out.
 
-    Parameters
-    ----------
-    cv : int, iterable of pairs, or None
-    n_rows : int
-    kept : ndarray, optional
-        The rows that are learned from, where not all are; pairs are given in numbers of all rows, and returned in
-        numbers of these.
+    ``kept`` are the rows that are learned from, where not all are; pairs are given in numbers of all rows, and returned
+    in numbers of these.
     """
     if isinstance(cv, str) or not (cv is None or isinstance(cv, int | np.integer | Iterable)) or isinstance(cv, bool):
         raise ValueError(f"cv is {cv!r}; give at least 2 folds, (train, held-out) pairs, or None")

@@ -16,11 +16,9 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 
 from propml.methods.base import CandidateClassifier, Features
-from propml.methods.inner_products import dense
+from propml.methods.linear_algebra import ridge_weights, with_bias
 from propml.schema import Array
 from propml.targets import Candidates
 
@@ -74,19 +72,3 @@ def __getattr__(name: str) -> Any:
     if name == "RidgeClassifier":
         return former(name)
     raise AttributeError(f"module 'propml.methods.ridge' has no attribute {name!r}")
-
-
-def with_bias(X: Features) -> Features:
-    """A column of ones behind the features."""
-    ones = np.ones((X.shape[0], 1))
-    return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
-
-
-def ridge_weights(features: Features, targets: np.ndarray, alpha: float) -> np.ndarray:
-    """(Φ'Φ + α I)⁻¹ Φ' Y, by the smaller of the two equal systems."""
-    n, d = features.shape
-    if d <= n:
-        gram = dense(features.T @ features)
-        return scipy.linalg.solve(gram + alpha * np.eye(d), features.T @ targets, assume_a="pos")
-    kernel = dense(features @ features.T)
-    return np.asarray(features.T @ scipy.linalg.solve(kernel + alpha * np.eye(n), targets, assume_a="pos"))

@@ -4,9 +4,8 @@ All values are fractions in [0, 1]; :func:`evaluate` returns them all. Where pub
 ``ties="paper"``, ``paper=True`` and the ``paper_…`` functions reproduce those.
 """
 
-from propml.metrics.decision import F1Scores, f1_scores, hamming_loss, predict_threshold, predict_top_k
+from propml.metrics.decision import F1Scores, example_f1, f1_scores, hamming_loss, predict_threshold, predict_top_k
 from propml.metrics.evaluation import METRICS, VISION_METRICS, Evaluation, Metric, evaluate
-from propml.metrics.example_f1 import example_f1
 from propml.metrics.paper import double_sigmoid, paper_f1, paper_hamming_loss, paper_mean_average_precision
 from propml.metrics.ranking import average_precision, coverage, n_tied_rows, one_error, ranking_loss
 from propml.metrics.retrieval import MeanAveragePrecision, mean_average_precision

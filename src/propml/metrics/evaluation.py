@@ -9,8 +9,7 @@ import numpy as np
 from propml.metrics.decision import check_threshold, count_classes, f1_from_counts, top_k_block
 from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, truth_and_scores
 from propml.metrics.paper import TOP_K, f1_of_double_sigmoid, hamming_loss_of_method, map_of_halves
-from propml.metrics.ranking import RANKING_METRICS, mean_over_rows
-from propml.metrics.ranks import rank_truth, tie_orders
+from propml.metrics.ranking import RANKING_METRICS, mean_over_rows, rank_truth, tie_orders
 from propml.metrics.retrieval import mean_over_classes, rank_examples
 
 

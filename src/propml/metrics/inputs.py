@@ -13,14 +13,7 @@ BinaryMatrix: TypeAlias = np.ndarray | sp.csr_array
 
 
 def binary_matrix(values: Any, name: str) -> BinaryMatrix:
-    """Check a matrix of 0/1 entries.
-
-    Parameters
-    ----------
-    values : array-like, tensor, SciPy sparse matrix or Candidates, shape (n_samples, n_labels)
-    name : str
-        What to call it in an error, such as ``"truth"``.
-    """
+    """Check 0/1 entries: an array, tensor, SciPy sparse matrix or Candidates; errors call them by ``name``."""
     if isinstance(values, Candidates):
         values = values.to_sparse()
     if not sp.issparse(values):

@@ -20,21 +20,62 @@ How labels with equal scores are ordered is said by ``ties``:
 
 All values are fractions; multiply by 100 to compare with published tables.
 
+Every row is sorted once, as 64-bit integers that hold the score, rounded to float32, in their upper half and, below it,
+the label's index and, as the lowest bit, the truth: the lowest bits of the sorted row are the truth in rank order.
+Other orders of ties follow from the runs of equal scores, without another sort.
+
 References
 ----------
 Zhang and Zhou, "A review on multi-label learning algorithms", IEEE TKDE 2014, section 2.2.
 """
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from propml.metrics.inputs import truth_and_scores
-from propml.metrics.ranks import RankedTruth, Ties, rank_truth, tie_orders
+from propml.folds import row_blocks
+from propml.metrics.inputs import BinaryMatrix, boolean_rows, compared, truth_and_scores
 
+Ties: TypeAlias = Literal["mean", "first", "last", "best", "worst", "paper"]
 RowRule: TypeAlias = Literal["valid", "labelled", "all"]
 
 RANKING_METRICS = ("average_precision", "coverage", "ranking_loss", "one_error")
+# Which of two labels with equal scores ranks first: the lower or the higher index, the true or the false one.
+ORDERS = ("first", "last", "best", "worst")
+
+# The rules of the MATLAB functions behind the published numbers (and, for mAP, of the official vision code).
+PAPER_ORDER = {
+    "average_precision": "last",
+    "coverage": "last",
+    "ranking_loss": "worst",
+    "one_error": "best",
+    "mAP": "last",
+}
+
+
+@dataclass(frozen=True)
+class TrueRanks:
+    """The ranks of each row's true labels (1 is the top) under one order of ties, summed up; all ``(n_rows,)``.
+
+    A row without true labels has zeros.
+    """
+
+    precision_sum: np.ndarray  # sum over the true labels of (true labels down to it) / (its rank)
+    rank_sum: np.ndarray
+    last_rank: np.ndarray
+    top_is_true: np.ndarray  # 1 where the label at rank 1 is true
+
+
+@dataclass(frozen=True)
+class RankedTruth:
+    """The ranks of all rows' true labels, once per order of ties."""
+
+    n_labels: int
+    n_true: np.ndarray
+    tied: np.ndarray  # rows in which a true and a false label share a score: only there does the tie rule matter
+    by_order: dict[str, TrueRanks]
 
 
 def average_precision(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
@@ -153,3 +194,118 @@ def _used_rows(metric: str, ranked: RankedTruth, rows: str) -> np.ndarray:
         name = metric.replace("_", " ")
         raise ValueError(f'{name} with rows="{rows}" is undefined: none of the {used.size} rows has {what}')
     return used
+
+
+def tie_orders(metric: str, ties: str) -> tuple[str, ...]:
+    """The orders whose values are averaged under a tie rule.
+
+    >>> tie_orders("coverage", "mean"), tie_orders("ranking_loss", "paper")
+    (('first', 'last'), ('worst',))
+    """
+    if ties == "mean":
+        return ("first", "last")
+    if ties == "paper":
+        return (PAPER_ORDER[metric],)
+    if ties in ORDERS:
+        return (ties,)
+    raise ValueError(f'ties is {ties!r}; choose "mean", "paper", ' + ", ".join(f'"{order}"' for order in ORDERS))
+
+
+def rank_truth(truth: BinaryMatrix, scores: np.ndarray, orders: Collection[str]) -> RankedTruth:
+    """Rank the labels of every row by falling score, and sum up where the true ones stand, in each of ``orders``."""
+    n_rows, n_labels = scores.shape
+    n_true = np.zeros(n_rows, dtype=np.int64)
+    tied = np.zeros(n_rows, dtype=bool)
+    sums = {order: np.zeros((4, n_rows)) for order in orders}
+    for rows in row_blocks(*scores.shape):
+        true = boolean_rows(truth, rows)
+        n_true[rows] = np.count_nonzero(true, axis=1)
+        keys = _sorted_keys(_places(scores[rows]), true)
+        positions = np.flatnonzero(keys & 1)
+        summed = _sum_up(positions, keys.shape)
+        for table in sums.values():
+            table[:, rows] = summed
+        which = _rows_with_tied_truth(keys, positions)
+        if which.size:
+            groups = _TieGroups(keys[which])
+            tied[rows.start + which] = groups.mixed_rows()
+            for order, table in sums.items():
+                table[:, rows.start + which] = _sum_up(groups.true_positions(order), groups.shape)
+    return RankedTruth(n_labels, n_true, tied, {order: TrueRanks(*table) for order, table in sums.items()})
+
+
+class _TieGroups:
+    """Runs of equal scores in sorted keys, and where the true labels stand when each run is put in another order."""
+
+    def __init__(self, keys: np.ndarray) -> None:
+        self.shape = keys.shape
+        starts_run = np.ones(keys.shape, dtype=bool)
+        upper = keys >> 32
+        starts_run[:, 1:] = upper[:, 1:] != upper[:, :-1]
+        self.begin = np.flatnonzero(starts_run)
+        self.end = np.append(self.begin[1:], keys.size) - 1
+        self.first = np.flatnonzero(keys & 1)
+        self.group = np.searchsorted(self.begin, self.first, side="right") - 1
+        self.n_true = np.bincount(self.group, minlength=self.begin.size)
+
+    def mixed_rows(self) -> np.ndarray:
+        """The rows in which a true and a false label share a score."""
+        mixed = (self.n_true > 0) & (self.n_true <= self.end - self.begin)
+        rows = np.zeros(self.shape[0], dtype=bool)
+        rows[self.begin[mixed] // self.shape[1]] = True
+        return rows
+
+    def true_positions(self, order: str) -> np.ndarray:
+        """The flat positions of the true labels, rising."""
+        if order == "first":
+            return self.first
+        begin, end = self.begin[self.group], self.end[self.group]
+        if order == "last":
+            return np.sort(begin + end - self.first)
+        true_before = np.cumsum(self.n_true) - self.n_true
+        nth = np.arange(self.first.size) - true_before[self.group]
+        return begin + nth if order == "best" else end + 1 - self.n_true[self.group] + nth
+
+
+def _places(scores: np.ndarray) -> np.ndarray:
+    """Integers in 32 bits that fall where the scores rise."""
+    # adding 0.0 turns -0.0 into 0.0
+    bits = (compared(scores) + np.float32(0)).view(np.int32)
+    bits ^= (bits >> 31) & 0x7FFFFFFF  # negative floats are stored as sign and magnitude
+    return np.invert(bits, out=bits)
+
+
+def _sorted_keys(places: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """The labels of each row in rank order, the lower index first among ties: place, index and, lowest bit, truth."""
+    keys = places.astype(np.int64)
+    keys <<= 32
+    keys += np.arange(0, 2 * true.shape[1], 2)
+    keys += true
+    keys.sort(axis=1)
+    return keys
+
+
+def _rows_with_tied_truth(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The rows in which a true label, at one of the flat ``positions``, shares its score with a neighbour."""
+    n_labels = keys.shape[1]
+    flat, column = keys.ravel(), positions % n_labels
+    after, before = positions[column < n_labels - 1], positions[column > 0]
+    tied_after = after[flat[after] >> 32 == flat[after + 1] >> 32]
+    tied_before = before[flat[before] >> 32 == flat[before - 1] >> 32]
+    return np.unique(np.concatenate([tied_after, tied_before]) // n_labels)
+
+
+def _sum_up(positions: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The four rows of :class:`TrueRanks` from the flat positions of true labels in rank order, rising."""
+    n_rows, n_labels = shape
+    row, place = np.divmod(positions, n_labels)
+    rank = place + 1
+    n_true = np.bincount(row, minlength=n_rows)
+    before = np.cumsum(n_true) - n_true
+    found = np.arange(1, positions.size + 1) - before[row]
+    sums = np.zeros((4, n_rows))
+    sums[0] = np.bincount(row, found / rank, minlength=n_rows)
+    sums[1] = np.bincount(row, rank, minlength=n_rows)
+    sums[2, row] = rank  # the last one stays, and ranks rise within a row
+    sums[3, row[place == 0]] = 1
+    return sums

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from propml.metrics.decision import Absent
 from propml.metrics.inputs import BinaryMatrix, truth_and_scores
-from propml.metrics.ranks import RankedTruth, Ties, rank_truth, tie_orders
+from propml.metrics.ranking import RankedTruth, Ties, rank_truth, tie_orders
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How good is a model on held-out *candidate* labels? What λ, epochs and weights are chosen by.
+"""What networks learn by and are chosen by: losses by name, criteria on held-out candidates, and where λ lies.
 
 A criterion maps logits ``(…, B, C)`` and candidates ``(…, B, C)`` to one value per row ``(…, B)``; smaller is better.
 None of them sees a true label.
@@ -6,12 +6,41 @@ None of them sees a true label.
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from propml.losses import bce_loss
+from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, rank_loss
+from propml.targets import Candidates
 
+# (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)
+Loss = Callable[..., Tensor]
 Criterion = Callable[[Tensor, Tensor], Tensor]
+
+# λ is tried so far to both sides of the balanced one.
+SPREAD = (1 / 3, 1.0, 3.0)
+# name -> (function, order of the power mean whose balance of terms it shares)
+LOSSES: dict[str, tuple[Loss, float]] = {
+    "propml": (propml_loss, 1.0),
+    "bce": (bce_loss, 0.0),
+    "asl": (asl_loss, 0.0),
+    "propall": (propall_loss, 1.0),
+    "power": (power_loss, 0.5),
+    "rank": (rank_loss, 0.0),
+}
+
+
+def get_loss(loss: str | Loss) -> tuple[Loss, float]:
+    """The function and its order, by name; a function of one's own is taken to be like ProPML.
+
+    >>> get_loss("bce")[1]
+    0.0
+    """
+    if callable(loss):
+        return loss, 1.0
+    if loss not in LOSSES:
+        raise ValueError(f"loss is {loss!r}; choose one of {', '.join(LOSSES)}, or give a function")
+    return LOSSES[loss]
 
 
 def average_precision_loss(logits: Tensor, candidates: Tensor) -> Tensor:
@@ -53,3 +82,25 @@ def get_criterion(criterion: str | Criterion) -> Criterion:
     if criterion not in CRITERIA:
         raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)} or give a function")
     return CRITERIA[criterion]
+
+
+def balanced_lam(candidates: Candidates, order: float = 1.0) -> float:
+    """The λ at which the pull on the candidates of an average row equals the push on its excluded labels.
+
+    At p = 1/2 everywhere the candidates of a row are pulled with total strength ``|S|^(1 - order) / 2`` (ProPML has
+    order 1, BCE order 0) and its excluded labels are pushed with ``λ (C - |S|) / 2``. Hence λ falls with the number of
+    labels: 1/3 for 6 labels of which 3 are candidates, 1/200 for 205 of which 5 are.
+
+    >>> round(balanced_lam(Candidates.from_matrix([[1, 1, 1, 0, 0, 0]])), 4)
+    0.3333
+    """
+    sizes = candidates.sizes()
+    pull = np.where(sizes > 0, np.maximum(sizes, 1.0) ** (1 - order), 0.0).mean()
+    unknown = (np.diff(candidates.states.indptr) - sizes).mean()  # stored, and not as candidates
+    excluded = candidates.shape[1] - sizes.mean() - unknown
+    return float(pull / max(excluded, 1 / len(candidates)))
+
+
+def lam_grid(candidates: Candidates, order: float = 1.0, spread: tuple[float, ...] = SPREAD) -> list[float]:
+    """The λ that ``lam="auto"`` tries: multiples of the balanced one."""
+    return [factor * balanced_lam(candidates, order) for factor in spread]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.fleet import Layers
 from propml.neural.forest import Forest
-from propml.neural.noise_floor import true_logits
+from propml.neural.judgement import true_logits
 
 
 @dataclass(frozen=True)

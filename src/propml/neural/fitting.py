@@ -15,11 +15,10 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
 from propml.neural.forest import fit_forest
+from propml.neural.judgement import SHARE, candidate_sigmoid, f1_threshold, middle_threshold, noise_floor, true_logits
 from propml.neural.linear import fit_linear, is_solvable, linear_models
 from propml.neural.members import Choice, Member, average_opinion, chosen_weights, train_networks
-from propml.neural.noise_floor import SHARE, noise_floor, true_logits
 from propml.neural.rows import make_rows
-from propml.neural.thresholds import candidate_sigmoid, f1_threshold, middle_threshold
 
 # How loud rare columns of mostly-zero features may be made; the one under which a linear model predicts held-out
 # candidates best is taken.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +13,10 @@ from torch import Tensor
 
 from propml.folds import Fold
 from propml.losses import power_loss
-from propml.neural.criteria import Criterion, average_precision_loss
-from propml.neural.memory import available_bytes, bytes_of_member
-from propml.neural.network import StackedMLP
-from propml.neural.recipe import Recipe
-from propml.neural.rows import Rows
-from propml.neural.training import Loss, StackTrainer, padded
+from propml.neural.criteria import Criterion, Loss, average_precision_loss
+from propml.neural.network import Recipe, StackedMLP
+from propml.neural.rows import MASK_ROWS, Rows
+from propml.neural.training import StackTrainer, padded
 from propml.progress import Bar, progress_bar
 
 Layers = list[tuple[np.ndarray, np.ndarray]]
@@ -304,3 +304,28 @@ def _split(folds: int, settings: int, fits: int) -> list[tuple[list[int], list[i
         step = fits // settings
         return [(list(range(a, min(a + step, folds))), list(range(settings))) for a in range(0, folds, step)]
     return [([f], list(range(a, min(a + fits, settings)))) for f in range(folds) for a in range(0, settings, fits)]
+
+
+# Weights, gradient, two moments, running mean, the evaluated copy and the best one.
+COPIES = 7
+
+
+def bytes_of_member(recipe: Recipe, n_features: int, n_labels: int, n_rows: int) -> int:
+    """Bytes that one network of a recipe needs while it is trained."""
+    widths = [n_features, *recipe.hidden, n_labels]
+    weights = sum((a + 1) * b for a, b in itertools.pairwise(widths))
+    # Activations of a batch, forward and backward, and of a block of 1024 rows that is judged.
+    activations = (6 * recipe.batch_size + 2 * 1024) * (sum(widths[1:]) + 4 * n_labels)
+    masks = min(n_rows, MASK_ROWS) * sum(recipe.hidden) if recipe.dropout else 0
+    return 4 * (COPIES * weights + activations + masks)
+
+
+def available_bytes(device: torch.device) -> int:
+    """What a fleet may take: 80 % of the GPU's free memory, or half of the machine's."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(0.8 * free)
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // 2
+    except (ValueError, OSError, AttributeError):  # not on every system
+        return 4 * 2**30

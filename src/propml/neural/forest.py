@@ -68,13 +68,7 @@ def fit_forest(
     """A forest and its out-of-bag logits ``(n, C)``; NaN for rows that every tree saw.
 
     A regression forest on the 0/1 matrix: its squared error splits as the Gini index does, for all labels at once.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n, D)
-        Scaled features.
-    states : ndarray of int8, shape (n, C)
-        1 candidate, 0 excluded, -1 unknown (taken for the label's mean).
+    Features are scaled; an unknown state (-1) is taken for the label's mean.
     """
     known = states >= 0
     mean = (states > 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

@@ -29,16 +29,7 @@ def is_solvable(X: Any, n_labels: int, n_fits: int) -> bool:
 
 
 def fit_linear(X: Any, states: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Weights ``(D, C)`` and bias ``(C,)``.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n, D)
-    states : ndarray of int8, shape (n, C)
-        1 candidate, 0 excluded, -1 unknown (taken for the label's mean).
-    weight : ndarray, shape (n,), optional
-        How much each row counts.
-    """
+    """Weights ``(D, C)`` and bias ``(C,)``; an unknown state (-1) is taken for the label's mean."""
     n, d = X.shape
     # Weighted least squares are plain ones on rows that are multiplied by the roots of their weights.
     root = np.ones(n) if weight is None else np.sqrt(weight * (n / weight.sum()))
@@ -72,10 +63,7 @@ def linear_models(
 ) -> tuple[Networks, np.ndarray]:
     """The linear models of all folds as networks without a hidden layer, and their held-out scores ``(n, C)``.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n, D)
-        Scaled features, without bins.
+    Features are scaled, without bins.
     """
     models = []
     held = np.full(states.shape, np.nan, dtype=np.float32)

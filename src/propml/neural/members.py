@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from propml.folds import Fold
 from propml.losses import rank_loss
-from propml.neural.criteria import Criterion
+from propml.neural.criteria import Criterion, Loss
 from propml.neural.ensemble import Networks, Standard
 from propml.neural.fleet import Fleet, Layers, Start, train_fleet
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.neural.rows import Rows
-from propml.neural.training import Loss
 
 # Rounds of the choice of weights, and held-out rows that it looks at, at most. Ten rounds choose as well as twenty.
 ROUNDS = 20

@@ -13,12 +13,10 @@ import torch
 from propml.devices import choose_device
 from propml.extras import require
 from propml.folds import make_folds
-from propml.losses.named import Loss, get_loss
-from propml.neural.balance import lam_grid
-from propml.neural.criteria import Criterion, get_criterion
+from propml.neural.criteria import Criterion, Loss, get_criterion, get_loss, lam_grid
 from propml.neural.fitting import fit_bins, fit_scaler
 from propml.neural.fleet import train_fleet
-from propml.neural.recipe import Recipe
+from propml.neural.network import Recipe
 from propml.neural.rows import make_rows
 from propml.targets import as_candidates
 

@@ -1,11 +1,13 @@
-"""An ensemble as plain arrays and numbers, and back."""
+"""An ensemble as plain arrays and numbers, and back; and as an ONNX file."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from propml.extras import require
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.forest import Forest
@@ -52,13 +54,9 @@ ENSEMBLE: Schema = {
 
 def ensemble_state(ensemble: Ensemble) -> dict[str, Any]:
     """Everything that :func:`ensemble_from_state` needs, as arrays, numbers and lists."""
-    scaler, bins = ensemble.scaler, ensemble.bins
+    bins = ensemble.bins
     return {
-        "scaler": {
-            **{name: _numpy(getattr(scaler, name)) for name in ("center", "scale", "missing")},
-            "keeps_zeros": scaler.keeps_zeros,
-            "counts": scaler.counts,
-        },
+        "scaler": scaler_state(ensemble.scaler),
         "bins": None if bins is None else {name: _numpy(getattr(bins, name)) for name in ("columns", "edges", "level")},
         "members": [_member_state(member) for member in ensemble.members],
         "standards": [[standard.mean, standard.deviation] for standard in ensemble.standards],
@@ -72,11 +70,7 @@ def ensemble_state(ensemble: Ensemble) -> dict[str, Any]:
 
 def ensemble_from_state(state: dict[str, Any]) -> Ensemble:
     """The ensemble whose state this is, on the CPU."""
-    stored, bins = state["scaler"], state["bins"]
-    scaler = FeatureScaler(len(stored["scale"]))
-    for name in ("center", "scale", "missing"):
-        setattr(scaler, name, torch.from_numpy(stored[name]))
-    scaler.keeps_zeros, scaler.counts = bool(stored["keeps_zeros"]), bool(stored["counts"])
+    scaler, bins = scaler_from_state(state["scaler"]), state["bins"]
     return Ensemble(
         scaler,
         None if bins is None else QuantileBins(bins["columns"], bins["edges"], bins["level"]),
@@ -88,6 +82,20 @@ def ensemble_from_state(state: dict[str, Any]) -> Ensemble:
         state["rate"],
         state["threshold"],
     ).eval()
+
+
+def scaler_state(scaler: FeatureScaler) -> dict[str, Any]:
+    """Everything that :func:`scaler_from_state` needs."""
+    arrays = {name: _numpy(getattr(scaler, name)) for name in ("center", "scale", "missing")}
+    return {**arrays, "keeps_zeros": scaler.keeps_zeros, "counts": scaler.counts}
+
+
+def scaler_from_state(state: dict[str, Any]) -> FeatureScaler:
+    scaler = FeatureScaler(len(state["scale"]))
+    for name in ("center", "scale", "missing"):
+        setattr(scaler, name, torch.from_numpy(state[name]))
+    scaler.keeps_zeros, scaler.counts = state["keeps_zeros"], state["counts"]
+    return scaler
 
 
 def _member_state(member: nn.Module) -> dict[str, Any]:
@@ -120,3 +128,30 @@ def _check_trees(state: dict[str, Any], n_columns: int) -> None:
 
 def _numpy(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().cpu().numpy()
+
+
+class _WithProbabilities(nn.Module):
+    def __init__(self, ensemble: nn.Module) -> None:
+        super().__init__()
+        self.ensemble = ensemble
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.ensemble(X)
+        return logits, torch.sigmoid(logits)
+
+
+def write_onnx(ensemble: nn.Module, n_features: int, path: str | Path) -> None:
+    """Write ``X (n, n_features) → logits, probabilities (n, n_labels)`` for any number of rows."""
+    require("onnx", "onnx")
+    require("onnxscript", "onnx")
+    torch.onnx.export(
+        _WithProbabilities(ensemble).eval(),
+        (torch.zeros(2, n_features),),
+        str(path),
+        input_names=["X"],
+        output_names=["logits", "probabilities"],
+        dynamic_shapes={"X": {0: torch.export.Dim("rows")}},
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )

@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from propml.folds import Fold
-from propml.neural.network import StackedMLP, StackShape
-from propml.neural.recipe import Recipe
+from propml.neural.criteria import Loss
+from propml.neural.network import Recipe, StackedMLP, StackShape
 from propml.neural.rows import MASK_ROWS, Rows, gathered, keep_mask
-
-# (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)
-Loss = Callable[..., Tensor]
-
 
 # Steps between two updates of the running mean of the weights: it reads and writes as much as half an Adam step.
 AVERAGE_EVERY = 8

@@ -23,16 +23,14 @@ from scipy.special import logit
 from propml.devices import choose_device
 from propml.folds import Fold, make_folds
 from propml.jsonable import jsonable
-from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
-from propml.neural.balance import balanced_lam
-from propml.neural.criteria import average_precision_loss, get_criterion
+from propml.neural.criteria import average_precision_loss, balanced_lam, get_criterion, get_loss
 from propml.neural.fitting import fit_bins, fit_scaler, make_seeds
 from propml.neural.fleet import Fleet, train_fleet
-from propml.neural.recipe import Recipe
+from propml.neural.judgement import middle_threshold
+from propml.neural.network import Recipe
 from propml.neural.rows import make_rows
-from propml.neural.thresholds import middle_threshold
 from propml.targets import Candidates
 
 __all__ = ["OracleScores", "best_networks", "default_lams"]

@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from propml.deprecation import former_names
+from propml.messages import former_names
 from propml.tables.dataset import read_dataset
 from propml.tables.features import Features, learn_features
 from propml.tables.files import UserTable, read_table, write_cleaned

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.deprecation import renamed_argument
-from propml.messages import argument
+from propml.messages import argument, renamed_argument
 from propml.progress import track
 from propml.schema import check_schema
 from propml.tables.arrays import ArrayFile

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from propml.atomic_files import replacing
-from propml.csv_safety import LEADS, neutralised, original
 from propml.file_errors import reading
 from propml.messages import argument
+from propml.output import LEADS, neutralised, original
 from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
@@ -34,7 +34,7 @@ class TextTable(Table):
     """A text table with a header line, by columns; also gzip-compressed.
 
     A column is kept as one text per block of rows, which takes about a byte per character where a list of cells takes
-    fifty bytes more per cell. What :func:`propml.csv_safety.neutralised` did to a cell is undone.
+    fifty bytes more per cell. What :func:`propml.output.neutralised` did to a cell is undone.
     """
 
     def __init__(self, path: Path, delimiter: str = ",", encoding: str | None = None) -> None:

@@ -7,7 +7,7 @@ trainer's. :class:`Range` and :class:`OneOf` say what is searched, and :func:`re
 
 from typing import TYPE_CHECKING
 
-from propml.deprecation import former_names
+from propml.messages import former_names
 from propml.tuning.result import SearchResult, read_best
 from propml.tuning.searching import run_search, search
 from propml.tuning.spaces import OneOf, Range

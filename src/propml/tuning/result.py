@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from propml import __version__
 from propml.atomic_files import write_whole
-from propml.csv_safety import neutralised
 from propml.extras import require
 from propml.file_errors import reading
-from propml.page import page_style
+from propml.output import neutralised, page_style
 from propml.schema import check_schema
 from propml.tuning.spaces import Space, restored, stored
 from propml.tuning.studies import quiet

@@ -23,14 +23,12 @@ import torch
 from torch import Tensor
 
 from propml.devices import choose_device
-from propml.losses.named import get_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.methods.propml_arguments import recipe_of
-from propml.neural.criteria import get_criterion
+from propml.neural.criteria import get_criterion, get_loss
 from propml.neural.fitting import fit_bins, fit_scaler
-from propml.neural.fleet import judge
-from propml.neural.memory import available_bytes, bytes_of_member
-from propml.neural.recipe import Recipe
+from propml.neural.fleet import available_bytes, bytes_of_member, judge
+from propml.neural.network import Recipe
 from propml.neural.rows import Rows, make_rows
 from propml.neural.training import StackTrainer, padded
 

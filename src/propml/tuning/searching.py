@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from propml.benchmark.executors import join, slots, start_worker
-from propml.deprecation import renamed_argument
 from propml.devices import runs_on_gpu, usable_cores
+from propml.messages import renamed_argument
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult

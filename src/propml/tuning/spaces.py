@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from propml.benchmark.experiment_file import GIVEN, frozen, is_number
 from propml.messages import did_you_mean
 from propml.methods.registry import method_class
-from propml.neural.balance import balanced_lam
+from propml.neural.criteria import balanced_lam
 from propml.targets import Candidates
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from propml.deprecation import warn_renamed
+from propml.messages import warn_renamed
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import export_onnx, load_network

@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 
 from propml.atomic_files import replacing
-from propml.deprecation import renamed_argument
 from propml.devices import cache_dir, choose_device
 from propml.extras import require
+from propml.messages import renamed_argument
 from propml.progress import progress_bar
 from propml.vision.backbone import input_of, make_network, resolved
 from propml.vision.batches import Augment, Batches, prefetched

@@ -2,7 +2,7 @@
 
 Where λ is "auto", several are tried, and the one that is best on held-out candidates is taken. They lie around the
 balanced λ, at which an average image's excluded labels are pushed as hard as its candidates are pulled
-(:func:`propml.neural.balance.balanced_lam`), by powers of three to both sides.
+(:func:`propml.neural.criteria.balanced_lam`), by powers of three to both sides.
 
 The schedule has no state: a run that goes on after a kill asks for the rate of its step, and gets the same one.
 """
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from propml.losses import CandidateLoss, UnbiasedLoss, asl_loss, bce_loss, power_loss, propall_loss, propml_loss
-from propml.neural.balance import balanced_lam
+from propml.neural.criteria import balanced_lam
 from propml.targets import Candidates
 from propml.vision.backbone import import_vision
 from propml.vision.recipe import VisionRecipe

@@ -22,7 +22,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from propml.atomic_files import write_whole
-from propml.deprecation import former_names, renamed_argument
+from propml.messages import former_names, renamed_argument
 
 __all__ = [
     "DEFAULT",

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from propml.deprecation import renamed_argument
 from propml.devices import cache_dir
+from propml.messages import renamed_argument
 from propml.progress import progress_bar
 from propml.vision import evaluation
 from propml.vision.backbone import input_of, make_network, resolved

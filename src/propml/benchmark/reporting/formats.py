@@ -25,10 +25,9 @@ from propml.benchmark.reporting.tables import (
 )
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
-from propml.csv_safety import neutralised
 from propml.extras import require
 from propml.noise import KINDS, Noise, Setting
-from propml.page import page_style
+from propml.output import neutralised, page_style
 from propml.paper.published import Mean
 
 

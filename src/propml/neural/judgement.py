@@ -1,8 +1,43 @@
-"""Where to cut, and how steep a probability is: from held-out candidates, without a true label."""
+"""From scores to decisions, by held-out candidates alone: sigmoid, noise rates and threshold.
+
+Where candidates are complete, a label is a candidate of row x with probability c(x) = t(x) + (1 − t(x)) ρ: it is true,
+or it is not and was proposed all the same, at the label's noise rate ρ. No c(x) lies below ρ, so a low quantile of c
+over held-out rows bounds ρ from above; it is the rate itself for labels that are surely false in some rows. A label
+that is frequent everywhere has a high floor without any noise, and no data can tell the two apart. So half of the floor
+is taken away. ``paper/ground_choice.py`` judges share and quantile, leaving datasets out.
+"""
+
+from __future__ import annotations
 
 import numpy as np
+import torch
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from torch import Tensor
+from torch.nn.functional import softplus
+
+QUANTILE = 0.1
+SHARE = 0.5
+# Below the floor a label keeps this part of its probability: its order among others, not more.
+BELOW = 1e-3
+
+
+def noise_floor(logits: np.ndarray, quantile: float = QUANTILE) -> np.ndarray:
+    """The low quantile of each label's P(candidate), ``(n_labels,)``, from its logits; NaN in rows not held out."""
+    seen = np.isfinite(logits[:, 0])
+    return np.quantile(1 / (1 + np.exp(-logits[seen].astype(np.float64))), quantile, axis=0)
+
+
+def true_logits(logits: Tensor, rate: Tensor) -> Tensor:
+    """From logits of P(candidate) to logits of P(true) = (c − ρ) / (1 − ρ); strictly increasing.
+
+    >>> true_logits(torch.tensor([0.0]), torch.tensor([0.2])).sigmoid()  # (0.5 - 0.2) / 0.8
+    tensor([0.3750])
+    """
+    candidate = torch.sigmoid(logits)
+    true = torch.maximum((candidate - rate) / (1 - rate), BELOW * candidate)
+    # 1 − P(true) = (1 − c) / (1 − ρ), without cancellation.
+    return torch.log(true) + softplus(logits) + torch.log1p(-rate)
 
 
 def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -11,14 +46,6 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray 
     The best candidate of a row is nearly always true, its best excluded label surely false: the cut that separates them
     sits between true and false *candidates* too, while the cut that predicts candidates best marks the false ones as
     well. ``paper/chosen.py`` prints its Hamming loss beside that of the best threshold that knows the truth.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n, C)
-    states : ndarray, shape (n, C)
-        1 candidate, 0 excluded, -1 unknown.
-    weight : ndarray, shape (n,), optional
-        How much each row counts.
     """
     inside = np.where(states > 0, scores, -np.inf).max(axis=1)
     outside = np.where(states == 0, scores, -np.inf).max(axis=1)
@@ -36,16 +63,8 @@ def f1_threshold(
 ) -> float:
     """The cut with the largest expected F1 over all labels, where entry (i, j) is true with probability ``plausible``.
 
-    Parameters
-    ----------
-    scores, plausible : ndarray, shape (n, C)
-    weight : ndarray, shape (n,), optional
-        How much each row counts.
-    most : int
-        Entries that are looked at; of more rows, every second, third, …
+    At ``most`` so many entries are looked at; of more rows, every second, third, …
 
-    Examples
-    --------
     >>> f1_threshold(np.array([[3.0, 1.0, -1.0]]), np.array([[0.9, 0.6, 0.0]]))  # both plausible ones: F1 = 3 / 3.5
     0.0
     """

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from propml.deprecation import renamed_argument
+from propml.messages import renamed_argument
 
 
 @renamed_argument("show", "verbose")

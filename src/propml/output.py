@@ -1,10 +1,9 @@
-"""Cells that a spreadsheet would run as a formula, made harmless by a leading apostrophe and read back without it."""
+"""What other programs open: cells that a spreadsheet must not run as a formula, and the look of all pages."""
 
 from __future__ import annotations
 
 import re
-
-__all__ = ["LEADS", "neutralised", "original"]
+from importlib import resources
 
 # What makes a spreadsheet take a cell for a formula; the wide forms do so in East Asian settings.
 LEADS = frozenset("=+-@\t\r\n＝＋－＠")
@@ -33,3 +32,8 @@ def _is_risky(cell: str) -> bool:
     # Apostrophes in front do not count: so a cell that brings its own gets a second one, and nothing is lost.
     bare = cell.lstrip("'")
     return bare[:1] in LEADS and _NUMBER.fullmatch(bare) is None
+
+
+def page_style(own: str) -> str:
+    """The rules that all pages share, followed by a page's own."""
+    return (resources.files("propml") / "page.css").read_text(encoding="utf-8") + own
