@@ -134,6 +134,18 @@ def test_thresholds_come_from_candidates_or_from_the_user(problem, outcome):
         assert np.array_equal(fold.predicted, fold.scores > 0)
 
 
+def test_thresholds_come_from_rows_that_were_scored_where_some_folds_are_tested(problem):
+    """Rows that no tested fold holds out have no score; memory that nothing was written to must not choose."""
+    entry = replace(ENTRY, params={**PARAMS, "epochs": 2}, lams=(0.1,))
+    part = compute(replace(CELL, method=entry, test_folds=2), problem=problem)
+    assert len(part.folds) == 2
+    for fold in part.folds:
+        assert np.isfinite(fold.chosen["threshold"])
+        assert 0 < fold.predicted.mean() < 1
+    with pytest.raises(ValueError, match="give at least two"):
+        compute(replace(CELL, method=entry, test_folds=1), problem=problem)
+
+
 def test_the_order_of_the_power_mean_is_the_default_s_or_the_user_s(problem):
     params = {"loss": "power", "hidden": (8,), "epochs": 2, "n_models": 2}
     chosen = compute(replace(CELL, method=replace(ENTRY, params=params)), problem=problem).folds[0].chosen

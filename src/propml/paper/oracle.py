@@ -149,10 +149,13 @@ def _cuts(
     """For each fold the logit above which a label is predicted."""
     if not isinstance(model.threshold, str):
         return [float(logit(model.threshold))] * len(folds)
-    held = np.empty(states.shape, dtype=np.float32)
+    held = np.full(states.shape, np.nan, dtype=np.float32)
     for fold, values in zip(folds, logits, strict=True):
         held[fold.held] = values
-    return [middle_threshold(held[fold.train], states[fold.train]) for fold in folds]
+    scored = [fold.train[np.isfinite(held[fold.train, 0])] for fold in folds]
+    if not all(map(len, scored)):
+        raise ValueError("a threshold is chosen on rows that other folds hold out; give at least two, or a number")
+    return [middle_threshold(held[rows], states[rows]) for rows in scored]
 
 
 def _path(settings: Sequence[dict[str, float]], mean: np.ndarray, curve: np.ndarray) -> list[dict[str, float]]:
