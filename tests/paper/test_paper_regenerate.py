@@ -41,7 +41,7 @@ def outcome(cell):
 
 
 def run(folder, name, **part):
-    run_experiment(benchmark.load_experiment(name).narrowed(**part), folder, show=False, compute=outcome)
+    run_experiment(benchmark.load_experiment(name).narrowed(**part), folder, verbose=False, compute=outcome)
     return folder
 
 
