@@ -37,7 +37,7 @@ def precision_at_k(truth: Any, ranked: Any, k: int = 5) -> float:
     >>> precision_at_k([[1, 0, 1, 0]], [[0.7, 0.8, 0.9, 0.1]], k=2)
     0.5
     """
-    return float(_found(truth, ranked, k)[2].mean())
+    return float(found_on_top(truth, ranked, k)[2].mean())
 
 
 def ndcg_at_k(truth: Any, ranked: Any, k: int = 5) -> float:
@@ -49,7 +49,7 @@ def ndcg_at_k(truth: Any, ranked: Any, k: int = 5) -> float:
     >>> round(ndcg_at_k([[1, 0, 1, 0]], [[2, 1, 0]], k=3), 4)  # (1 + 1/2) / (1 + 1/log2 3)
     0.9197
     """
-    true, _, hits = _found(truth, ranked, k)
+    true, _, hits = found_on_top(truth, ranked, k)
     gain = 1 / np.log2(np.arange(2, k + 2))
     ideal = np.cumsum(gain)[np.minimum(np.diff(true.indptr), k) - 1]
     return float(np.mean(hits @ gain / ideal))
@@ -84,28 +84,34 @@ def psp_at_k(truth: Any, ranked: Any, k: int = 5, *, train: Any, a: float = 0.55
     >>> psp_at_k([[1, 1, 0]], [[0]], k=1, train=train) < psp_at_k([[1, 1, 0]], [[1]], k=1, train=train) == 1.0
     True
     """
-    true, top, hits = _found(truth, ranked, k)
-    worth = _inverse_propensity(train, true.shape[1], a, b)
+    true, top, hits = found_on_top(truth, ranked, k)
+    labels = _sparse(train, "train")
+    if labels.shape[1] != true.shape[1]:
+        raise ValueError(f"train has {labels.shape[1]} labels and truth {true.shape[1]}; both need the same columns")
+    if not (a >= 0 and b > 0):
+        raise ValueError(f"a is {a} and b is {b}; give a of at least 0 and b above 0")
+    counts = np.bincount(labels.indices, minlength=labels.shape[1])
+    found, best = propensity_sums(true, top, hits, inverse_propensity(counts, labels.shape[0], a, b))
+    return found / best
+
+
+def inverse_propensity(counts: np.ndarray, n_rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
+    """What a hit counts, for labels that so many of ``n_rows`` training rows have."""
+    # Of two rows log N - 1 is negative, which would make the rare labels the cheap ones.
+    return 1 + max(np.log(n_rows) - 1, 0) * (b + 1) ** a * (counts + b) ** -a
+
+
+def propensity_sums(true: sp.csr_array, top: np.ndarray, hits: np.ndarray, worth: np.ndarray) -> tuple[float, float]:
+    """What the labels on top are worth where they are true, and what the best ones would be, over all rows."""
     # The most valuable true labels of each row come first.
     row = np.repeat(np.arange(true.shape[0]), np.diff(true.indptr))
     values = worth[true.indices]
     order = np.lexsort((-values, row))
     place = np.arange(len(order)) - true.indptr[row]
-    return float((hits * worth[top]).sum() / values[order][place < k].sum())
+    return float((hits * worth[top]).sum()), float(values[order][place < top.shape[1]].sum())
 
 
-def _inverse_propensity(train: Any, n_labels: int, a: float, b: float) -> np.ndarray:
-    labels = _sparse(train, "train")
-    if labels.shape[1] != n_labels:
-        raise ValueError(f"train has {labels.shape[1]} labels and truth {n_labels}; both need the same columns")
-    if not (a >= 0 and b > 0):
-        raise ValueError(f"a is {a} and b is {b}; give a of at least 0 and b above 0")
-    counts = np.bincount(labels.indices, minlength=n_labels)
-    # Of two rows log N - 1 is negative, which would make the rare labels the cheap ones.
-    return 1 + max(np.log(labels.shape[0]) - 1, 0) * (b + 1) ** a * (counts + b) ** -a
-
-
-def _found(truth: Any, ranked: Any, k: int) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+def found_on_top(truth: Any, ranked: Any, k: int) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
     """The rows with true labels, their k labels on top, ``(n_rows, k)``, and which of these are true."""
     true = _sparse(truth)
     top = _top_positions(ranked, true.shape[1], k)

@@ -22,6 +22,7 @@ from propml.methods.many_labels import ManyLabelClassifier
 from propml.metrics import METRICS, Evaluation, ndcg_at_k, precision_at_k
 from propml.metrics import evaluate as all_metrics
 from propml.metrics.decision import ClassCounts, count_classes, f1_from_counts, top_k_block
+from propml.metrics.top import found_on_top, inverse_propensity, propensity_sums
 from propml.progress import progress_bar
 from propml.streaming.folders import Folder, over, read_labels, tables_of
 from propml.streaming.judging import StreamFeatures, in_blocks, top_labels
@@ -287,20 +288,16 @@ def _counted(truth: np.ndarray, scores: np.ndarray, predicted: np.ndarray) -> di
 
 def top_sums(truth: sp.csr_array, top: np.ndarray, card: dict[str, Any]) -> dict[str, Any]:
     """What some rows add to the metrics of a model of many labels; ``top`` is the best of each, ``(n_rows, k)``."""
-    (n_rows, k), n_true = top.shape, np.diff(truth.indptr)
-    sums: dict[str, Any] = {"rows": n_rows, "labelled": int(np.count_nonzero(n_true)), "worth": 0.0}
+    n_rows, k = top.shape
+    sums: dict[str, Any] = {"rows": n_rows, "labelled": int(np.count_nonzero(np.diff(truth.indptr))), "worth": 0.0}
     if not sums["labelled"]:
         return sums
     sums |= {f"precision@{n}": sums["labelled"] * precision_at_k(truth, top, n) for n in JUDGED if n <= k}
     sums[f"nDCG@{k}"] = sums["labelled"] * ndcg_at_k(truth, top, k)
-    # As in propml.metrics.psp_at_k, whose two sums, over what was found and what could be, are added up here.
     counts = np.array([label["candidate_in_rows"] for label in card["labels"]])
-    worth = 1 + max(np.log(card["data"]["rows"]) - 1, 0) * 2.5**0.55 * (counts + 1.5) ** -0.55
-    found = sp.csr_array((np.ones(top.size), top.ravel(), np.arange(0, top.size + 1, k)), shape=truth.shape)
-    row, values = np.repeat(np.arange(n_rows), n_true), worth[truth.indices]
-    order = np.lexsort((-values, row))  # the most valuable true labels of each row come first
-    sums["worth"] = values[order][np.arange(len(row)) - truth.indptr[row] < k].sum()
-    return sums | {f"psP@{k}": (found.multiply(truth) @ worth).sum()}
+    worth = inverse_propensity(counts, card["data"]["rows"])
+    sums[f"psP@{k}"], sums["worth"] = propensity_sums(*found_on_top(truth, top, k), worth)
+    return sums
 
 
 class TopEvaluation(dict[str, float]):
