@@ -13,7 +13,7 @@ from propml.persistence import read_state
 from propml.targets import Candidates
 from propml.vision.checkpoint import TrainingState, load_network
 from propml.vision.evaluation import Judge
-from propml.vision.head import Trial, fit_head
+from propml.vision.head import Trial, _chosen, fit_head
 from propml.vision.recipe import VisionRecipe
 from propml.vision.training import train
 
@@ -69,6 +69,25 @@ def test_lam_is_the_one_that_is_worth_most():
     found = fit_head(X, candidates, np.arange(len(X)), VisionRecipe(head_epochs=2), [trial])
     assert len({entry["lam"] for entry in found.tried}) == 4
     assert found.lam == max(found.tried, key=lambda entry: entry["worth"])["lam"]
+
+
+def test_of_lams_that_trials_cannot_tell_apart_the_largest_is_taken():
+    tried = [{"lam": lam, "worth": 0.0, "epoch": 2} for lam in (1.0, 3.0, 9.0)]
+    values = np.zeros((5, 2, 3))
+    spread = np.linspace(-0.02, 0.02, 5)  # trials differ by more than settings do, which pairs do not mind
+
+    def chosen(*worth):
+        values[:, 1] = spread[:, None] + worth + 0.001 * np.outer([1, -1, 1, -1, 0], [0, 1, 2])
+        for entry, own in zip(tried, values[:, 1].mean(axis=0), strict=True):
+            entry["worth"] = own
+        return tried[_chosen(tried, values)]["lam"]
+
+    assert chosen(0.5, 0.5, 0.4) == 3.0
+    assert chosen(0.5, 0.5, 0.4995) == 9.0
+    assert chosen(0.5, 0.49, 0.4) == 1.0
+    assert tried[_chosen(tried, values[:1])]["lam"] == 1.0  # one trial says nothing about doubt
+    values[3] = np.nan  # a fold in which nothing can be ranked
+    assert tried[_chosen(tried, values)]["lam"] == 1.0
 
 
 def test_head_alone_leaves_the_backbone_as_it_was(tmp_path, recipe):

@@ -42,7 +42,7 @@ COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
 # How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
-LAM_RULE = 3
+LAM_RULE = 4
 # What settings were called before: files may still say so, and the keys of stored results do.
 FORMER = {"lr": "learning_rate"}
 IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
