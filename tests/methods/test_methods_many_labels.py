@@ -30,6 +30,12 @@ def fitted():
     return ManyLabelClassifier(hidden=(32,), n_sampled=100, random_state=0).fit(X, states)
 
 
+def test_a_dozen_rows_promise_nothing_for_sure():
+    Y = np.eye(6, dtype=int)[np.arange(12) % 6]
+    _, probabilities = ManyLabelClassifier(random_state=0).fit(10.0 * Y, Y).predict_top(10.0 * Y, 1)
+    assert 0.5 < probabilities.min() < probabilities.max() < 0.99
+
+
 @pytest.mark.parametrize("loss", ["propml", "bce"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_it_finds_the_true_label_among_thousands(loss, dense):

@@ -331,7 +331,10 @@ def held_out_sigmoid(
     recipe: ManyRecipe,
     seed: int,
 ) -> tuple[float, float]:
-    """Slope and offset of the sigmoid that predicts held-out candidates best, from them and a sample of the others."""
+    """Slope and offset of the sigmoid that predicts held-out candidates best, from them and a sample of the others.
+
+    Of n entries of a kind one more counts as the other kind (Platt's targets): few rows promise nothing for sure.
+    """
     if not len(held):
         return 1.0, 0.0
     sample = LabelSample(np.zeros(candidates.shape[1]), recipe.n_sampled, 0.0, held.device, seed)
@@ -345,5 +348,7 @@ def held_out_sigmoid(
             scores.append(found)
             states.append(np.full(len(found), state))
             weights.append(np.full(len(found), weight))
-    column = [np.concatenate(parts) for parts in (scores, states, weights)]
-    return candidate_sigmoid(column[0][:, None], column[1][:, None], column[2])
+    z, y, w = (np.concatenate(parts) for parts in (scores, states, weights))
+    doubt = 1 / (np.bincount(y, minlength=2)[y] + 2)
+    both = np.tile(z, 2)[:, None], np.concatenate([y, 1 - y])[:, None]
+    return candidate_sigmoid(*both, np.concatenate([(1 - doubt) * w, doubt * w]))
