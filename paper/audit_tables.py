@@ -37,8 +37,13 @@ STATED = {
     "neighbours 1.0": ("labels of the nearest rows", "confusions"),
 }
 # Who voted, as audit_votes.py calls them; what the columns and orders of the other tables are called.
-ANNOTATORS = {"good and bad": "five of mixed quality", "three people": "three people, 1361 Romanian tweets"}
-VOTERS = {"audit": "audit", "majority": "majority vote", "dawid-skene": "Dawid–Skene (crowd-kit 1.4)"}
+ANNOTATORS = {"good and bad": "five of mixed quality"}
+VOTERS = {
+    "audit": "audit",
+    "majority": "majority vote",
+    "dawid-skene": "Dawid–Skene (crowd-kit 1.4)",
+    "crowdlab": "CROWDLAB (cleanlab 2.9)",
+}
 ORDERS = {"random": "random order", "cleanlab": "cleanlab 2.9", "audit": "one audit", "audit, again": "audited again"}
 NOISES = {"class-flips 0.3": "a rate for each label", "svm 1.0": "SVM confusions"}
 ROUNDS = ("100", "200", "300", "400")
