@@ -1,8 +1,8 @@
 """What training is made of: the loss of a recipe and its λ, Adam and its one-cycle schedule, the average of weights.
 
-Where λ is "auto", several are tried, and held-out candidates choose. They lie around the balanced λ, at which an average
-image's excluded labels are pushed as hard as its candidates are pulled (:func:`propml.neural.criteria.balanced_lam`),
-by powers of three to both sides.
+Where λ is "auto", several are tried, and held-out candidates choose. They lie around the balanced λ, at which an
+average image's excluded labels are pushed as hard as its candidates are pulled
+(:func:`propml.neural.criteria.balanced_lam`), by powers of three to both sides.
 
 The schedule has no state: a run that goes on after a kill asks for the rate of its step, and gets the same one.
 """
