@@ -158,7 +158,7 @@ def _votes(rows: Rows) -> str:
         own = {row["method"]: [float(row["average_precision"]), float(row["f1"])] for row in here}
         best = [values for values in own.values() if values == max(own.values())]
         texts = {method: " / ".join(f"{value:.3f}" for value in values) for method, values in own.items()}
-        marked = [f"**{texts[m]}**" if [own[m]] == best else texts[m] for m in VOTERS]
+        marked = [f"**{texts[m]}**" if [own.get(m)] == best else texts.get(m, "–") for m in VOTERS]
         lines.append([f"{dataset_title(dataset)}, {ANNOTATORS.get(who, who)}", *marked])
     return markdown_table(["annotators", *VOTERS.values()], lines)
 

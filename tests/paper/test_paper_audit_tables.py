@@ -78,7 +78,7 @@ def test_votes_missing_labels_and_reviews_are_written_from_their_files(tables, t
         return [cell.strip() for cell in parts[name].splitlines()[line].strip("|").split("|")]
 
     assert cells("audit-votes", 2) == [
-        *("Scene, five of mixed quality", "**0.990 / 0.950**", "0.900 / 0.800", "0.950 / 0.900")
+        *("Scene, five of mixed quality", "**0.990 / 0.950**", "0.900 / 0.800", "0.950 / 0.900", "–")
     ]
     assert cells("audit-missing", 2) == ["Scene", "261", "45", "0.98", "0.17", "0.89", "0.661"]
     assert cells("audit-missing", 3) == ["CHD_49", "454", "0", "–", "0.00", "–", "0.416"]
