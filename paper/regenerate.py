@@ -1,8 +1,9 @@
 """Write all that is made of the kept numbers again: ``python paper/regenerate.py``.
 
 That is the generated parts of ``README.md`` and of three pages of ``docs/``, the diagrams, and the CSV files in their
-one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit*.csv`` and
-``ground_choice.csv``, and in the paper's published tables. A generated part stands between two comments that name it.
+one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit*.csv``,
+``ground_choice.csv`` and ``head_choice.csv``, and in the paper's published tables. A generated part stands between two
+comments that name it.
 
     python paper/regenerate.py --add results/artificial    # takes new runs in: what `propml benchmark run` has written
     python paper/regenerate.py --check                     # writes nothing, and says what differs
@@ -26,6 +27,7 @@ from typing import Any
 from audit_tables import audit_parts, further_parts
 from claims import check_claims
 from ground_choice import choice_table
+from head_choice import head_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
 from scipy.stats import binomtest
 
@@ -46,7 +48,7 @@ DOCS = HERE.parent / "docs"
 PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
     DOCS / "classifier.md": ("ground-summary", "choice"),
-    DOCS / "vision.md": ("vision", "vision-quick"),
+    DOCS / "vision.md": ("vision", "vision-quick", "head-choice"),
     DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }
 TITLES = {"real-world": "Real candidates", "artificial": "Artificial candidates"}
@@ -71,6 +73,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "ranks": _ranks_table(ours),
         "claims": _claims_table(),
         "choice": choice_table(HERE / "ground_choice.csv"),
+        "head-choice": head_table(HERE / "head_choice.csv"),
         **audit_parts(HERE / "audit.csv"),
         **further_parts(HERE),
     }
