@@ -48,7 +48,7 @@ DOCS = HERE.parent / "docs"
 PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
     DOCS / "classifier.md": ("ground-summary", "choice"),
-    DOCS / "vision.md": ("vision", "vision-quick", "head-choice"),
+    DOCS / "vision.md": ("vision", "vision-paper", "vision-quick", "head-choice"),
     DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }
 TITLES = {"real-world": "Real candidates", "artificial": "Artificial candidates"}
@@ -66,6 +66,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "older": older(numbers, ("real-world", "artificial", "vision", GROUND, "lambda")),
         **{name: markdown_tables(next(t for t in shown[name].tables if t.compared)) for name in TITLES},
         "vision": dated("vision", vision_table(ours, "vision")),
+        "vision-paper": dated("vision-paper", vision_table(ours, "vision-paper")),
         "vision-quick": dated("vision-quick", vision_table(ours, "vision-quick")),
         "ground": ground_tables(numbers),
         "ground-summary": dated(GROUND, ground_summary(numbers)),
