@@ -17,7 +17,7 @@ from typing import NamedTuple
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.image_cell import ImageMethod
 from propml.benchmark.provenance import age_of, made_by, origin
-from propml.benchmark.reporting.formats import render_long, render_wide
+from propml.benchmark.reporting.formats import render_long
 from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import metric_tables
 from propml.benchmark.results import CellResult, Results, load_results, means
@@ -87,7 +87,7 @@ def _keep(numbers: Numbers, experiment: str, row: dict[str, str], values: dict[s
 def files(numbers: Numbers) -> dict[str, str]:
     """The CSV files by their names."""
     report = Report("", "", tuple(sections(numbers).values()), (), "", "")
-    written = {"results-long.csv": _without_commands(render_long(report)), "results-wide.csv": render_wide(report)}
+    written = {"results-long.csv": _without_commands(render_long(report))}
     ground = [",".join(GROUND_COLUMNS)]
     for (experiment, (dataset, noise), method), kept in numbers.items():
         if experiment == GROUND:

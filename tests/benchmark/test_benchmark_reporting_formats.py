@@ -12,7 +12,7 @@ import pytest
 from noisy_published import HOSTILE, fold_results, noisy_published
 
 from propml.benchmark.reporting import FORMATS, build_report, write_report
-from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables, render_wide
+from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables
 from propml.benchmark.results import Results
 from propml.benchmark.wording import MINUS, dataset_title
 
@@ -156,9 +156,7 @@ def test_hostile_names_stay_text():
     assert r"\textbackslash{}end\{document\}\$\&\%\#\_\textasciicircum{}\textasciitilde{}" in latex
     methods = {line["method"] for line in csv.DictReader(io.StringIO(render_long(report)))}
     assert "'=cmd()\\end{document}$&%#_^~" in methods
-    wide = next(csv.reader(io.StringIO(render_wide(report))))
-    assert "'=cmd()\\end{document}$&%#_^~" in wide
-    assert not [name for name in wide if name.startswith("=")]
+    assert not [name for name in methods if name.startswith("=")]
 
 
 def test_differences_stay_numbers(report):
@@ -172,18 +170,6 @@ def test_missing_and_failed_cells(report):
     failed = [line for line in csv.DictReader(io.StringIO(render_long(report))) if line["state"] == "failed"]
     assert {(line["dataset"], line["noise"], line["method"]) for line in failed} == {("birds", "50", "fPML")}
     assert "& failed" in render_tables(report)
-
-
-def test_wide_csv(report):
-    rows = list(csv.DictReader(io.StringIO(render_wide(report))))
-    (row,) = [r for r in rows if (r["dataset"], r["noise"], r["metric"]) == ("scene", "100", "coverage:paper")]
-    assert row["ProPML (published)"] == "7.28"
-    long = {
-        line["method"]: line["ours_mean"]
-        for line in csv.DictReader(io.StringIO(render_long(report)))
-        if (line["dataset"], line["noise"], line["metric"]) == ("scene", "100", "coverage:paper")
-    }
-    assert {method: row[method] for method in long} == long
 
 
 def test_markdown_tables_are_whole(report):
@@ -261,13 +247,10 @@ def test_the_long_csv_says_which_code_made_a_number():
 
 def test_files(report, tmp_path):
     files = write_report(report, tmp_path / "deep" / "report")
-    names = ["report.html", "report.md", "tables.tex", "results-long.csv", "results-wide.csv"]
+    names = ["report.html", "report.md", "tables.tex", "results-long.csv"]
     assert [path.name for path in files] == names
     assert sorted(path.name for path in (tmp_path / "deep" / "report").iterdir()) == sorted(names)
-    assert write_report(report, tmp_path, formats=["csv", "csv"]) == [
-        tmp_path / "results-long.csv",
-        tmp_path / "results-wide.csv",
-    ]
+    assert write_report(report, tmp_path, formats=["csv", "csv"]) == [tmp_path / "results-long.csv"]
     with pytest.raises(ValueError, match="there is no format 'doc'; choose from html, md, tex, csv, svg, png, pdf"):
         write_report(report, tmp_path, formats=["doc"])
     with pytest.raises(ValueError, match="no format is given"):
@@ -298,7 +281,7 @@ def test_text_needs_no_extra_and_a_page_names_it(report, tmp_path, monkeypatch, 
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, module, None)
-    assert len(write_report(report, tmp_path, formats=["md", "tex", "csv"])) == 4
+    assert len(write_report(report, tmp_path, formats=["md", "tex", "csv"])) == 3
     with pytest.raises(ImportError, match=module):
         write_report(report, tmp_path, formats=["html"])
     assert not (tmp_path / "report.html").exists()

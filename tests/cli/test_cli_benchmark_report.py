@@ -40,7 +40,7 @@ def run(*arguments):
 def test_all_formats_beside_the_results(results):
     found = run(results)
     assert found.exit_code == 0, found.output
-    names = ["report.html", "report.md", "tables.tex", "results-long.csv", "results-wide.csv"]
+    names = ["report.html", "report.md", "tables.tex", "results-long.csv"]
     assert found.output.splitlines() == [f"wrote {results / 'report' / name}" for name in names]
     text = (results / "report" / "report.md").read_text(encoding="utf-8")
     assert "60.50 (**66.88**, −6.38)" in text.replace("**60.50**", "60.50")
@@ -53,11 +53,7 @@ def test_choices(results, tmp_path):
         results, "--experiment", "toy", "--paper", "artificial", "--formats", "md, csv", "--out", tmp_path / "there"
     )
     assert found.exit_code == 0, found.output
-    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [
-        "report.md",
-        "results-long.csv",
-        "results-wide.csv",
-    ]
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["report.md", "results-long.csv"]
     text = (tmp_path / "there" / "report.md").read_text(encoding="utf-8")
     assert "60.50 (***63.74***, −3.24)" in text
     assert "not run (**66.88**)" in text

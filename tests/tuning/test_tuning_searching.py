@@ -318,22 +318,6 @@ def test_another_criterion_goes_into_the_result(made):
     assert found.value < 0
 
 
-def test_a_trial_alone_reports_every_epoch_and_fails_where_its_loss_is_no_number(made, tmp_path):
-    """What a Ray worker does with a network; in a stack it learns the same."""
-    task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=4)
-    found = search(made.X, made.candidates, trials=1, epochs=4, space=SMALL)
-    configuration = found.trials[0].params
-    told = {}
-    task.run(configuration, lambda epoch, value: told.update({epoch: value}), tmp_path)
-    assert list(told) == [1, 2, 3, 4]
-    assert {epoch: told[epoch] for epoch in found.trials[0].curve} == pytest.approx(found.trials[0].curve)
-    epochs = []
-    task.run(configuration, lambda epoch, _: epochs.append(epoch) or epoch == 2, tmp_path)
-    assert epochs == [1, 2]
-    with pytest.raises(ValueError, match="no number"):
-        task.run({**configuration, "learning_rate": 1e30}, lambda *_: None, tmp_path)
-
-
 def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):
     wild = {**SMALL, "learning_rate": Range(1e-3, 1e30, log=True)}
     found = search(made.X, made.candidates, trials=9, epochs=9, space=wild)

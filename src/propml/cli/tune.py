@@ -16,7 +16,7 @@ from propml.cli.stopping import told_when_stopped
 from propml.vision.recipe import PAPER as DEFAULT
 
 if TYPE_CHECKING:
-    from propml.tuning.tasks import Task
+    from propml.tuning.tasks import NetworkTask, SingleTask
 
 __all__ = ["app"]
 
@@ -55,9 +55,6 @@ class Search:
     )
     study: str = by_machines("Name of the study in its storage.", default="propml")
     workers: int = by_machines("Processes on this machine.", default=1, min=1)
-    ray_address: str | None = by_machines(
-        "Run trials on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."
-    )
     device: opt.Device = "auto"
 
     def space(self) -> dict[str, Any]:
@@ -100,8 +97,6 @@ def table(
     [bold]propml tune table birds --noise 50 --param lam=0.02..1 --param loss=propml[/bold]  (the paper's range)
 
     [bold]propml tune table birds --noise 50 --workers 2 --storage postgresql://me@host/studies[/bold]
-
-    [bold]propml tune table birds --noise 50 --ray-address 10.0.0.7:6379[/bold]
     """
     from propml.datasets.registry import REGISTRY
     from propml.tuning.tasks import TableData, make_task
@@ -215,12 +210,14 @@ def _file(
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(task: Task, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None) -> None:
+def _run(
+    task: NetworkTask | SingleTask, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None
+) -> None:
     """Search, write what was found, and print the best trial and where everything is."""
     from propml.tuning.searching import run_search
     from propml.tuning.studies import without_secrets
 
-    how: dict[str, Any] = {name: getattr(search, name) for name in ("timeout", "workers", "ray_address")}
+    how: dict[str, Any] = {name: getattr(search, name) for name in ("timeout", "workers")}
     how |= {"storage": search.storage or search.out / "study.db", "name": search.study, "folder": search.out}
     with told_when_stopped("what was tried is kept in the study, and the same command goes on"):
         result = run_search(task, trials=trials, seed=seed, verbose=True, **how)

@@ -1,4 +1,4 @@
-"""Hyper-parameter search: TPE and Hyperband over candidate labels, on one machine or on a Ray cluster.
+"""Hyper-parameter search: TPE and Hyperband over candidate labels, by one process or by many that share a study.
 
 A table and its candidate labels go in; the best arguments of a method, and all that was tried, come out.
 :func:`search` does so on a table, and :func:`run_search` for any :class:`~propml.tuning.tasks.Task`, such as the vision

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from propml.benchmark.executors import join, slots, start_worker
-from propml.devices import runs_on_gpu, usable_cores
+from propml.benchmark.executors import start_worker
+from propml.devices import usable_cores
 from propml.messages import renamed_argument
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
-from propml.tuning.rungs import Configuration, best_places, bracket_at, levels, reason, structure
+from propml.tuning.rungs import best_places, bracket_at, levels, structure
 from propml.tuning.spaces import Changes
-from propml.tuning.tasks import NetworkTask, TableData, Task, make_task, run_trial
-from propml.tuning.trials import DIED, LOOK, MOST_TRIES, Desk, RunningTrial, best_trial, finished
+from propml.tuning.tasks import NetworkTask, SingleTask, TableData, make_task, run_trial
+from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
-__all__ = ["run_search", "search", "work", "work_in_processes", "work_on_ray"]
+__all__ = ["run_search", "search", "work", "work_in_processes"]
 
 # How often a worker process that was killed is replaced.
 RESTARTS = 5
@@ -50,7 +48,6 @@ def search(
     storage: str | Path | None = None,
     name: str = "propml",
     workers: int = 1,
-    ray_address: str | None = None,
     folder: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -88,10 +85,8 @@ def search(
         Of the study in its storage.
     workers : int
         Processes on this machine that work on the study, which then needs a storage.
-    ray_address : str, optional
-        Run the trials on this Ray cluster, one each; ``"local"`` starts one here.
     folder : path, optional
-        Where trials keep their files; all machines of a Ray cluster must see it.
+        Where trials keep their files.
     seed : int
     device : str
     verbose : bool
@@ -107,20 +102,19 @@ def search(
     """
     data = TableData(X, candidates, truth, objective=objective, criterion=criterion, cv=cv, seed=seed)
     task = make_task(method, data, space, epochs=epochs, device=device)
-    limits: dict[str, Any] = {"trials": trials, "timeout": timeout, "workers": workers, "ray_address": ray_address}
+    limits: dict[str, Any] = {"trials": trials, "timeout": timeout, "workers": workers}
     return run_search(task, storage=storage, name=name, folder=folder, seed=seed, verbose=verbose, **limits)
 
 
 @renamed_argument("show", "verbose")
 def run_search(
-    task: Task,
+    task: NetworkTask | SingleTask,
     *,
     trials: int = 50,
     timeout: float | None = None,
     storage: str | Path | None = None,
     name: str = "propml",
     workers: int = 1,
-    ray_address: str | None = None,
     folder: str | Path | None = None,
     seed: int = 0,
     verbose: bool = False,
@@ -131,11 +125,11 @@ def run_search(
             raise ValueError(f"{count} is {given}; give a whole number of at least 1")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout is {timeout}; give the seconds that the search may take, or leave it out")
-    if workers > 1 and storage is None and ray_address is None:
+    if workers > 1 and storage is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
     home = None if folder is None else Path(folder)
-    desk = Desk(task, trials, storage, name, seed, until=until, together=ray_address is None)
+    desk = Desk(task, trials, storage, name, seed, until=until)
     ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
 
@@ -147,9 +141,7 @@ def run_search(
 
         desk.progress = progress
         progress()
-        if ray_address is not None:
-            work_on_ray(desk, ray_address, workers, home)
-        elif storage is not None and (workers > 1 or task.is_large):
+        if storage is not None and (workers > 1 or task.is_large):
             work_in_processes(desk, str(storage), workers, home, seed)
         else:
             work(desk, home)
@@ -170,7 +162,8 @@ def work(desk: Desk, folder: Path | None = None) -> None:
     with desk.at_work():
         while not desk.is_over():
             desk.reclaim()
-            if not (_bracket(desk, desk.task) if isinstance(desk.task, NetworkTask) else _single(desk, folder)):
+            task = desk.task
+            if not (_bracket(desk, task) if isinstance(task, NetworkTask) else _single(desk, task, folder)):
                 desk.progress()
                 if len(finished(desk.study)) >= desk.trials:
                     break
@@ -230,7 +223,7 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
     return trials
 
 
-def _single(desk: Desk, folder: Path | None) -> bool:
+def _single(desk: Desk, task: SingleTask, folder: Path | None) -> bool:
     """One trial by itself; whether there was one to do."""
     trial = desk.ask()
     if trial is None:
@@ -239,7 +232,7 @@ def _single(desk: Desk, folder: Path | None) -> bool:
     def stops(epoch: int, value: float) -> bool:
         return desk.report(trial, epoch, value) or desk.is_over()
 
-    desk.end(trial, *run_trial(desk.task, trial.configuration, stops, trial.home(folder)))
+    desk.end(trial, *run_trial(task, trial.configuration, stops, trial.home(folder)))
     return True
 
 
@@ -271,79 +264,7 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
         desk.reclaim(died=False)  # no trial of theirs has killed them
 
 
-def _work(task: Task, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
+def _work(
+    task: NetworkTask | SingleTask, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int
+) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)
-
-
-# -- on a Ray cluster: every trial is a task on a worker of its own. Only this process has the study, so that a search
-# may go on where it began on one machine. Nobody waits for the slowest: Optuna's Hyperband stops single trials.
-
-
-def work_on_ray(desk: Desk, address: str, workers: int, folder: Path | None) -> None:
-    """Do the trials that a study lacks on a cluster; ``"local"`` starts one here, with ``workers`` CPUs."""
-    if len(finished(desk.study)) >= desk.trials:
-        return
-    ray, ours = join(None, workers) if address == "local" else join(address, None)
-    running: dict[Any, RunningTrial] = {}
-    with ExitStack() as stack:
-        if ours:
-            stack.callback(ray.shutdown)
-        stack.enter_context(desk.at_work())
-        stack.callback(lambda: [ray.cancel(reference, force=True) for reference in running])
-        gpus = 1.0 if runs_on_gpu(getattr(desk.task, "device", "cpu")) else 0.0
-        train = ray.remote(_train).options(num_cpus=1, num_gpus=gpus, max_retries=MOST_TRIES - 1)
-        board, task = ray.remote(Board).options(num_cpus=0).remote(), ray.put(desk.task)
-        while not desk.is_over() and len(finished(desk.study)) < desk.trials:
-            desk.reclaim()
-            while len(running) < slots(ray, gpus) and (trial := desk.ask()) is not None:
-                home = trial.home(None if folder is None else folder.absolute())
-                running[train.remote(task, trial.configuration, trial.handle.number, home, board)] = trial
-            if not running:  # others have them under way
-                time.sleep(LOOK)
-                continue
-            ended, _ = ray.wait(list(running), timeout=LOOK)
-            by_number = {trial.handle.number: trial for trial in running.values()}
-            told = [(by_number[number], *values) for number, *values in ray.get(board.take.remote())]
-            board.stop.remote([trial.handle.number for trial, *values in told if desk.report(trial, *values)])
-            for reference in ended:
-                desk.end(running.pop(reference), *_outcome(ray, reference))
-
-
-def _outcome(ray: Any, reference: Any) -> tuple[str, str]:
-    """How a trial ended, and why where it failed."""
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:  # Ray could not even begin it
-        return "failed", reason(error.cause)
-    except ray.exceptions.RayError:
-        return "failed", DIED
-
-
-class Board:
-    """What workers and the search tell each other: values of epochs one way, who is to stop the other."""
-
-    def __init__(self) -> None:
-        self.values: list[tuple[int, int, float]] = []
-        self.stopped: set[int] = set()
-
-    def report(self, number: int, epoch: int, value: float) -> bool:
-        """Keep what a trial was worth; whether it is to stop."""
-        self.values.append((number, epoch, value))
-        return number in self.stopped
-
-    def take(self) -> list[tuple[int, int, float]]:
-        """What was reported since the last time."""
-        taken, self.values = self.values, []
-        return taken
-
-    def stop(self, numbers: Iterable[int]) -> None:
-        self.stopped.update(numbers)
-
-
-def _train(task: Task, configuration: Configuration, number: int, home: Path | None, board: Any) -> tuple[str, str]:
-    """One trial on a worker; after its death it goes on on another, from the checkpoint if the task keeps one."""
-    import ray
-    import torch
-
-    torch.set_num_threads(1)
-    return run_trial(task, configuration, lambda *told: ray.get(board.report.remote(number, *told)), home)

@@ -31,14 +31,14 @@ from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
-from propml.tuning.rungs import BROKEN, Configuration, DeviceTable, Rung, Stack, reason
+from propml.tuning.rungs import Configuration, DeviceTable, Rung, reason
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
 
 if TYPE_CHECKING:
     from propml.vision.recipe import VisionRecipe
     from propml.vision.sources import ImageSource
 
-__all__ = ["MethodTask", "NetworkTask", "TableData", "Task", "VisionTask", "make_task", "run_trial"]
+__all__ = ["MethodTask", "NetworkTask", "SingleTask", "TableData", "Task", "VisionTask", "make_task", "run_trial"]
 
 # Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
@@ -61,6 +61,10 @@ class Task(Protocol):
     def facts(self) -> dict[str, Any]:
         """What searches on one study must agree on, as plain values."""
         ...
+
+
+class SingleTask(Task, Protocol):
+    """One trial after the other."""
 
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """Train one trial, reporting after every epoch; a checkpoint in its ``folder`` is gone on from."""
@@ -145,15 +149,8 @@ class TableData:
         }
 
 
-class MethodTask:
-    """A method without epochs, fitted once per fold.
-
-    >>> from propml.datasets import digits_mosaic
-    >>> mosaic = digits_mosaic(60)
-    >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
-    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), Path())
-    1 True
-    """
+class TableTask:
+    """A method on a table."""
 
     epochs = 1
     is_large = False
@@ -166,6 +163,17 @@ class MethodTask:
 
     def facts(self) -> dict[str, Any]:
         return {"method": self.method, "epochs": self.epochs, **self.data.facts()}
+
+
+class MethodTask(TableTask):
+    """A method without epochs, fitted once per fold.
+
+    >>> from propml.datasets import digits_mosaic
+    >>> mosaic = digits_mosaic(60)
+    >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
+    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), Path())
+    1 True
+    """
 
     @cached_property
     def _features(self) -> np.ndarray:
@@ -181,7 +189,7 @@ class MethodTask:
         report(1, float(np.mean(values)))
 
 
-class NetworkTask(MethodTask):
+class NetworkTask(TableTask):
     """ProPML's networks: a whole rung of trials trains as one stacked model, see :mod:`propml.tuning.rungs`."""
 
     def __init__(
@@ -206,15 +214,6 @@ class NetworkTask(MethodTask):
     def rung(self, configurations: Sequence[Configuration]) -> Rung:
         """These trials in training together."""
         return Rung(self.table, configurations, self.epochs)
-
-    def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
-        stack = Stack(self.table, [configuration], self.epochs)
-        for epoch in range(1, self.epochs + 1):
-            stack.train_to(epoch)
-            if stack.broken.any():
-                raise ValueError(f"{BROKEN} by epoch {epoch}")
-            if report(epoch, float(stack.best[0])):
-                return
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
@@ -306,7 +305,7 @@ class VisionTask:
 
 def make_task(
     method: str, data: TableData, space: Changes | None = None, *, epochs: int | None = None, device: str = "auto"
-) -> MethodTask:
+) -> NetworkTask | MethodTask:
     """The task of a method on a table."""
     method_class(method)
     if method == "propml":
@@ -317,7 +316,7 @@ def make_task(
 
 
 def run_trial(
-    task: Task, configuration: Configuration, stops: Callable[[int, float], bool], folder: Path | None
+    task: SingleTask, configuration: Configuration, stops: Callable[[int, float], bool], folder: Path | None
 ) -> tuple[str, str]:
     """Run one trial; how it ended, as :meth:`propml.tuning.trials.Desk.end` wants it, and why where it failed.
 

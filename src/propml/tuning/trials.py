@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from propml.extras import require
 from propml.tuning.spaces import kinds, stored, suggest
 from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, lifeline, open_storage, open_study, quiet
-from propml.tuning.tasks import NetworkTask, Task
+from propml.tuning.tasks import NetworkTask, SingleTask
 
 if TYPE_CHECKING:
     import optuna
@@ -107,27 +107,24 @@ class Desk:
     """Where a worker gets trials from and reports on them.
 
     The study, which is called ``name``, is to have so many ``trials``, those of earlier and other workers included;
-    ``until`` is when to stop, in seconds of :func:`time.monotonic`. Networks on a table train ``together``, unless each
-    trial is to have a worker of its own.
+    ``until`` is when to stop, in seconds of :func:`time.monotonic`.
     """
 
     def __init__(
         self,
-        task: Task,
+        task: NetworkTask | SingleTask,
         trials: int,
         storage: str | Path | None = None,
         name: str = "propml",
         seed: int = 0,
         *,
         until: float = math.inf,
-        together: bool = True,
     ) -> None:
         self.optuna: Any = require("optuna", "tune")
         self.task, self.trials, self.until = task, trials, until
         self.storage = open_storage(storage)
-        # Trials that train together are compared by the search, and others by Optuna's Hyperband.
-        compared = together and isinstance(task, NetworkTask)
-        epochs = None if compared or task.epochs == 1 else task.epochs
+        # Networks on a table train together and are compared by the search, others by Optuna's Hyperband.
+        epochs = None if isinstance(task, NetworkTask) or task.epochs == 1 else task.epochs
         self.study = open_study(self.storage, name, {**task.facts(), **kinds(task.space)}, seed=seed, epochs=epochs)
         self.study_id = self.storage.get_study_id_from_name(name)
         self.sampler = self.study.sampler

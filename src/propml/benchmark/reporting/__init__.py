@@ -7,7 +7,7 @@ from pathlib import Path
 
 from propml.atomic_files import write_whole
 from propml.benchmark.figures.style import save
-from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables, render_wide
+from propml.benchmark.reporting.formats import render_html, render_long, render_markdown, render_tables
 from propml.benchmark.reporting.model import Report, Section, build_report
 from propml.benchmark.results import Results
 
@@ -19,7 +19,6 @@ RENDERED = {
     "report.md": render_markdown,
     "tables.tex": render_tables,
     "results-long.csv": render_long,
-    "results-wide.csv": render_wide,
 }
 # Figures that stand in the page anyway, as files of their own.
 PICTURES = ("svg", "png", "pdf")
@@ -44,8 +43,8 @@ def write_report(
     folder : path
         Where to; made if it is not there.
     formats : sequence of {"html", "md", "tex", "csv", "svg", "png", "pdf"}
-        ``report.html``, ``report.md`` and ``tables.tex``; ``results-long.csv`` and ``results-wide.csv``; each figure
-        as a file, such as ``vision-noise-ours.svg``.
+        ``report.html``, ``report.md`` and ``tables.tex``; ``results-long.csv``; each figure as a file,
+        such as ``vision-noise-ours.svg``.
     experiments : sequence of str, optional
         Which experiments to report on; by default all.
     paper : str, optional

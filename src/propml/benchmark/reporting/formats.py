@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from importlib import resources
 from math import isnan
 from typing import Any
@@ -19,7 +19,6 @@ from propml.benchmark.reporting.tables import (
     MetricTable,
     PlainTable,
     TableCell,
-    TableRow,
     failure_table,
     run_table,
 )
@@ -277,11 +276,16 @@ def render_long(report: Report) -> str:
             section.command(row.setting, cell.method),
             *origins.get((section.name, row.setting, cell.method), ("", "")),
         ]
-        for section, table, row in _rows(report)
+        for section in report.sections
+        for table in section.tables
+        for row in table.rows
         for cell in row.cells
         if cell.published or cell.state != "not run"
     ]
-    return _text(LONG, lines)
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([neutralised(value) for value in line] for line in (LONG, *lines))
+    return buffer.getvalue()
 
 
 def _origins(report: Report) -> dict[tuple[str, Setting, str], tuple[str, str]]:
@@ -292,39 +296,11 @@ def _origins(report: Report) -> dict[tuple[str, Setting, str], tuple[str, str]]:
     return {place: origin(some) for place, some in cells.items()}
 
 
-def render_wide(report: Report) -> str:
-    """One line per experiment, dataset, noise level and metric; two columns per method, ours and the paper's."""
-    methods = list(dict.fromkeys(method for _, table, _ in _rows(report) for method in table.methods))
-    header = ["experiment", "dataset", "noise", "metric", *methods, *(f"{method} (published)" for method in methods)]
-    lines = []
-    for section, table, row in _rows(report):
-        ours, paper = (
-            {cell.method: _mean_and_std(getattr(cell, side))[0] for cell in row.cells} for side in ("ours", "published")
-        )
-        numbers = [side.get(method, "") for side in (ours, paper) for method in methods]
-        lines.append([section.name, row.setting.dataset, str(row.setting.noise or ""), table.metric, *numbers])
-    return _text(header, lines)
-
-
-def _rows(report: Report) -> Iterator[tuple[Section, MetricTable, TableRow]]:
-    for section in report.sections:
-        for table in section.tables:
-            for row in table.rows:
-                yield section, table, row
-
-
 def _mean_and_std(value: Mean | None) -> tuple[str, str]:
     if value is None:
         return "", ""
     mean, std = ("" if isnan(each) else number(each) for each in (value.mean, value.std))
     return mean, std
-
-
-def _text(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([neutralised(value) for value in line] for line in (header, *lines))
-    return buffer.getvalue()
 
 
 # -- HTML: one file, figures included, without a network; for a phone and a large screen, light and dark ---------------
