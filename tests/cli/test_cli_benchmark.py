@@ -186,7 +186,7 @@ def test_a_killed_run_goes_on():
 
 
 def test_a_ray_that_starts_for_the_run_gives_the_same_numbers():
-    process = start("run", "mine.toml", *GOOD, *SMALL, "--ray", "--workers", "2", "--out", "ray")
+    process = start("run", "mine.toml", *GOOD, *SMALL, "--ray-address", "local", "--workers", "2", "--out", "ray")
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert "cells: 2 done now" in output

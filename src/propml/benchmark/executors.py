@@ -251,14 +251,14 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 class RayCluster:
     """Each cell is a Ray task; Ray tries it again, up to ``retries`` times, where the worker or the machine dies.
 
-    Without an address, such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``, Ray starts here, with so
-    many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find data under the
-    same ``PROPML_DATA``. A cell asks for so many ``gpus``.
+    The address is such as ``"auto"``, ``"10.0.0.7:6379"`` or ``"ray://10.0.0.7:10001"``; with ``"local"`` Ray starts
+    here, with so many ``workers`` (by default all CPUs). The workers of a cluster are sent this very package, and find
+    data under the same ``PROPML_DATA``. A cell asks for so many ``gpus``.
     """
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str = "local",
         *,
         workers: int | None = None,
         retries: int = 2,
@@ -310,8 +310,8 @@ class RayCluster:
             return cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
 
 
-def join(address: str | None, workers: int | None) -> tuple[Any, bool]:
-    """Ray, connected to the cluster at an address, or to one started here that no other machine can reach.
+def join(address: str, workers: int | None = None) -> tuple[Any, bool]:
+    """Ray, connected to the cluster at an address; ``"local"`` starts one here that no other machine can reach.
 
     Also whether it was connected here, so that it is to be shut down here; a caller's own connection is left as it is.
     """
@@ -320,7 +320,7 @@ def join(address: str | None, workers: int | None) -> tuple[Any, bool]:
     if ray.is_initialized():
         return ray, False
     quiet = {"log_to_driver": False, "logging_level": "error"}
-    if address is None:
+    if address == "local":
         with _on_loopback(ray), _own_sigterm():
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         return ray, True
@@ -357,7 +357,7 @@ def _on_loopback(ray: Any) -> Iterator[None]:
             ray.shutdown()
             raise ValueError(
                 f"Ray {ray.__version__} listens on {address}, where other machines reach it, and not on {LOOPBACK} "
-                f"alone; leave --ray out, or start a cluster yourself and give its address"
+                f"alone; start a cluster yourself and give its address"
             )
     finally:
         constants.ENABLE_RAY_CLUSTER = before

@@ -49,7 +49,6 @@ def run_experiment(
     folder: str | Path,
     *,
     workers: int = 1,
-    use_ray: bool = False,
     ray_address: str | None = None,
     retries: int = 2,
     keep_failures: bool = False,
@@ -67,11 +66,9 @@ def run_experiment(
         Where results are kept; made where it is not there.
     workers : int
         Local processes; 1 computes here.
-    use_ray : bool
-        Compute on Ray: on the cluster at ``ray_address``, or on ``workers`` CPUs (all, where that is 1) of a Ray that
-        is started here.
     ray_address : str, optional
-        Such as ``"auto"`` or ``"10.0.0.7:6379"``; implies ``use_ray``.
+        Compute on the Ray cluster there, such as ``"auto"`` or ``"10.0.0.7:6379"``, or (``"local"``) on ``workers``
+        CPUs (all, where that is 1) of a Ray that is started here.
     retries : int
         How often a cell whose process died is tried again.
     keep_failures : bool
@@ -96,26 +93,25 @@ def run_experiment(
     if isinstance(experiment, str | Path):
         experiment = load_experiment(experiment)
     store = ResultStore(folder)
-    use_ray = use_ray or ray_address is not None
     provenance = run_provenance(
         command,
         workers=workers,
-        executor="ray" if use_ray else "local",
+        executor="ray" if ray_address else "local",
         experiment=experiment.name,
         title=experiment.title,
         note=experiment.note,
     )
     run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
-        if not use_ray:
+        if not ray_address:
             choose_device(device)  # raises where it cannot be used
         # A Ray task sees no GPU but its own, whatever its number.
-        compute = partial(compute_on, device.partition(":")[0] if use_ray else device, compute)
+        compute = partial(compute_on, device.partition(":")[0] if ray_address else device, compute)
     executor: InProcess | LocalProcesses | RayCluster | None = None
     try:
         run.add_metrics()
         if run.waiting:
-            if use_ray:
+            if ray_address:
                 gpus = 1 if device is not None and device.startswith("cuda") else 0
                 cpus = workers if workers > 1 else None
                 executor = RayCluster(ray_address, workers=cpus, retries=retries, gpus=gpus, compute=compute)

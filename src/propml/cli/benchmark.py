@@ -54,9 +54,8 @@ def run(
     seeds: Seeds = None,
     quick: Quick = False,
     workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 1,
-    ray: Annotated[bool, typer.Option("--ray", help="Compute on Ray, started here for the run.")] = False,
     ray_address: Annotated[
-        str | None, typer.Option(help="Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001.")
+        str | None, typer.Option(help="Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here.")
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="For methods that can use a GPU: cpu, cuda, cuda:1.", show_default="experiment's")
@@ -87,7 +86,6 @@ def run(
             part,
             folder,
             workers=workers,
-            use_ray=ray,
             ray_address=ray_address,
             retries=retries,
             keep_failures=keep_failures,

@@ -221,7 +221,7 @@ def workers(address: str | None) -> Iterator[Run]:
         return
     from propml.benchmark.executors import join
 
-    ray, ours = join(None if address == "local" else address, None)
+    ray, ours = join(address)
     try:
         yield partial(_on_ray, ray)
     finally:

@@ -15,7 +15,7 @@ from propml.benchmark.statistics import Comparison, compare, rank_table, too_few
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
-from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name, published_method
+from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name
 
 # Folds and seeds alone move a mean by about this much, in points of percent.
 TOLERANCE = 1.0
@@ -119,22 +119,7 @@ def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
     ]
     if far:
         text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
-    first = next(table for table in tables if table.compared)
-    propml = [method for method in first.methods if published_method(method) == "ProPML"]
-    against = [finding for method in propml if (finding := _against(first, method))]
-    return [Finding("Beside the paper", text), *against]
-
-
-def _against(table: MetricTable, method: str) -> Finding | None:
-    """One method beside its published row by one metric: where better, where close, where worse."""
-    groups: dict[str, list[Setting]] = {"better than the paper on": [], "within a point on": [], "worse on": []}
-    for gain, _, setting, cell in table.gains():
-        if cell.method == method:
-            place = 0 if gain > TOLERANCE else 2 if gain < -TOLERANCE else 1
-            list(groups.values())[place].append(setting)
-    among = [setting for settings in groups.values() for setting in settings]
-    parts = [f"{words} {settings_text(where, among, 8)}" for words, where in groups.items() if where]
-    return Finding(method, f"{table.title}: {'; '.join(parts)}.") if parts else None
+    return [Finding("Beside the paper", text)]
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
