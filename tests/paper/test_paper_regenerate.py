@@ -111,9 +111,7 @@ def test_a_run_is_taken_in_and_what_is_partial_is_not(regenerate, tmp_path, monk
         regenerate.main(["--add", str(tmp_path / "part")])
     (tmp_path / "results" / "vision-noise-paper.svg").write_text("")
     page.write_text(page.read_text().replace("None", "Some"))
-    with pytest.raises(
-        SystemExit, match=r"numbers say: page.md, vision-noise-paper.svg; run this without"
-    ):
+    with pytest.raises(SystemExit, match=r"numbers say: page.md, vision-noise-paper.svg; run this without"):
         regenerate.main(["--check"])
 
 

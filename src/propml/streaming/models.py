@@ -144,12 +144,14 @@ def predict_part(job: Job, number: int) -> None:
                 others = [pyarrow.ListArray.from_arrays(ends, proba.ravel())]
             else:
                 proba = in_blocks(model.predict_proba, X)
-                order = np.argsort(-proba, axis=1, kind="stable")
-                passed = np.take_along_axis(proba > model.thresholds_, order, axis=1)
-                if top is not None:
-                    passed = np.broadcast_to(np.arange(len(names)) < top, proba.shape)
-                label, others = order[passed], list(proba.T.astype(np.float32) if shares else ())
-                ends = np.concatenate([[0], np.cumsum(np.count_nonzero(passed, axis=1))]).astype(np.int32)
+                if top is None:  # the best first, of equals the first
+                    row, label = np.nonzero(proba > model.thresholds_)
+                    label = label[np.lexsort((-proba[row, label], row))]
+                    ends = np.searchsorted(row, np.arange(len(proba) + 1)).astype(np.int32)
+                else:
+                    label = np.argsort(-proba, axis=1, kind="stable")[:, :top]
+                    ends = (np.arange(len(proba) + 1) * label.shape[1]).astype(np.int32)
+                others = list(proba.T.astype(np.float32) if shares else ())
             chosen = pyarrow.ListArray.from_arrays(ends, names.take(pyarrow.array(label.ravel())))
             given = [table.items(job.id_column), chosen, *others]
             write.write_table(pyarrow.table([pyarrow.array(own) for own in given], schema=schema))
