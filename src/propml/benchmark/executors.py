@@ -286,7 +286,10 @@ class RayCluster:
 
     @property
     def slots(self) -> int:
-        return slots(self._ray, self._gpus)
+        """How many cells the cluster can run at once now; it may grow and shrink."""
+        there = self._ray.cluster_resources()
+        by_gpu = [there.get("GPU", 0) / self._gpus] if self._gpus else []
+        return max(1, int(min(there.get("CPU", 1), *by_gpu, float("inf"))))
 
     def submit(self, cell: Cell) -> None:
         self._running[self._task.remote(cell, self._compute)] = cell
@@ -333,13 +336,6 @@ def join(address: str, workers: int | None = None) -> tuple[Any, bool]:
             f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints"
         ) from error
     return ray, True
-
-
-def slots(ray: Any, gpus: float) -> int:
-    """How many tasks, with so many GPUs each, the cluster can run at once now; it may grow and shrink."""
-    there = ray.cluster_resources()
-    by_gpu = [there.get("GPU", 0) / gpus] if gpus else []
-    return max(1, int(min(there.get("CPU", 1), *by_gpu, float("inf"))))
 
 
 @contextmanager

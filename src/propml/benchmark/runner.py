@@ -96,22 +96,22 @@ def run_experiment(
     provenance = run_provenance(
         command,
         workers=workers,
-        executor="ray" if ray_address else "local",
+        executor="local" if ray_address is None else "ray",
         experiment=experiment.name,
         title=experiment.title,
         note=experiment.note,
     )
     run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
-        if not ray_address:
+        if ray_address is None:
             choose_device(device)  # raises where it cannot be used
         # A Ray task sees no GPU but its own, whatever its number.
-        compute = partial(compute_on, device.partition(":")[0] if ray_address else device, compute)
+        compute = partial(compute_on, device if ray_address is None else device.partition(":")[0], compute)
     executor: InProcess | LocalProcesses | RayCluster | None = None
     try:
         run.add_metrics()
         if run.waiting:
-            if ray_address:
+            if ray_address is not None:
                 gpus = 1 if device is not None and device.startswith("cuda") else 0
                 cpus = workers if workers > 1 else None
                 executor = RayCluster(ray_address, workers=cpus, retries=retries, gpus=gpus, compute=compute)

@@ -16,7 +16,7 @@ from propml.cli.stopping import told_when_stopped
 from propml.vision.recipe import PAPER as DEFAULT
 
 if TYPE_CHECKING:
-    from propml.tuning.tasks import NetworkTask, SingleTask
+    from propml.tuning.tasks import AnyTask
 
 __all__ = ["app"]
 
@@ -210,9 +210,7 @@ def _file(
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(
-    task: NetworkTask | SingleTask, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None
-) -> None:
+def _run(task: AnyTask, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None) -> None:
     """Search, write what was found, and print the best trial and where everything is."""
     from propml.tuning.searching import run_search
     from propml.tuning.studies import without_secrets

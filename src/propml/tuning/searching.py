@@ -18,7 +18,7 @@ from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
 from propml.tuning.rungs import best_places, bracket_at, levels, structure
 from propml.tuning.spaces import Changes
-from propml.tuning.tasks import NetworkTask, SingleTask, TableData, make_task, run_trial
+from propml.tuning.tasks import AnyTask, NetworkTask, SingleTask, TableData, make_task, run_trial
 from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
 
 __all__ = ["run_search", "search", "work", "work_in_processes"]
@@ -108,7 +108,7 @@ def search(
 
 @renamed_argument("show", "verbose")
 def run_search(
-    task: NetworkTask | SingleTask,
+    task: AnyTask,
     *,
     trials: int = 50,
     timeout: float | None = None,
@@ -264,7 +264,5 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
         desk.reclaim(died=False)  # no trial of theirs has killed them
 
 
-def _work(
-    task: NetworkTask | SingleTask, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int
-) -> None:
+def _work(task: AnyTask, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from propml.vision.recipe import VisionRecipe
     from propml.vision.sources import ImageSource
 
-__all__ = ["MethodTask", "NetworkTask", "SingleTask", "TableData", "Task", "VisionTask", "make_task", "run_trial"]
+__all__ = [
+    *("AnyTask", "MethodTask", "NetworkTask", "SingleTask", "TableData", "Task", "VisionTask"),
+    *("make_task", "run_trial"),
+]
 
 # Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
@@ -218,6 +221,10 @@ class NetworkTask(TableTask):
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
         return {name: value for name, value in self.__dict__.items() if name != "table"}
+
+
+# What can be searched: trials that train together, or one after the other.
+AnyTask: TypeAlias = NetworkTask | SingleTask
 
 
 class VisionTask:

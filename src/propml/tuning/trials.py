@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from propml.extras import require
 from propml.tuning.spaces import kinds, stored, suggest
 from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, lifeline, open_storage, open_study, quiet
-from propml.tuning.tasks import NetworkTask, SingleTask
+from propml.tuning.tasks import AnyTask, NetworkTask
 
 if TYPE_CHECKING:
     import optuna
@@ -112,7 +112,7 @@ class Desk:
 
     def __init__(
         self,
-        task: NetworkTask | SingleTask,
+        task: AnyTask,
         trials: int,
         storage: str | Path | None = None,
         name: str = "propml",
