@@ -24,13 +24,13 @@ from threadpoolctl import threadpool_limits
 
 from propml.datasets import load
 from propml.methods import METHODS, method_class
-from propml.methods.confidence_ranking import ranking_costs
 from propml.methods.cplst import CPLSTClassifier
 from propml.methods.fpml import FPMLClassifier
 from propml.methods.linear_algebra import InnerProducts
 from propml.methods.ml_knn import MLkNNClassifier
 from propml.methods.particle_pairs import count_votes, train_pairs
 from propml.methods.particle_propagation import credible_labels
+from propml.methods.pml_lc_fp import ranking_costs
 from propml.methods.pml_lrs import PMLLRSClassifier
 from propml.methods.pml_ni import PMLNIClassifier
 

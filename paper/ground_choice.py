@@ -2,12 +2,13 @@
 
     PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--jobs 2] [--out paper/ground_choice.csv]
 
-Tried: bins, layers and learning rate of the networks, and their multiple of the balanced λ; ensemble weights chosen on
-held-out candidates or fixed; how much of the noise floor is taken away, and its quantile. Every setting (dataset ×
-noise × networks) is fitted once; the members' opinions on held-out and on test rows are then put together in every way
-that is tried. Printed, and by ``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others
-chose, its average precision there (percent), what the classifier's own settings reach, the networks alone, and the best
-that its true labels could have chosen.
+Tried: layers of the networks, their multiple of the balanced λ, whether ranking networks count candidates by their
+plausibility, and at which quantile of predictions for excluded labels that begins; ensemble weights chosen on held-out
+candidates, with and without some members, or equal; how much of the noise floor is taken away, and its quantile. Every
+setting (dataset × noise × networks) is fitted once; the members' opinions on held-out and on test rows are then put
+together in every way that is tried. Printed, and by ``regenerate.py`` put into ``docs/classifier.md``: for each dataset
+what the others chose, its average precision there (percent), what the classifier's own settings reach, the networks
+alone, and the best that its true labels could have chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from propml.corruption import corrupt
 from propml.datasets import load
 from propml.methods import propml_arguments
 from propml.metrics import average_precision
+from propml.neural import linear
 from propml.neural.criteria import average_precision_loss
 from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
 from propml.neural.members import chosen_weights
@@ -44,19 +46,24 @@ NOISES: tuple[tuple[str, dict[str, float]], ...] = (
     ("neighbours", {"ratio": 1.0}),
 )
 NETWORKS: dict[str, dict[str, Any]] = {
-    "4 bins, rate 0.004": {"bins": 4, "learning_rate": 4e-3},
-    "4 bins, rate 0.002": {"bins": 4, "learning_rate": 2e-3},
-    "4 bins, rate 0.004, balanced λ": {"bins": 4, "learning_rate": 4e-3, "multiple": 1.0},
-    "4 bins, one layer": {"bins": 4, "learning_rate": 4e-3, "hidden": (256,)},
+    "two layers": {},
+    "balanced λ": {"multiple": 1.0},
+    "one layer": {"hidden": (256,)},
+    "all candidates alike": {"plausibility": False},
+    "noise at 0.5": {"upper": 0.5},
+    "noise at 0.9": {"upper": 0.9},
 }
-# Of ProPML, ranking, forest and ridge: chosen on held-out candidates; fixed; networks alone.
-WEIGHTS: dict[str, tuple[float, ...] | None] = {
-    "chosen": None,
-    "fixed": (0.5, 0.5, 0.25, 0.2),
-    "networks": (1, 1, 0, 0),
+# Members whose weights are chosen on held-out candidates, by default all; or all with equal weights.
+MEMBERS = ("ProPML", "ranking", "linear ranking", "linear", "forest")
+WEIGHTS: dict[str, tuple[str, ...] | None] = {
+    "chosen": MEMBERS,
+    "equal": None,
+    "no linear ranking": ("ProPML", "ranking", "linear", "forest"),
+    "no forest": ("ProPML", "ranking", "linear ranking", "linear"),
+    "networks": ("ProPML", "ranking"),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
-AUTO = propml_arguments.EFFORTS["auto"]
+AUTO, MOST_ENTRIES, UPPER = propml_arguments.EFFORTS["auto"], linear.MOST_ENTRIES, linear.UPPER
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
 # The first line of the CSV is this with the fingerprint of what made it.
@@ -99,9 +106,13 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
     values = []
     for arguments in NETWORKS.values():
         members, opinions = opinions_of(arguments, X, candidates, train, test)
-        for own, share, quantile in itertools.product(WEIGHTS.values(), SHARES, QUANTILES):
-            weights = own or chosen_weights(members, candidates[train], average_precision_loss)
-            held = [member.held for member in members]
+        held = [member.held for member in members]
+        for names, share, quantile in itertools.product(WEIGHTS.values(), SHARES, QUANTILES):
+            weights = np.ones(len(members))
+            if names is not None:
+                some = [place for place, member in enumerate(members) if member.name in names]
+                weights[:] = 0
+                weights[some] = chosen_weights([members[p] for p in some], candidates[train], average_precision_loss)
             values.append(of_option(weights, share, quantile, held, opinions, candidates[train], truth[test]))
     return np.array(values)
 
@@ -110,6 +121,8 @@ def opinions_of(arguments: dict[str, Any], X: Any, candidates: np.ndarray, train
     """All members, whatever their weights, and their standardised opinions on the test rows."""
     own = dict(arguments)
     propml_arguments.EFFORTS["auto"] = AUTO._replace(lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])})
+    linear.MOST_ENTRIES = MOST_ENTRIES if own.pop("plausibility", True) else 0
+    linear.UPPER = own.pop("upper", UPPER)
     model = ProPMLClassifier(forest=True, random_state=0, **own)
     fitted = model._fitted(X[train], candidates[train], None)
     ensemble = ensemble_from_state(model.ensemble_).double()

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import isnan, nan
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from propml.benchmark.experiment import Experiment, load_experiment
@@ -29,7 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 # Of the proving ground a file of its own keeps what its tables show, a row per setting and method.
 GROUND = "ground"
 GROUND_METHODS = ("ProPML default", "ProPML", "BCE", "Extra trees", "Random forest", "Boosting", "Logistic", "Ridge")
-GROUND_METRICS = ("average_precision", "OF1", "seconds")
+GROUND_METRICS = ("average_precision", "OF1")
 GROUND_COLUMNS = ("dataset", "noise", "method", *GROUND_METRICS, "n", "commit", "code")
 NONE_OLD = "None of these numbers is older than the code."
 AGES = {
@@ -173,9 +172,7 @@ def _planned(experiment: str) -> dict[Place, set[str]]:
 def _kept(place: Place, cells: Sequence[CellResult]) -> Kept:
     found = {mean.metric: mean for mean in means(cells) if not isnan(mean.mean)}
     if place.experiment == GROUND:
-        seconds = fmean(cell.seconds_fit for cell in cells)
-        found["seconds"] = Mean(GROUND, *place.setting, place.method, "seconds", seconds, nan, len(cells))
-        found = {name: found.get(name, found["seconds"]._replace(mean=nan)) for name in GROUND_METRICS}
+        found = {name: found[name] for name in GROUND_METRICS}
     commit, code = origin(cells)
     short = re.sub(r"\b([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit)
     return Kept(found, short, f"{code}:{_settings(place)}" if code else "")

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from statistics import fmean, geometric_mean
+from statistics import fmean
 from typing import Any
 
 from audit_tables import audit_parts, further_parts
@@ -37,7 +37,7 @@ from propml.benchmark.figures.curves import lambda_sentences
 from propml.benchmark.reporting.formats import escaped, markdown_table, markdown_tables
 from propml.benchmark.reporting.tables import marks, order_settings
 from propml.benchmark.statistics import Comparison
-from propml.benchmark.wording import dataset_title, number, seconds, setting_name, signed
+from propml.benchmark.wording import dataset_title, number, setting_name, signed
 from propml.noise import noise_order
 from propml.paper import Mean, load_published
 from propml.paper.published import TABULAR_METRICS, listed, metric_of
@@ -179,13 +179,11 @@ def ground_tables(numbers: Numbers) -> str:
         return not_run(GROUND)
     tables = []
     for metric, by_dataset in found.items():
-        written = seconds if metric == "seconds" else number
-        title = "seconds" if metric == "seconds" else metric_of(metric).title.lower()
         rows = [
-            [dataset_title(dataset), *(written(values[name]) if name in values else "" for name in GROUND_METHODS)]
+            [dataset_title(dataset), *(number(values[name]) if name in values else "" for name in GROUND_METHODS)]
             for dataset, values in by_dataset.items()
         ]
-        tables.append(markdown_table([title, *GROUND_METHODS], rows))
+        tables.append(markdown_table([metric_of(metric).title.lower(), *GROUND_METHODS], rows))
     return "\n\n".join([*tables, ground_summary(numbers)])
 
 
@@ -199,15 +197,11 @@ def ground_summary(numbers: Numbers) -> str:
     for other in others:
         both = [name for name, values in found["average_precision"].items() if {default, other} <= values.keys()]
         if both:
-            gains, of1 = (
-                [found[m][name][default] - found[m][name][other] for name in both] for m in GROUND_METRICS[:2]
-            )
+            gains, of1 = ([found[m][name][default] - found[m][name][other] for name in both] for m in GROUND_METRICS)
             won, lost = (sum(sign * gain > 0 for gain in gains) for sign in (1, -1))
             p = binomtest(won, won + lost).pvalue if won + lost else 1.0
-            longer = geometric_mean(found["seconds"][name][default] / found["seconds"][name][other] for name in both)
-            shown = [signed(fmean(gains)), signed(fmean(of1)), str(won), str(lost), f"{p:.2g}", f"{longer:.2g}"]
-            rows.append([other, *shown])
-    columns = ["average precision", "OF1", "datasets won", "lost", "p of the sign test", "times as long"]
+            rows.append([other, signed(fmean(gains)), signed(fmean(of1)), str(won), str(lost), f"{p:.2g}"])
+    columns = ["average precision", "OF1", "datasets won", "lost", "p of the sign test"]
     return markdown_table([f"{default} minus …", *columns], rows)
 
 

@@ -140,6 +140,11 @@ def test_an_error_in_the_block_leaves_files_that_change_together_as_they_were(tm
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"record": "old"}
 
 
+def test_a_lock_is_held_by_one(tmp_path):
+    with locked(tmp_path / "lock") as mine, locked(tmp_path / "lock", wait=False) as other:
+        assert (mine, other) == (True, False)
+
+
 def test_the_lock_of_a_dead_process_is_free(tmp_path):
     code = f"import os; from propml.atomic_files import locked\nwith locked({str(tmp_path / 'lock')!r}): os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9

@@ -25,20 +25,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Where the block ends with an error, everything is as it was before. Several processes may write the same file at
     once: each writes a file of its own, and the last one to end is there. The writer holds the lock of its file, so
     that the next writer knows those of dead ones, and removes them; on a file system without locks they stay.
-
-    Parameters
-    ----------
-    path : path
-        Its folder is made where it is not there.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "numbers.txt") as beside:
-    ...         _ = beside.write_text("1 2 3")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['numbers.txt']
     """
     path = Path(os.path.realpath(path))  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,11 +33,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         beside, held = _beside(path)
         try:
             yield beside
-            descriptor = os.open(beside, os.O_RDWR)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with beside.open("r+b") as file:
+                os.fsync(file.fileno())
             os.replace(beside, path)
         except BaseException:
             beside.unlink(missing_ok=True)
@@ -95,11 +78,8 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
 def fill(path: Path, content: bytes) -> None:
     """Write the content of a file that is there, such as one that :func:`replacing` made."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
-    try:
-        write_all(descriptor, content)
-    finally:
-        os.close(descriptor)
+    with path.open("wb") as file:
+        write_all(file.fileno(), content)
 
 
 @contextmanager
@@ -150,63 +130,34 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[bool]:
 
     Several processes take turns: with ``wait`` the block begins when it is this one's, so that it always hands out
     True. Where no lock can be had (a folder that cannot be written, a system without locks) nobody is kept out.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder, "lock")) as mine:
-    ...     with locked(Path(folder, "lock"), wait=False) as other:
-    ...         mine, other
-    (True, False)
     """
-    path = Path(path)
-    descriptor = None
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-    if descriptor is None:
-        yield True
-        return
-    try:
-        mine = True
+    mine = True
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            mine = lock_file(descriptor, wait=wait)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(Path(path).open("ab"))
+            mine = lock_file(file.fileno(), wait=wait)
         yield mine
-    finally:
-        os.close(descriptor)
-
-
-def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one of this name: a lock on one that was removed excludes nobody."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _beside(path: Path) -> tuple[Path, int | None]:
     """A new file beside this one, and the descriptor that holds its lock, if there are locks here."""
     while True:
         beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")
-        try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            continue
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             locked = lock_file(descriptor, wait=False)
         except OSError:
             os.close(descriptor)
             return beside, None
-        if locked and is_at(descriptor, beside):
+        if locked and beside.exists():
             return beside, descriptor
         os.close(descriptor)  # another writer was quicker, and took it for one that was left behind
 
 
 def _clear_after_dead_writers(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.writing"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(left, os.O_RDWR)
-            try:
-                if lock_file(descriptor, wait=False):
-                    shutil.rmtree(left.with_suffix(".files"), ignore_errors=True)
-                    left.unlink()
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), left.open("r+b") as file:
+            if lock_file(file.fileno(), wait=False):
+                shutil.rmtree(left.with_suffix(".files"), ignore_errors=True)
+                left.unlink()

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
-    """The device of that name, if it can be used here; ``"auto"`` is a GPU where there is one, else the CPU.
-
-    >>> choose_device("cpu")
-    device(type='cpu')
-    """
+    """The device of that name, if it can be used here; ``"auto"`` is a GPU where there is one, else the CPU."""
     import torch
 
     if name == "auto":

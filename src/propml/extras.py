@@ -22,24 +22,14 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import ``module``, or say which extra of propml brings it.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name, such as ``"matplotlib.pyplot"``.
-    extra : str
-        The extra that installs it, a key of :data:`EXTRAS`.
-    """
+    """Import a module, such as ``"matplotlib.pyplot"``, or say which of the :data:`EXTRAS` brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         if importlib.util.find_spec(package) is not None:
             raise  # it is installed and broken: its own message is the useful one
-        raise ImportError(
-            f"{package} is needed for this and is not installed; install it with: pip install 'propml[{extra}]'"
-        ) from error
+        raise ImportError(f"{package} is needed for this; install it with: pip install 'propml[{extra}]'") from error
 
 
 def installed(extra: str) -> bool:
@@ -57,9 +47,8 @@ def versions(
     """
     from propml import __version__
 
-    told = {}
+    ours, told = {"propml": __version__, "python": platform.python_version()}, {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
-            ours = {"propml": __version__, "python": platform.python_version()}
             told[package] = ours.get(package) or importlib.metadata.version(package)
     return told

@@ -18,17 +18,8 @@ def reading(path: str | Path, what: str, remedy: str = "copy it again, or make i
 
     A damaged file can make a parser raise anything: ``KeyError``, ``struct.error``, ``RecursionError``. Errors of the
     system (no such file, no permission, disk full) and missing extras pass unchanged: they are not about the content.
+    ``what`` the file was taken for, such as "npz file", and the ``remedy`` become part of the message.
 
-    Parameters
-    ----------
-    path : path
-    what : str
-        What the file was taken for, such as "npz file" or "saved model".
-    remedy : str
-        What the user can do about it.
-
-    Examples
-    --------
     >>> with reading("labels.json", "list of labels", "export it again"):
     ...     {}["labels"]
     Traceback (most recent call last):
@@ -37,18 +28,17 @@ def reading(path: str | Path, what: str, remedy: str = "copy it again, or make i
     """
     try:
         yield
+    except (ImportError, FileNotFoundError):
+        raise
     except FileError as error:
         if str(path) in str(error):
             raise
         raise FileError(f"{path}: {error}") from error
-    except ImportError:
-        raise
     except MemoryError as error:
         raise FileError(f"{path} needs more memory than this machine has; {remedy}") from error
     except Exception as error:
         # EINVAL is about the content: a damaged file sends its parser to a position that no file has.
-        about_content = not isinstance(error, OSError) or error.errno in (None, errno.EINVAL)
-        if isinstance(error, FileNotFoundError) or not about_content:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         if isinstance(error, ValueError) and str(path) in str(error):  # a sentence of our own
             raise FileError(str(error)) from error

@@ -15,14 +15,9 @@ import numpy as np
 def jsonable(value: Any, *, lossy: bool = False) -> Any:
     """The same with numbers and containers of Python only; a set becomes a sorted list.
 
-    Parameters
-    ----------
-    lossy : bool
-        Make do with what JSON knows: a number that is not finite becomes None, and any other thing (a path, a model)
-        its text. By default they stay as they are and JSON refuses them, since what a key is made of must lose nothing.
+    ``lossy`` makes do with what JSON knows: a number that is not finite becomes None, and any other thing (a path, a
+    model) its text. Else they stay as they are and JSON refuses them: what a key is made of must lose nothing.
 
-    Examples
-    --------
     >>> jsonable({"lam": np.float32(0.5), "hidden": (1, np.int64(2))})
     {'lam': 0.5, 'hidden': [1, 2]}
     >>> jsonable([float("nan"), 1 + 2j], lossy=True)

@@ -31,19 +31,8 @@ KINDS: dict[str, Kind] = {
 
 
 class Noise(NamedTuple):
-    """One kind of noise at one level.
+    """One of the :data:`KINDS` of noise at one level; ``named`` where its experiment has several kinds.
 
-    Attributes
-    ----------
-    kind : str
-        A key of :data:`KINDS`.
-    level : float
-        The argument of the corruption, such as 0.5 for one false label per two true ones.
-    named : bool
-        Whether its experiment has several kinds of noise, so that the kind is part of its name.
-
-    Examples
-    --------
     >>> Noise("svm", 0.5).title, Noise("flips", 0.2).title, Noise("flips", 0.2, named=True).title
     ('50 %', '0.2', 'flips 0.2')
     """

@@ -27,12 +27,9 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
 
 
 def state_bytes(kind: str, state: State) -> bytes:
-    """A file of nested dicts, lists, arrays, sparse matrices and JSON values; the same bytes for the same state.
+    """A file of nested dicts, lists, arrays, sparse matrices and JSON values; ``kind`` is the class that can read it.
 
-    Parameters
-    ----------
-    kind : str
-        What is saved: the name of the class that can read it.
+    The same state makes the same bytes.
     """
     from safetensors.numpy import save
 
@@ -62,10 +59,7 @@ def read_state(path: str | Path) -> tuple[str, State]:
     if "format" not in header or "sha256" not in header:
         raise ValueError(f"{path} was not written by propml; load it with the library that wrote it")
     if int(header["format"]) > FORMAT:
-        raise ValueError(
-            f"{path} was written by propml {header['propml']} in format {header['format']}, this version reads up to "
-            f"{FORMAT}; install a newer propml"
-        )
+        raise ValueError(f"{path} has format {header['format']} of propml {header['propml']}; install that one")
     if _digest({key: value for key, value in header.items() if key != "sha256"}, arrays) != header["sha256"]:
         raise ValueError(f"{path} was changed after it was saved (its checksum does not match); save it again")
     return header["kind"], _filled(json.loads(header["state"]), arrays)
@@ -121,7 +115,7 @@ def _outline(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
-        f"{name.strip('/')} is a {type(value).__name__}, which cannot be saved; only arrays and plain values can"
+        f"{name.strip('/')} is a {type(value).__name__}, which cannot be saved; arrays and plain values can"
     )
 
 

@@ -1,27 +1,23 @@
 """One progress bar for all long work."""
 
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-
-class Bar(Protocol):
-    """What :func:`progress_bar` hands out."""
-
-    def advance(self, steps: float = 1, note: str = "") -> None: ...
-
-
-class _Silent:
-    def advance(self, steps: float = 1, note: str = "") -> None: ...
-
-
 # Without being asked for, a bar appears where work will take longer than this, judged after the first second.
 LONG, FIRST_LOOK = 10.0, 1.0
+
+
+class Bar:
+    """What :func:`progress_bar` hands out; this one shows nothing."""
+
+    def advance(self, steps: float = 1, note: str = "") -> None:
+        """Go on by so many steps."""
 
 
 @contextmanager
@@ -30,29 +26,18 @@ def progress_bar(
 ) -> Iterator[Bar]:
     """A bar while the block runs, where a person watches: in a terminal or a notebook.
 
-    Parameters
-    ----------
-    description : str
-    total : float
-        How far :meth:`Bar.advance` will go.
-    show : bool or None
-        ``None`` shows the bar only once the work turns out to take longer than ten seconds.
-    long_steps : bool
-        The time left is guessed from the last seconds; with steps that last longer than that, from all of them.
-
-    Examples
-    --------
-    >>> with progress_bar("fitting", total=2, show=False) as bar:
-    ...     bar.advance()
+    With ``show=None`` it appears only once the work turns out to take longer than ten seconds. The time left is guessed
+    from the last seconds; with ``long_steps``, which last longer than that, from all of them.
     """
     if show is False or not is_watched():  # a log file wants no moving bar
-        yield _Silent()
+        yield Bar()
         return
     bar = _Live(description, total, long_steps, waits=show is None)
     try:
         yield bar
     finally:
-        bar.close()
+        if bar.live is not None:
+            bar.live.stop()
 
 
 def is_watched() -> bool:
@@ -60,7 +45,7 @@ def is_watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-class _Live:
+class _Live(Bar):
     """A bar of rich, made when it is first needed."""
 
     def __init__(self, description: str, total: float, long_steps: bool, waits: bool) -> None:
@@ -80,42 +65,25 @@ class _Live:
             self._open()
         self.live.update(self.task, completed=self.done, note=note)
 
-    def close(self) -> None:
-        if self.live is not None:
-            self.live.stop()
-
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.text import Text
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        class OverallTimeLeft(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                if not task.completed or task.elapsed is None or task.remaining is None:
-                    return Text("-:--:--", style="progress.remaining")
-                seconds = task.elapsed / task.completed * task.remaining
-                return Text(str(timedelta(seconds=int(seconds))), style="progress.remaining")
-
-        columns = (
+        self.live = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TimeElapsedColumn(),
-            OverallTimeLeft() if self.long_steps else TimeRemainingColumn(),
+            TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True, force_terminal=sys.stderr.isatty() or None),
+            transient=True,
+            speed_estimate_period=math.inf if self.long_steps else 30.0,
         )
-        console = Console(stderr=True, force_terminal=sys.stderr.isatty() or None)
-        self.live = Progress(*columns, console=console, transient=True)
         self.live.start()
         self.task = self.live.add_task(self.description, total=self.total, note="")
+        if self.long_steps:
+            self.live.update(self.task, advance=1e-9)  # rich times from its first sample: the first step counts, too
 
 
 def track(items: Iterable[T], description: str, total: int, *, show: bool = True) -> Iterator[T]:

@@ -19,27 +19,14 @@ import scipy.sparse as sp
 Schema: TypeAlias = Any
 
 _WORDS = {str: "text", int: "a whole number", float: "a finite number", bool: "true or false", dict: "fields"}
-_LARGEST_32_BIT = np.iinfo(np.int32).max
-_TOO_LARGE = np.iinfo(np.int64).max
 
 
 class Array:
     """An array of numbers or names.
 
-    Parameters
-    ----------
-    kinds : str
-        The letters of the types that it may have, such as ``"f"`` or ``"iu"``.
-    *shape : str or int
-        Sizes. A name, such as ``"labels"`` or ``"features+1"``, stands for the same size wherever it occurs;
-        the entries of a list each have their own.
-    sparse : bool
-        Whether it may also be a sparse matrix.
-    least, most : float
-        The range of its values.
-    finite : bool
-    right : function of the array, optional
-        What else must be true of it.
+    ``kinds`` are the letters of the types that it may have, such as ``"iu"``. In its shape a name, such as ``"labels"``
+    or ``"features+1"``, stands for the same size wherever it occurs; the entries of a list each have their own.
+    ``right`` is what else must be true of it.
     """
 
     def __init__(
@@ -84,17 +71,8 @@ class Array:
 def check_schema(value: Any, schema: Schema, where: str, sizes: dict[str, int] | None = None) -> None:
     """Raise a ``ValueError`` that says where a value is not what its schema says.
 
-    Parameters
-    ----------
-    value : nested dicts, lists, arrays and plain values
-    schema : Schema
-    where : str
-        The name of the value, for the message.
-    sizes : dict, optional
-        Sizes that are known already, such as ``{"labels": 3}``.
+    ``where`` is its name in the message; ``sizes`` of arrays that are known already are such as ``{"labels": 3}``.
 
-    Examples
-    --------
     >>> check_schema({"seed": 1, "files": ["a"]}, {"seed": int, "files": [str], "note?": str}, "run")
     >>> check_schema({"seed": 1, "files": ["a", 2]}, {"seed": int, "files": [str]}, "run")
     Traceback (most recent call last):
@@ -140,42 +118,23 @@ def checked_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape
 
     SciPy trusts these arrays: its own full check passes over them where the last entry of ``indptr`` is 0, and a wrong
     one ends the process. Indices become 32-bit where they fit, as scikit-learn's trees ask for.
-
-    Parameters
-    ----------
-    data : ndarray of numbers or flags, shape (n_entries,)
-    indices : ndarray of int, shape (n_entries,)
-        The column of each entry.
-    indptr : ndarray of int, shape (n_rows + 1,)
-        Where each row starts; it begins with 0, never falls, and ends with ``n_entries``.
-    shape : pair of int
-
-    Examples
-    --------
-    >>> checked_csr(np.ones(2), np.array([0, 1]), np.array([0, 2]), (1, 2)).toarray()
-    array([[1., 1.]])
-    >>> checked_csr(np.ones(2), np.array([0, 1]), np.array([0, 2, 0]), (2, 2))
-    Traceback (most recent call last):
-    ...
-    ValueError: indptr falls after position 1; it must rise from 0 to the number of entries, 2
     """
-    data, indices, indptr = np.asarray(data), np.asarray(indices), np.asarray(indptr)
-    n_rows, n_columns = _checked_shape(shape)
-    for name, part, kinds in (("data", data, "biuf"), ("indices", indices, "iu"), ("indptr", indptr, "iu")):
-        if part.ndim != 1 or part.dtype.kind not in kinds:
-            expected = "numbers" if name == "data" else "whole numbers"
-            raise ValueError(f"{name} has shape {part.shape} and type {part.dtype}, expected one row of {expected}")
-    if len(indices) != len(data):
-        raise ValueError(f"there are {len(indices)} indices for {len(data)} entries of data")
-    if len(indptr) != n_rows + 1:
-        raise ValueError(f"indptr has {len(indptr)} entries, expected {n_rows + 1} for {n_rows} rows")
+    data, indices, indptr, sizes = map(np.asarray, (data, indices, indptr, shape))
+    if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.max() >= np.iinfo(np.int64).max:
+        raise ValueError(f"the shape is {shape!r}, expected two whole numbers from 0 to 2**63 - 2")
+    n_rows, n_columns = map(int, sizes)
+    entries, rows = (data.size,), (n_rows + 1,)
+    wanted = {"data": (data, "biuf", entries), "indices": (indices, "iu", entries), "indptr": (indptr, "iu", rows)}
+    for name, (part, kinds, size) in wanted.items():
+        if part.dtype.kind not in kinds or part.shape != size:
+            raise ValueError(f"{name} has type {part.dtype} and shape {part.shape}, expected {kinds} and {size}")
     falls = np.flatnonzero(indptr[1:] < indptr[:-1])
     if falls.size or indptr[0] != 0 or indptr[-1] != len(data):
         seen = f"falls after position {falls[0]}" if falls.size else f"goes from {indptr[0]} to {indptr[-1]}"
         raise ValueError(f"indptr {seen}; it must rise from 0 to the number of entries, {len(data)}")
     if len(indices) and (indices.min() < 0 or indices.max() >= n_columns):
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, and there are {n_columns} columns")
-    kind = np.int32 if max(n_rows, n_columns, len(data)) <= _LARGEST_32_BIT else np.int64
+    kind = np.int32 if max(n_rows, n_columns, len(data)) <= np.iinfo(np.int32).max else np.int64
     return sp.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=(n_rows, n_columns))
 
 
@@ -214,10 +173,3 @@ def _expected(schema: Schema) -> str:
     if isinstance(schema, list | dict):
         return "a list" if isinstance(schema, list) else "fields"
     return _WORDS.get(schema, getattr(schema, "__name__", str(schema)))
-
-
-def _checked_shape(shape: Any) -> tuple[int, int]:
-    sizes = np.asarray(shape)
-    if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.max() >= _TOO_LARGE:
-        raise ValueError(f"the shape is {shape!r}, expected two whole numbers from 0 to 2**63 - 2")
-    return int(sizes[0]), int(sizes[1])

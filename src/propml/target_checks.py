@@ -98,14 +98,6 @@ def check_classes(rows: Iterable[Any]) -> None:
             raise ValueError(f"row {i} of the class vector is {value}; give every row a class")
 
 
-def _numbers_in(values: np.ndarray) -> np.ndarray:
-    """Objects as numbers, NaN where one is missing; as they are where that cannot be."""
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError):  # text, or pandas' NA, which needs a look at each
-        return np.where(np.frompyfunc(is_missing, 1, 1)(values).astype(bool), np.nan, values)
-
-
 def dense_matrix(matrix: Any) -> sp.csr_array:
     """A dense matrix of any library as a float or integer csr_array; NaN survives for the check that names it."""
     if is_torch(matrix):
@@ -119,13 +111,11 @@ def dense_matrix(matrix: Any) -> sp.csr_array:
         try:
             values = np.asarray(matrix)
         except ValueError as error:
-            raise ValueError(
-                "the rows of the 0/1 matrix differ in length; give every row one entry per label"
-            ) from error
-    if values.dtype.kind == "O":
-        values = _numbers_in(values)
+            raise ValueError("the rows of the matrix differ in length; give every row one entry per label") from error
     if values.dtype.kind not in "biuf":
         try:
+            if values.dtype.kind == "O":
+                values = np.where(np.frompyfunc(is_missing, 1, 1)(values).astype(bool), np.nan, values)
             values = values.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -155,7 +145,13 @@ def check_states(states: sp.csr_array, names: tuple[Hashable, ...]) -> sp.csr_ar
     return states
 
 
-def label_names(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
+def label_names(labels: Iterable[Hashable] | None, found: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """The names that were given, or else those that are found, sorted."""
+    if labels is None:
+        try:
+            labels = sorted(found)  # type: ignore[type-var]
+        except TypeError:
+            labels = sorted(found, key=lambda name: (type(name).__name__, str(name)))
     names = tuple(map(unboxed, labels))
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
@@ -170,24 +166,8 @@ def names_array(names: Sequence[Hashable]) -> np.ndarray:
     return np.asarray(names)
 
 
-def sorted_names(names: set[Hashable]) -> list[Hashable]:
-    try:
-        return sorted(names)  # type: ignore[type-var]
-    except TypeError:
-        return sorted(names, key=lambda name: (type(name).__name__, str(name)))
-
-
 def column_of(name: Hashable, column: dict[Hashable, int], row: int) -> int:
     if name in column:
         return column[name]
     otherwise = f"the {len(column)} known labels start with {list(column)[:5]}"
     raise ValueError(f"row {row}: {name!r} is not one of the labels; {did_you_mean(name, column, otherwise)}")
-
-
-def states_from_pairs(pairs: list[tuple[int, int]], shape: tuple[int, int]) -> sp.csr_array:
-    """States in which these (row, column) pairs are candidates."""
-    at = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    marked = sp.coo_array((np.ones(len(at), dtype=np.int8), (at[:, 0], at[:, 1])), shape=shape).tocsr()
-    marked.sum_duplicates()
-    marked.data[:] = CANDIDATE  # a name given twice in a row is one candidate
-    return marked

@@ -14,24 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from propml.target_checks import (
-    CANDIDATE,
-    EXCLUDED,
-    UNKNOWN,
-    Annotations,
-    check_classes,
-    check_states,
-    column_of,
-    dense_matrix,
-    form_of,
-    has_columns,
-    is_missing,
-    is_torch,
-    label_names,
-    names_array,
-    sorted_names,
-    states_from_pairs,
-)
+from propml import target_checks as checks
+from propml.target_checks import CANDIDATE, EXCLUDED, UNKNOWN, Annotations, column_of, is_missing, label_names
 
 if TYPE_CHECKING:
     import torch
@@ -92,8 +76,6 @@ class Candidates:
     index: Sequence[Hashable] | np.ndarray
     annotations: Annotations | None = None
 
-    # -- in ------------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_matrix(
         cls, matrix: MatrixLike, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error"
@@ -109,13 +91,11 @@ class Candidates:
         empty : {"error", "ignore", "drop"}
             What to do with a row that has no candidate and no unknown label.
         """
-        if labels is None:
-            labels = getattr(matrix, "columns", None)
-        states = sp.csr_array(matrix) if sp.issparse(matrix) else dense_matrix(matrix)
-        names = label_names(range(states.shape[1]) if labels is None else labels)
+        states = sp.csr_array(matrix) if sp.issparse(matrix) else checks.dense_matrix(matrix)
+        names = label_names(getattr(matrix, "columns", None) if labels is None else labels, range(states.shape[1]))
         if len(names) != states.shape[1]:
             raise ValueError(f"the matrix has {states.shape[1]} columns and {len(names)} label names were given")
-        return cls._make(check_states(states, names), names, empty)
+        return cls._make(checks.check_states(states, names), names, empty)
 
     @classmethod
     def from_lists(
@@ -135,10 +115,14 @@ class Candidates:
                     f"for delimited text use Candidates.from_text, for one class per row Candidates.from_classes"
                 )
             names_of_rows.append(tuple(row))
-        names = label_names(sorted_names({n for row in names_of_rows for n in row}) if labels is None else labels)
+        names = label_names(labels, {name for row in names_of_rows for name in row})
         column = {name: j for j, name in enumerate(names)}
-        pairs = [(i, column_of(name, column, i)) for i, row in enumerate(names_of_rows) for name in row]
-        return cls._make(states_from_pairs(pairs, (len(names_of_rows), len(names))), names, empty)
+        # A name that a row gives twice is one candidate.
+        columns = [sorted({column_of(name, column, i) for name in row}) for i, row in enumerate(names_of_rows)]
+        ends = np.cumsum([0, *map(len, columns)])
+        at = np.array([j for row in columns for j in row], dtype=np.int32)
+        states = sp.csr_array((np.ones(len(at), np.int8), at, ends), (len(columns), len(names)))
+        return cls._make(states, names, empty)
 
     @classmethod
     def from_text(
@@ -191,7 +175,7 @@ class Candidates:
         if min_votes < 1:
             raise ValueError(f"min_votes is {min_votes}; a candidate needs at least one vote")
         seen = [None if is_missing(p) else p for p in proposed]
-        names = label_names(sorted_names({p for p in seen if p is not None}) if labels is None else labels)
+        names = label_names(labels, {name for name in seen if name is not None})
         column = {name: j for j, name in enumerate(names)}
         row_of = {item: i for i, item in enumerate(dict.fromkeys(items))}
         annotator_of = {who: a for a, who in enumerate(dict.fromkeys(annotators))}
@@ -210,14 +194,14 @@ class Candidates:
     def from_classes(cls, y: npt.ArrayLike, labels: Iterable[Hashable] | None = None) -> Candidates:
         """From a 1-D class vector: every row has one candidate, its class."""
         given: Any = y
-        if is_torch(given):
+        if checks.is_torch(given):
             given = given.detach().cpu().numpy()
         # As objects, what is missing in a list does not become text; and what is masked becomes None in a list.
         values = given if isinstance(given, np.ndarray) else np.asarray(given, dtype=object)
         if values.ndim != 1:
             raise ValueError(f"a class vector has one dimension, got shape {values.shape}")
         classes = values.tolist()
-        check_classes(classes)
+        checks.check_classes(classes)
         return cls.from_lists([(value,) for value in classes], labels)
 
     @classmethod
@@ -236,10 +220,8 @@ class Candidates:
         if empty not in ("error", "ignore", "drop"):
             raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
         made = cls(states, labels, np.arange(n_samples) if index is None else index, annotations)
-        if empty == "ignore":
-            return made
         bare = np.flatnonzero(np.diff(states.indptr) == 0)
-        if bare.size == 0:
+        if empty == "ignore" or not bare.size:
             return made
         if empty == "error":
             more = f" (and {bare.size - 1} more rows)" if bare.size > 1 else ""
@@ -247,8 +229,6 @@ class Candidates:
         if bare.size == n_samples:
             raise ValueError("no row has a candidate label; nothing is left after dropping rows without one")
         return made[np.setdiff1d(np.arange(n_samples), bare)]
-
-    # -- what is inside --------------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -319,8 +299,6 @@ class Candidates:
         per_row = self.sizes().sum() / max(1, len(self))
         return f"Candidates({len(self)} rows, {self.shape[1]} labels, {per_row:.2f} per row{unknown})"
 
-    # -- out -----------------------------------------------------------------------------------------------------
-
     def to_matrix(self, dtype: Any = np.int8) -> np.ndarray:
         """Dense ``(n_samples, n_labels)`` of 1, 0 and, for unknown, -1 (which needs a signed type)."""
         if self.has_unknown and np.dtype(dtype).kind in "ub":
@@ -362,10 +340,8 @@ class Candidates:
     def to_classes(self) -> np.ndarray:
         """The class of each row, where every row has exactly one candidate."""
         if (other := np.flatnonzero(self.sizes() != 1)).size:
-            raise ValueError(
-                f"row {other[0]} has {self.sizes()[other[0]]} candidates; a class vector needs exactly one"
-            )
-        return names_array([names[0] for names in self.to_lists()])
+            raise ValueError(f"row {other[0]} has {self.sizes()[other[0]]} candidates; a class needs exactly one")
+        return checks.names_array([names[0] for names in self.to_lists()])
 
 
 def as_candidates(y: LabelsLike, labels: Iterable[Hashable] | None = None, *, empty: Empty = "error") -> Candidates:
@@ -385,9 +361,9 @@ def as_candidates(y: LabelsLike, labels: Iterable[Hashable] | None = None, *, em
             raise ValueError("the candidate labels already carry other label names than the ones given")
         return Candidates._make(y.states, y.labels, empty, y.index, y.annotations)
     given: Any = list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
-    form = form_of(given)
+    form = checks.form_of(given)
     if form == "classes":
         return Candidates.from_classes(given, labels)
     if form == "names":
         return Candidates.from_lists(given, labels, empty=empty)
-    return Candidates.from_matrix(given if has_columns(given) else list(given), labels, empty=empty)
+    return Candidates.from_matrix(given if checks.has_columns(given) else list(given), labels, empty=empty)

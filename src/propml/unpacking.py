@@ -42,16 +42,7 @@ def limit_in_environment() -> int | None:
 
 
 def check_unpacked(path: Path, size: int, *, known: bool = True) -> None:
-    """Refuse content of this many bytes if that is beyond the limit.
-
-    Parameters
-    ----------
-    path : Path
-        The file that holds it.
-    size : int
-    known : bool
-        Whether this is the whole size, or only what has come so far.
-    """
+    """Refuse content of this many bytes in a file if that is beyond the limit; not ``known``: more may come."""
     limit = _limit(path)
     if size > limit:
         becomes = _told(size) if known else f"more than {_told(limit)}"
@@ -83,8 +74,7 @@ def is_gzipped(path: Path) -> bool:
 def inflated(body: bytes | memoryview, path: Path) -> bytes:
     """What a deflated part of a file holds."""
     engine = zlib.decompressobj()
-    limit = _limit(path)
-    made = engine.decompress(body, limit + 1)
+    made = engine.decompress(body, _limit(path) + 1)
     check_unpacked(path, len(made), known=False)
     if not engine.eof:
         raise ValueError("a compressed part is cut off")
@@ -125,9 +115,5 @@ def _limit(path: Path) -> int:
 
 
 def _told(size: int) -> str:
-    """Bytes for people.
-
-    >>> _told(3 * 2**20), _told(2**40)
-    ('3.0 MiB', '1024.0 GiB')
-    """
+    """Bytes for people."""
     return f"{size / 2**20:.1f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"

@@ -8,10 +8,10 @@ import propml
 from propml.auditing.crossfit import held_out_scores, split_rows
 from propml.auditing.decisions import Decision
 from propml.auditing.noise import fit_noise, reviewed_rates
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.targets import Candidates
 
-RIDGE = RidgeClassifier(1.0)
+RIDGE = RidgeRegressionClassifier(1.0)
 
 
 def reviewed_by_truth(report, truth, n):

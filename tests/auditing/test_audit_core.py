@@ -387,7 +387,7 @@ def test_rows_that_nobody_voted_on_are_judged_by_their_candidates():
         ({"item": [7], "annotator": ["eve"], "label": [1]}, "row 0 of votes: there is no item 7"),
         ({"item": [0], "annotator": ["eve"], "label": ["x"]}, "row 0 of votes: there is no label .x."),
         ({"item": [0, 1], "annotator": ["eve"], "label": [1]}, "2 items, 1 annotators"),
-        ([("eve", 0, 1)], "votes is a list"),
+        ([("eve", 0, 1)], "votes has no column 'item'; give a DataFrame or mapping"),
         (Annotations(np.array([9]), np.array([0]), np.array([0]), ("eve",)), "votes name row 9"),
         (Annotations(np.array([0]), np.array([0]), np.array([5]), ("eve",)), "votes name label 5"),
     ],

@@ -9,6 +9,7 @@ from fake_report import HOSTILE, fake_report
 
 from propml.auditing.decisions import (
     Decision,
+    Reviewed,
     apply_decisions,
     merge_decisions,
     read_decisions,
@@ -223,6 +224,8 @@ def test_undecided_verdicts_are_counted_by_what_became_of_them():
         assert counts.stayed_out == sum(verdict == "missing" and not has[cell] for cell, verdict in left.items())
     assert counts.came == 0 < counts.went
     assert str(counts).endswith(f"0 missing ones were added, {counts.stayed_out} were not")
+    some = "2 verdicts decided, 413 undecided: of these 88 labels went, 325 stayed"
+    assert str(Reviewed(decided=2, went=88, stayed=325, came=0, stayed_out=0)) == some
 
 
 def test_nothing_is_said_of_undecided_verdicts_where_there_are_none():

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score
 
 import propml
-from propml.auditing.annotator_model import AnnotatorModel, Votes, fit_annotators, reliability_of
+from propml.auditing.annotator_model import LEVELS, AnnotatorModel, Votes, fit_annotators, reliability_of
 from propml.auditing.report import AuditReport
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
@@ -82,7 +82,8 @@ def test_the_posterior_is_bayes_rule():
     table = {"item": [0, 0, 1, 2], "annotator": ["eve", "tom", "eve", "nobody"], "label": ["a", "b", None, None]}
     voted = Candidates.from_votes(*table.values(), labels=["a", "b"], empty="ignore")
     votes = Votes(voted)
-    model = AnnotatorModel(np.array([0.3, -1.0]), 2.0, np.array([0.9, 0.7, 0.8]), np.array([0.2, 0.1, 0.8]))
+    rates = np.array([0.9, 0.7, 0.8]), np.array([0.2, 0.1, 0.8])
+    model = AnnotatorModel(np.array([0.3, -1.0]), 2.0, *rates, np.zeros((3, LEVELS)))
     standing = np.array([[0.5, 0.1], [1.0, 0.0], [0.2, 0.4]])
     made = model.posterior(standing, votes, slice(0, 3))
     for i, seen in enumerate(([(0.9, 0.2, "a"), (0.7, 0.1, "b")], [(0.9, 0.2, None)], [(0.8, 0.8, None)])):
@@ -98,7 +99,7 @@ def test_unknown_labels_take_no_evidence_from_silence():
     states = Candidates.from_matrix([[1, -1], [0, 1]])
     seen = Annotations(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), ("one",))
     votes = Votes(replace(states, annotations=seen))
-    model = AnnotatorModel(np.zeros(2), 0.0, np.array([0.9]), np.array([0.1]))
+    model = AnnotatorModel(np.zeros(2), 0.0, np.array([0.9]), np.array([0.1]), np.zeros((1, LEVELS)))
     made = model.posterior(np.zeros((2, 2)), votes, slice(0, 2))
     assert made[0, 1] == 0.5
     assert made[1, 0] == pytest.approx(0.1)  # silence: odds (1 − 0.9) / (1 − 0.1)

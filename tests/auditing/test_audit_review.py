@@ -99,8 +99,8 @@ def test_reliability_tables_keep_their_kinds():
 
 def test_a_rate_that_is_not_known_is_null():
     report = fake_report(5)
-    report.labels = lambda library: {"label": ["a", "b"], "rate": [0.5, float("nan")]}
-    table = payload(render_review(report))["tables"][0]
+    report.annotators = lambda library: {"annotator": ["a", "b"], "rate": [0.5, float("nan")]}
+    table = payload(render_review(report))["tables"][1]
     assert [column["kind"] for column in table["columns"]] == ["text", "share"]
     assert table["rows"] == [["a", 0.5], ["b", None]]
 
@@ -229,6 +229,7 @@ def test_first_features_of_a_frame(frame):
 
 
 def test_first_features_of_arrays():
+    assert feature_lines(np.array([[1.5, 2.0], [0.123456, np.nan]]), np.array([1])) == ["x0 0.1235 · x1 missing"]
     dense = np.arange(20.0).reshape(2, 10) / 3
     assert feature_lines(dense, np.array([1])) == ["x0 3.333 · x1 3.667 · x2 4 · x3 4.333 · x4 4.667 · x5 5"]
     sparse = sp.csr_array(np.array([[0, 0, 7, 0], [0, 0, 0, 0]]))

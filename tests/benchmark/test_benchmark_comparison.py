@@ -140,7 +140,7 @@ def test_one_number_from_two_sources_is_an_error():
     ("metrics", "methods", "message"),
     [
         ("accuracy", None, "there is no metric 'accuracy'; choose from average_precision, coverage"),
-        ([], None, "no metric is given; choose from"),
+        ([], None, "there is no metric ''; choose from"),
         ("mAP", None, "there are no results for mAP among the 2 given"),
         ("average_precision", ["A", "Z"], "there are no results of 'Z'; there are those of A, B"),
         ("average_precision", ["A"], "A given; it takes two methods to compare"),

@@ -98,8 +98,7 @@ def test_a_wheel_carries_the_files_where_they_are_looked_for(monkeypatch, tmp_pa
         if source.startswith("paper/"):
             assert ROOT / "src" / target == experiment_module.INSTALLED / Path(source).name
             shutil.copy(ROOT / source, tmp_path)
-    monkeypatch.setattr(experiment_module, "INSTALLED", tmp_path)
-    monkeypatch.setattr(experiment_module, "CHECKOUT", tmp_path / "nowhere")
+    monkeypatch.setattr(experiment_module, "FOLDER", tmp_path)
     assert set(OURS) <= set(experiment_names())
     assert load_experiment("quick").title
 

@@ -112,7 +112,11 @@ def test_several_kinds_of_noise(write):
     ("old", "new", "message"),
     [
         ("[corruptions.none]", "[corruptions.non]", "corruptions.non is not a known corruption; did you mean 'none'?"),
-        ("[corruptions.none]", "[corruptions.none]\nnoise = [1]", "corruptions.none.noise means nothing to 'none'"),
+        (
+            "[corruptions.none]",
+            "[corruptions.none]\nnoise = [1]",
+            "corruptions.none.noise is not a known argument of the corruption 'none'",
+        ),
         ("noise = [0.2, 0.4]", "", "corruptions.flips.noise is missing; give a list of levels"),
         ("noise = [0.2, 0.4]", "noise = [2]", "corruptions.flips.noise holds 2; 'flips' expects a number between 0"),
         ("sensitivity = 0.8", "", "corruptions.annotators.sensitivity is missing"),
@@ -140,7 +144,7 @@ def test_noise_is_not_needed_where_candidates_are_real(write):
 ORACLE = 'selection = "oracle"'
 MISTAKES = [
     # (what stands there, what is written instead, what is said)
-    ("folds = 3", "fold = 3", "fold is not a known key; did you mean 'folds'?"),
+    ("folds = 3", "fold = 3", "fold is not a known key of an experiment on tables"),
     ("folds = 3", "folds = 1", "folds is 1; a whole number of at least 2"),
     ("folds = 3", "folds = 2.5", "folds is 2.5; a whole number"),
     ("folds = 3", "folds = true", "folds is True; a whole number"),
@@ -150,7 +154,7 @@ MISTAKES = [
     (
         '"yeastcc"',
         '"yeastc"',
-        "datasets names 'yeastc', which is not a known dataset of tables; did you mean 'yeastcc'?",
+        "'yeastc', which is not a known dataset of tables, nor a file under [files]; did you mean 'yeastcc'?",
     ),
     ('"yeastcc"', '"voc2007"', "datasets names 'voc2007', which is not a known dataset of tables"),
     ('"yeastcc"', '"birds"', "datasets holds 'birds' twice"),
@@ -192,18 +196,26 @@ MISTAKES = [
     (
         "alpha = 3.0",
         "alhpa = 3.0",
-        "methods.Ridge.params.alhpa is not a known argument of ridge; did you mean 'alpha'?",
+        "methods.Ridge.params.alhpa is not a known argument of ridge (the runner sets random_state and verbose); "
+        "did you mean 'alpha'?",
     ),
     ("alpha = 3.0", "alpha = inf", "methods.Ridge.params.alpha is inf; a finite number"),
     ("alpha = 3.0", "alpha = 2020-01-01", "methods.Ridge.params.alpha is datetime"),
     ("params = { alpha = 3.0 }", "params = 3", "methods.Ridge.params is 3; a table"),
-    ("params = { alpha = 3.0 }", "parms = {}", "methods.Ridge.parms is not a known key; did you mean 'params'?"),
+    (
+        "params = { alpha = 3.0 }",
+        "parms = {}",
+        "methods.Ridge.parms is not a known key of a method for tables; did you mean",
+    ),
     ("params = { alpha = 3.0 }", 'scaling = "unit"', "methods.Ridge.scaling is 'unit', which is not a known scaling"),
-    ('loss = "propml"', "random_state = 1", 'methods."ProPML, small".params.random_state is set by the runner'),
+    (
+        'loss = "propml"',
+        "random_state = 1",
+        'methods."ProPML, small".params.random_state is not a known argument of propml (the runner sets',
+    ),
     ("params = { alpha = 3.0 }", ORACLE, 'methods.Ridge.selection is "oracle", and ridge picks nothing by true labels'),
     ("params = { alpha = 3.0 }", "lams = [1]", 'methods.Ridge.lams is for propml with selection = "oracle"'),
     ("params = { alpha = 3.0 }", f"{ORACLE}\nlams = [1]", "methods.Ridge.lams is for propml"),
-    ("[methods.Ridge]", '[methods." "]', "has no name"),
 ]
 
 

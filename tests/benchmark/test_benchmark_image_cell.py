@@ -16,7 +16,7 @@ from propml.benchmark.reporting import write_report
 from propml.benchmark.results import Results
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
-from propml.methods.ridge import RidgeClassifier
+from propml.methods.ridge import RidgeRegressionClassifier
 from propml.metrics import VISION_METRICS, average_precision, mean_average_precision
 from propml.noise import Noise
 from propml.range_scaler import RangeScaler
@@ -196,7 +196,7 @@ def test_a_method_for_tables_learns_from_features_and_the_candidates_that_a_netw
     network = backbone_alone("small_cnn", None, 16)
     scaler = RangeScaler().fit(compute_features(network, train, cache=None).X)
     X, new = (scaler.transform(compute_features(network, part, cache=None).X) for part in (train, test))
-    expected = RidgeClassifier(alpha=3.0).fit(X, draw_candidates(train, 0.1, 0)).decision_function(new)
+    expected = RidgeRegressionClassifier(alpha=3.0).fit(X, draw_candidates(train, 0.1, 0)).decision_function(new)
     np.testing.assert_allclose(fold.scores, expected, atol=1e-4)
     other = replace(cell, method=replace(method, params={"alpha": 4.0}))
     assert other.key != cell.key

@@ -171,5 +171,8 @@ def test_a_mistake_is_told_before_anything_runs(write, options, told):
 def test_a_file_that_is_not_described(write):
     path = write(OWN)
     path.write_text(path.read_text(encoding="utf-8").replace('["photos.csv"]', '["photos.csv", "more.csv"]'), "utf-8")
-    with pytest.raises(ValueError, match=r'files lacks "more\.csv"; say where its true labels are'):
+    with pytest.raises(
+        ValueError,
+        match=r"names 'more\.csv', which is not a known .*, nor a file under \[files\]",
+    ):
         load_experiment(path)

@@ -6,12 +6,27 @@ from noisy_published import fold_results
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves
+from propml.benchmark.figures.style import metric_title
 from propml.benchmark.image_cell import ImageCell, ImageMethod
 from propml.benchmark.reporting import build_report
-from propml.benchmark.reporting.formats import render_html, render_markdown, render_tables
+from propml.benchmark.reporting.formats import escaped, latex, render_html, render_markdown, render_tables, sort_key
 from propml.benchmark.results import Results, means
 from propml.benchmark.runner import cell_title
-from propml.benchmark.wording import dataset_title, level_title, noise_title, panel_title, setting_name, settings_text
+from propml.benchmark.wording import (
+    cell_command,
+    counted,
+    dataset_title,
+    level_title,
+    memory,
+    noise_title,
+    number,
+    panel_title,
+    run_command,
+    seconds,
+    setting_name,
+    settings_text,
+    signed,
+)
 from propml.noise import Noise, Setting
 from propml.paper import Mean
 
@@ -85,3 +100,33 @@ def test_figures_write_the_same_unit(kind, unit):
     assert f"Birds, q = 3{unit}" in texts(lambda_metrics(against)[0])
     compared = {three: compare_means([row for row in measured if row.noise == three], ["one_error"])}
     assert f"q = 3{unit}" in texts(critical_difference_stack(compared)[0])
+
+
+def test_numbers_are_written_with_the_digits_that_matter():
+    nan = float("nan")
+    assert [number(63.845), number(nan)] == ["63.84", "–"]
+    assert [signed(value) for value in (0.1, -3, 0.001, nan)] == ["+0.10", "−3.00", "0.00", "–"]
+    assert [seconds(value) for value in (0.0421, 7.31, 95, 7385)] == ["42 ms", "7.3 s", "1 min 35 s", "2 h 3 min"]
+    assert [memory(5e6), memory(3.2 * 2**30)] == ["5 MiB", "3.2 GiB"]
+    assert [counted(1, "cell"), counted(3, "dataset"), counted(2, "is", "are")] == ["1 cell", "3 datasets", "2 are"]
+
+
+def test_names_are_written_as_the_paper_or_the_user_writes_them():
+    birds = Setting("birds", Noise("svm", 0.5))
+    assert [dataset_title("yeastbp"), dataset_title("my-data")] == ["YeastBP", "my-data"]
+    assert level_title(Noise("flips", 0.1, named=True)) == "flips 0.1"
+    assert settings_text([birds], among=[birds]) == "Birds"
+    assert metric_title("one_error") == "One-error (%) ↓"
+
+
+def test_commands_can_be_pasted_into_a_shell():
+    again = "propml benchmark run artificial --datasets birds --noise 50 --methods 'Kernel ridge' --out reproduced"
+    assert cell_command("artificial", Setting("birds", Noise("svm", 0.5)), "Kernel ridge") == again
+    assert run_command("artificial") == "propml benchmark run artificial --out reproduced"
+
+
+def test_text_shows_as_it_is_in_every_format():
+    assert escaped("a|b *c*") == r"a\|b \*c\*"
+    assert latex("50 % & x_1 ≤ λ") == r"50 \% \& x\_1 ? $\lambda$"
+    values = (1.5, "Ridge", None, float("nan"), Noise("svm", 0.5))
+    assert [sort_key(value) for value in values] == ["1.5", "Ridge", "", "", "50.0"]

@@ -539,7 +539,7 @@ def test_labels_of_two_spellings(here):
         (("nowhere.csv", "--candidates", "tags"), "nowhere.csv does not exist"),
         (("photos.csv", "--candidates", "tags", "--device", "abacus"), "device abacus cannot be used here"),
         (("photos.csv", "--candidates", "tags", "--device", "meta"), "device meta cannot be used here"),
-        (("photos.csv", "--label-columns", ""), "the label columns name nothing; it has 'id', 'a'"),
+        (("photos.csv", "--label-columns", ""), "or an annotator table (--votes); it has 'id', 'a'"),
         (("photos.csv", "--candidates", "tags", "--xml", "photos.xml"), "is no ARFF file"),
         (("photos.csv", "--candidates", "tags", "--min-votes", "3"), "no votes were given"),
         (

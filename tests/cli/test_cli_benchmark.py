@@ -120,7 +120,9 @@ def test_failures_are_told_kept_and_tried_again():
     assert told.exit_code == 1
     assert "cells: 1 done now; results" in told.stdout
     assert "failed" in next(line for line in told.stdout.splitlines() if "Broken" in line)
-    reason = "digits-mosaic 0.1 Broken, seed 0: ValueError: alpha is -1.0; ridge regression needs a positive number"
+    reason = (
+        "digits-mosaic 0.1 Broken, seed 0: ValueError: alpha is -1.0; RidgeRegressionClassifier needs a positive number"
+    )
     assert f"1 of 2 cells failed:\n  {reason}\nThe same command tries them again." in told.stderr
     again = run("run", "mine.toml", "--methods", "Broken,Ridge", *SMALL, "--keep-failures")
     assert again.exit_code == 1

@@ -108,7 +108,7 @@ def test_failed_trials_are_told(photos):
     ("arguments", "words"),
     [
         (("--param", "lamb=1"), "did you mean 'lam'"),
-        (("--param", "lam=1..0.1"), "the first must be smaller"),
+        (("--param", "lam=1..0.1"), "the smaller first"),
         (("--param", "lam"), "write NAME=LOW..HIGH"),
         (("--method", "rigde"), "did you mean 'ridge'"),
         (("--objective", "thruth"), 'choose "candidates"'),

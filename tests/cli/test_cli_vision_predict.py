@@ -147,7 +147,7 @@ def test_features_of_a_run_and_of_a_backbone(commands, run, photos, tmp_path):
     assert "2 images, 128 features, 2 labels" in done.stdout
     assert "broken.png" in done.stderr
     assert "broken.png cannot be read" in str(called(commands, *words, "--strict", code=1).exception)
-    assert "has no true labels, so no noise can be added" in str(
+    assert "has no true labels to learn from or to add noise to" in str(
         called(commands, *words, "--noise", 0.1, code=1).exception
     )
 
@@ -222,9 +222,9 @@ def test_features_say_what_is_wrong(commands, run, tmp_path):
     done = called(commands, "features", "digits-mosaic", "--model", run, "--out", tmp_path / "f.csv", code=1)
     assert "written as .npz or .parquet" in str(done.exception)
     own = ("features", "digits-mosaic", "--backbone", "small_cnn")
-    assert "no pretrained weights of small_cnn" in str(called(commands, *own, code=1).exception)
+    assert "small_cnn has no pretrained weights" in str(called(commands, *own, code=1).exception)
     done = called(commands, *own, "--weights", "none", "--mean", "0.5", code=1)
-    assert "--mean is '0.5'; give three numbers" in str(done.exception)
+    assert "mean is (0.5,)" in str(done.exception)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -89,7 +89,7 @@ def test_what_a_search_found_is_trained_but_for_options_that_are_given():
 
 def test_a_table_of_ones_own_needs_no_truth(tmp_path):
     command = ("vision", "train", "--dataset", photos(tmp_path), "--lam", 0.3, "--batch-size", 8, *SMALL)
-    assert "2 of 24 images are held out, and no class can be ranked" in told(propml(*command))
+    assert "2 of 24 images are held out, and no class has both" in told(propml(*command))
     printed = propml(*command, "--hold-out", 0.3)
     assert printed.code == 0, printed.err
     assert "on the validation images" not in printed.out
@@ -145,14 +145,14 @@ def test_true_labels_without_a_test_part_are_not_passed_over_in_silence(tmp_path
     [
         (("--lam", "best"), "--lam is 'best'; give a number, or auto"),
         (("--loss", "hinge"), "loss is 'hinge'; choose one of propml"),
-        (("--backbone", "resnet18x"), "timm knows no image model 'resnet18x'; is it resnet18"),
+        (("--backbone", "resnet18x"), "timm knows no image model 'resnet18x'; did you mean 'resnet18'"),
         (("--weights", "nowhere.pth"), "there is no file of weights at nowhere.pth"),
         (("--validation", "dev"), "split is 'dev'"),
         (("--device", "abacus"), "device abacus cannot be used here"),
         (("--noise", 1), "noise is 1.0; it is a share of at least 0 and below 1"),
         (("--loss", "asl", "--clip", 2), "clip is 2.0; it is a share of at least 0 and below 1"),
         (("--size", 4), "small_cnn cannot take images of 4 × 4 pixels"),
-        (("--limit", 5), "0 of 5 images are held out; raise"),
+        (("--limit", 5), "0 of 5 images are held out, and no class has both"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(options, sentence):

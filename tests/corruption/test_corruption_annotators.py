@@ -98,13 +98,13 @@ def test_candidates_without_votes_have_no_table():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sensitivity": 0.9}, "how many annotators"),
-        ({"sensitivity": [0.9, 0.8], "n_annotators": 3}, "said to be 2 and 3"),
-        ({"sensitivity": [0.9, 0.8], "names": ["ann"]}, "said to be 1 and 2"),
+        ({"sensitivity": 0.9}, "the number of annotators is not given"),
+        ({"sensitivity": [0.9, 0.8], "n_annotators": 3}, "the number of annotators is 2 and 3; give"),
+        ({"sensitivity": [0.9, 0.8], "names": ["ann"]}, "the number of annotators is 1 and 2"),
         ({"sensitivity": [0.9, 0.8], "names": ["ann", "ann"]}, "same name"),
         ({"sensitivity": [0.9, 1.8]}, "sensitivity of annotator 'annotator-2' is 1.8"),
         ({"sensitivity": [[0.9]], "n_annotators": 1}, r"sensitivity has shape \(1, 1\)"),
-        ({"sensitivity": 0.9, "n_annotators": 0}, "at least one is needed"),
+        ({"sensitivity": 0.9, "n_annotators": 0}, "the number of annotators is 0"),
         ({"sensitivity": 0.9, "n_annotators": 2, "min_votes": 3}, "min_votes is 3; choose between 1 and"),
         ({"sensitivity": 0.9, "n_annotators": 2, "coverage": -0.1}, "coverage is -0.1"),
     ],

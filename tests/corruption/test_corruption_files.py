@@ -102,11 +102,11 @@ def test_outputs_are_checked_beforehand(tmp_path):
 
 def test_clean_files_are_read_with_or_without_names(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(2), truth=np.eye(2), label_names=np.array(["cat", "dog"]))
-    assert read_clean(tmp_path / "a.npz").label_names == ("cat", "dog")
+    assert read_clean(tmp_path / "a.npz")[2] == ("cat", "dog")
     np.savez(tmp_path / "b.npz", truth=np.eye(2))
-    bare = read_clean(tmp_path / "b.npz")
-    assert bare.X is None
-    assert bare.label_names is None
+    X, _, label_names = read_clean(tmp_path / "b.npz")
+    assert X is None
+    assert label_names is None
 
 
 @pytest.mark.parametrize(

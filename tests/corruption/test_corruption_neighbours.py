@@ -79,7 +79,7 @@ def test_neither_scale_sparsity_nor_blocks_change_what_is_added(monkeypatch):
 @pytest.mark.parametrize(
     ("X", "ratio", "message"),
     [
-        ([[0.0], [np.nan]], 1.0, "row 1, feature 0 of X is nan; distances need finite features"),
+        ([[0.0], [np.nan]], 1.0, "row 1, feature 0 of X is nan; fill or drop such values"),
         ([[0.0]], 1.0, "X has 1 rows and the truth 2; give one row of labels per row of X"),
         ([[0.0], [1.0]], -1.0, "ratio is -1.0; give the number of false labels per true label"),
     ],

@@ -65,7 +65,7 @@ def test_names_are_kept():
 
 @pytest.mark.parametrize("row", [[1, 0, 0], np.array([True, False]), np.array([0.0, 1.0])])
 def test_a_single_row_is_not_taken_for_classes(row):
-    with pytest.raises(ValueError, match=r"one row of 0 and 1, expected a matrix; give \[truth\] for one row"):
+    with pytest.raises(ValueError, match=r"one row of 0 and 1; give \[truth\], or"):
         independent_flips(row, 0.1)
 
 

@@ -103,20 +103,6 @@ def test_damaged_archives_leave_nothing(tmp_path, suffix):
     assert only(tmp_path) == [path.name]
 
 
-@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"], ["x" * 5000], ["."], ["a\udc80"]])
-def test_members_that_no_folder_can_hold_are_told_by_the_name_of_the_archive(tmp_path, names):
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        for name in names:
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    try:
-        extract([tmp_path / "a.tar"], tmp_path / "out", verbose=False)
-    except DamagedArchive as error:
-        assert "a.tar" in str(error)  # noqa: PT017
-        assert only(tmp_path) == ["a.tar"]
-    else:
-        assert names == ["a\udc80"]  # a name in another encoding is a name
-
-
 def test_what_is_no_archive_or_is_encrypted_is_refused(tmp_path):
     text = tmp_path / "a.tar"
     text.write_text("<html>404</html>")
@@ -139,30 +125,19 @@ def test_an_archive_without_the_required_files_is_refused(tmp_path):
     assert only(tmp_path) == ["a.zip"]
 
 
-def test_a_folder_that_another_process_made_stays(tmp_path):
-    archive = make_zip(tmp_path / "a.zip", {"a.txt": b"new"})
+def test_a_whole_folder_that_another_process_made_stays(tmp_path):
+    archive = make_zip(tmp_path / "a.zip", {"a.txt": b"new", "b.txt": b"new"})
     (tmp_path / "out").mkdir()
-    with pytest.raises(FileExistsError, match=r"out is there and lacks a\.txt; move it away"):
-        extract([archive], tmp_path / "out", required=["a.txt"], verbose=False)
     (tmp_path / "out" / "a.txt").write_text("old")
+    with pytest.raises(OSError, match="out"):
+        extract([archive], tmp_path / "out", required=["a.txt", "b.txt"], verbose=False)
     extract([archive], tmp_path / "out", required=["a.txt"], verbose=False)
     assert (tmp_path / "out" / "a.txt").read_text() == "old"
     assert only(tmp_path) == ["a.zip", "out", "out/a.txt"]
 
 
-def test_losing_the_race_at_the_last_moment(tmp_path, monkeypatch):
-    """The other process finishes between our look and our rename."""
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, monkeypatch):
     archive = make_zip(tmp_path / "a.zip", {"a.txt": b"ours"})
-    destination = tmp_path / "out"
-
-    def rename(source, target):
-        destination.mkdir()
-        (destination / "a.txt").write_text("theirs")
-        raise OSError(39, "Directory not empty")
-
-    monkeypatch.setattr(os, "rename", rename)
-    extract([archive], destination, required=["a.txt"], verbose=False)
-    assert (destination / "a.txt").read_text() == "theirs"
     monkeypatch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     with pytest.raises(PermissionError):
         extract([archive], tmp_path / "other", verbose=False)

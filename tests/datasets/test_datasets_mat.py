@@ -61,7 +61,7 @@ def test_sparse_stays_sparse_and_so_do_rare_counts(save):
         ({"target": TRUE, "partial_labels": CANDIDATES}, "holds partial_labels, target; expected"),
         ({"features": X}, "holds features; expected"),
         ({"data": X, "partial_labels": CANDIDATES.T}, r"partial_labels has shape \(3, 2\), expected \(n_labels, 3\)"),
-        ({"data": X, "partial_labels": CANDIDATES, "target": TRUE[:1]}, "target has 1 labels and partial_labels has 2"),
+        ({"data": X, "partial_labels": CANDIDATES, "target": TRUE[:1]}, r"truth has shape \(3, 1\), expected 3 rows"),
         ({"data": X, "partial_labels": CANDIDATES * 2}, "partial_labels is 2 for label 0 of row 0, expected 0 or 1"),
         ({"data": X, "partial_labels": CANDIDATES, "target": TRUE - 1}, "target is -1 for label 0 of row 1"),
         ({"data": X * np.nan, "partial_labels": CANDIDATES}, "data has entries that are not finite"),
@@ -147,35 +147,32 @@ def test_damaged_sparse_matrices_are_refused(save):
         path = save(data=stored, partial_labels=labels)
         assert read_mat(path).X.nnz == 2
         patched(path, old, new)
-        with pytest.raises(ValueError, match=r"set\.mat is not a readable \.mat file \(data"):
+        with pytest.raises(ValueError, match=r"set\.mat is not a readable \.mat file"):
             read_mat(path)
 
 
 def test_damaged_structure_is_refused(save):
     shape = struct.pack("<IIii", 5, 8, 3, 2)  # the dimensions of data
-    for new, message in (
-        (struct.pack("<IIii", 5, 8, 3, 3), r"data has shape \(3, 3\) and not as many entries"),
-        (struct.pack("<IIii", 5, 8, -3, -2), r"data has shape \(-3, -2\)"),
-        (struct.pack("<IIii", 5, 6, 3, 2), "an element ends inside a number"),
-        (struct.pack("<IIii", 99, 8, 3, 2), "a variable has no flags, dimensions or name"),
-        (struct.pack("<IIii", 5, 8000, 3, 2), "an element is longer than the file"),
-        (struct.pack("<HHIii", 5, 9, 8, 3, 2), "a small element is too long"),
+    numbers = struct.pack("<6d", *X.T.ravel())
+    for old, new in (
+        (shape, struct.pack("<IIii", 5, 8, 3, 3)),  # more entries than there are
+        (shape, struct.pack("<IIii", 5, 8, -3, -2)),
+        (shape, struct.pack("<IIii", 5, 6, 3, 2)),  # ends inside a number
+        (shape, struct.pack("<IIii", 99, 8, 3, 2)),  # no such type
+        (shape, struct.pack("<IIii", 5, 8000, 3, 2)),  # longer than the file
+        (struct.pack("<II", 9, 48) + numbers, struct.pack("<II", 77, 48) + numbers),
     ):
         path = save(data=X, partial_labels=CANDIDATES)
-        patched(path, shape, new)
-        with pytest.raises(ValueError, match=message):
+        patched(path, old, new)
+        with pytest.raises(ValueError, match=r"set\.mat is not a readable \.mat file"):
             read_mat(path)
     path = save(data=X, partial_labels=CANDIDATES)
     path.write_bytes(path.read_bytes() + b"\0\0\0")
-    with pytest.raises(ValueError, match="an element is cut off"):
-        read_mat(path)
-    path = save(data=X, partial_labels=CANDIDATES)
-    patched(path, struct.pack("<II6d", 9, 48, *X.T.ravel()), struct.pack("<II6d", 77, 48, *X.T.ravel()))
-    with pytest.raises(ValueError, match="an element of type 77 stands where numbers are expected"):
+    with pytest.raises(ValueError, match=r"set\.mat is not a readable \.mat file"):
         read_mat(path)
     path = save(data=sp.csc_array(X), partial_labels=CANDIDATES)
-    patched(path, struct.pack("<IIii", 5, 8, 3, 2), struct.pack("<IIii", 5, 8, 3, 5))
-    with pytest.raises(ValueError, match="data is not a whole sparse matrix"):
+    patched(path, shape, struct.pack("<IIii", 5, 8, 3, 5))
+    with pytest.raises(ValueError, match=r"set\.mat is not a readable \.mat file"):
         read_mat(path)
 
 

@@ -19,7 +19,6 @@ from propml.losses import (
     propall_loss,
     propml_loss,
     rank_loss,
-    refined_loss,
     unbiased_loss,
 )
 from propml.losses.unbiased import unbiased_entries
@@ -542,7 +541,7 @@ def test_bad_input_is_told(name, logits, candidates, mask, told):
 
 
 FUSED = {name: ALL[name] for name in ("propml", "bce", "asl", "power")}
-WITH_LAM = {**FUSED, "propall": propall_loss, "rank": rank_loss, "refined": refined_loss}
+WITH_LAM = {**FUSED, "propall": propall_loss, "rank": rank_loss}
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -585,6 +584,8 @@ def test_a_lambda_that_is_no_number_is_told(name, lam, dtype):
     ],
 )
 def test_candidates_that_are_neither_0_nor_1_nor_unknown_are_told(name, logits, dtype, value):
+    if name == "rank" and 0 < value < 1:
+        pytest.skip("a candidate of the ranking loss may count in part")
     loss, logits = (ALL | WITH_LAM)[name], torch.zeros(3, 4, dtype=logits)
     candidates = torch.ones(3, 4).to(dtype)
     candidates[2, 1] = value
@@ -602,7 +603,7 @@ def test_an_impossible_order_is_told(order, dtype):
         power_loss(torch.zeros(2, 3, dtype=dtype), torch.ones(2, 3), order=order)
 
 
-@pytest.mark.parametrize("name", [*ALL, "rank", "refined"])
+@pytest.mark.parametrize("name", [*ALL, "rank"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_candidates_that_are_no_tensor_are_told(name, dtype):
     loss, logits = (ALL | WITH_LAM)[name], torch.zeros(2, 3, dtype=dtype)

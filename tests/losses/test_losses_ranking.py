@@ -11,9 +11,9 @@ def all_pairs(z, candidates, weight=None):
     rows = []
     weight = [1.0] * z.shape[1] if weight is None else weight.tolist()
     for logits, states in zip(z, candidates, strict=True):
-        inside = [i for i, state in enumerate(states.tolist()) if state == 1]
+        inside = [i for i, state in enumerate(states.tolist()) if state > 0]
         outside = [k for k, state in enumerate(states.tolist()) if state == 0]
-        counts = [weight[i] * weight[k] for i in inside for k in outside]
+        counts = [states[i].item() * weight[i] * weight[k] for i in inside for k in outside]
         pairs = [torch.clamp(1 - logits[i] + logits[k], min=0) ** 2 for i in inside for k in outside]
         total = sum((n * pair for n, pair in zip(counts, pairs, strict=True)), start=0 * logits.sum())
         rows.append(total / (sum(counts) or 1.0))
@@ -69,6 +69,18 @@ def test_a_pair_counts_by_its_labels_weights():
     z, candidates = torch.randn(6, 5, dtype=torch.float64), torch.randint(-1, 2, (6, 5))
     weight = torch.tensor([0.1, 0.0, 0.5, 3.0, 0.2], dtype=torch.float64)
     torch.testing.assert_close(rank_loss(z, candidates, label_weight=weight), all_pairs(z, candidates, weight))
+
+
+def test_a_candidate_counts_as_much_as_it_says():
+    z = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    soft = torch.tensor([[1, 0.25, 0, 0, -1], [0.01, 1, 1, 0, 0], [0.5, 0.5, 0.5, 0, 0], [0, 0, 0, 0, 1]])
+    value, expected = rank_loss(z, soft), all_pairs(z, soft)
+    torch.testing.assert_close(value, expected, check_dtype=False)
+    gradients = [torch.autograd.grad(each.sum(), z)[0] for each in (value, expected)]
+    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(value[2], rank_loss(z, soft.ceil())[2])  # shares: halving all of a row changes nothing
+    with pytest.raises(ValueError, match=r"candidates hold 1\.5; give 1 for a candidate"):
+        rank_loss(torch.zeros(1, 2), torch.tensor([[1.5, 0.0]]))
 
 
 def test_it_takes_what_the_other_losses_take():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from propml.methods.cplst import CPLSTClassifier
-from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.linear_algebra import RidgeSystem, with_bias
 from propml.methods.ridge import RidgeRegressionClassifier
 
 
@@ -31,7 +31,7 @@ def written_out(X, S, test, n_codes, lam=0.1):
 
 def objective(X, S, V, lam=0.1):
     phi, Y = with_bias(X), S - S.mean(axis=0)
-    W = ridge_weights(phi, Y @ V, lam)
+    W = RidgeSystem(phi, lam).weights(Y @ V)
     return sum(np.sum(A**2) for A in (phi @ W - Y @ V, Y - Y @ V @ V.T)) + lam * np.sum(W**2)
 
 
@@ -45,7 +45,7 @@ def test_scores_of_the_formulas(case, n_codes):
 
 def test_full_length_is_ridge_on_centred_labels(case):
     X, S, test = case
-    centred = with_bias(test) @ ridge_weights(with_bias(X), S - S.mean(axis=0), 0.1) + S.mean(axis=0)
+    centred = with_bias(test) @ RidgeSystem(with_bias(X), 0.1).weights(S - S.mean(axis=0)) + S.mean(axis=0)
     np.testing.assert_allclose(CPLSTClassifier().fit(X, S).decision_function(test), centred, atol=1e-10)
 
 

@@ -123,7 +123,7 @@ def test_progress_is_shown_when_asked(monkeypatch):
     [
         ({"k": 0}, "k is 0"),
         ({"k": 2.5}, "k is 2.5"),
-        ({"k": 3.0}, "k is 3.0; ML-kNN needs an integer"),
+        ({"k": 3.0}, "k is 3.0; give a whole number"),
         ({"s": 0.0}, "s is 0.0"),
     ],
 )

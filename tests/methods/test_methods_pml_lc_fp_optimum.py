@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 
-from propml.methods.pml_fp import PMLfpClassifier
-from propml.methods.pml_lc import PMLlcClassifier
+from propml.methods.pml_lc_fp import PMLfpClassifier, PMLlcClassifier
 
 both = pytest.mark.parametrize("method", [PMLlcClassifier, PMLfpClassifier])
 C1, WEIGHT = 1.5, 0.7  # of the ranking loss, and of what ties the confidences

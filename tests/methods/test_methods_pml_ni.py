@@ -75,7 +75,7 @@ def test_the_solution_is_optimal(case, lam, beta, gamma):
     phi, U, V = np.hstack([X, np.ones((len(X), 1))]), model.coef_, model.noise_coef_
     gradient = phi.T @ (phi @ (U + V) - S) + lam * (U + V)
     size = np.linalg.norm(U + V)
-    assert np.linalg.norm(U - singular_value_threshold(U - gradient, beta)) < 1e-3 * size
+    assert np.linalg.norm(U - singular_value_threshold(U - gradient, beta)[0]) < 1e-3 * size
     assert np.linalg.norm(V - soft(V - gradient, gamma)) < 1e-3 * size
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from propml.methods import load
-from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.linear_algebra import RidgeSystem, with_bias
 from propml.methods.ridge import RidgeRegressionClassifier
 from propml.persistence import write_state
 
@@ -39,13 +39,13 @@ def test_primal_and_dual_agree(shape):
     primal = np.linalg.solve(X.T @ X + 0.5 * np.eye(d), X.T @ S)
     dual = X.T @ np.linalg.solve(X @ X.T + 0.5 * np.eye(n), S)
     np.testing.assert_allclose(primal, dual, atol=1e-12)
-    np.testing.assert_allclose(ridge_weights(X, S, 0.5), primal, atol=1e-12)
+    np.testing.assert_allclose(RidgeSystem(X, 0.5).weights(S), primal, atol=1e-12)
 
 
 @each_shape
 def test_sparse_and_dense_agree(shape):
     X, S = case(*shape)
-    np.testing.assert_allclose(ridge_weights(sp.csr_array(X), S, 0.5), ridge_weights(X, S, 0.5), atol=1e-12)
+    np.testing.assert_allclose(RidgeSystem(sp.csr_array(X), 0.5).weights(S), RidgeSystem(X, 0.5).weights(S), atol=1e-12)
     np.testing.assert_array_equal(with_bias(sp.csr_array(X)).toarray(), with_bias(X))
 
 
@@ -57,7 +57,7 @@ def test_the_bias_is_the_last_weight_and_is_penalised():
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan")])
 def test_a_penalty_that_is_not_positive_is_told(alpha):
-    with pytest.raises(ValueError, match="ridge regression needs a positive number"):
+    with pytest.raises(ValueError, match="RidgeRegressionClassifier needs a positive number"):
         RidgeRegressionClassifier(alpha=alpha).fit(np.ones((2, 1)), np.ones((2, 1)))
 
 

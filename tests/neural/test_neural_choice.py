@@ -21,7 +21,7 @@ from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler
 from propml.neural.forest import fit_forest
 from propml.neural.judgement import candidate_sigmoid, f1_threshold, middle_threshold, noise_floor, true_logits
-from propml.neural.linear import PENALTY, fit_linear, is_solvable, linear_models
+from propml.neural.linear import PENALTY, _System, fit_linear, is_solvable, linear_models
 from propml.neural.members import Member, chosen_weights
 from propml.neural.path import lambda_path
 from propml.neural.saving import ensemble_from_state, ensemble_state
@@ -184,17 +184,86 @@ def test_unknown_entries_pull_neither_way():
     assert coefficients[0, 0] + bias[0] < coefficients[1, 0] + bias[0] < coefficients[2, 0] + bias[0]
 
 
-def test_linear_models_judge_rows_that_they_did_not_see():
+@pytest.mark.parametrize("shape", [(25, 6), (15, 40)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_row_is_judged_by_itself(shape, weighted):
+    """Leaving a row out is solving again without it, with the penalty, the centre and the means of all rows."""
     rng = np.random.default_rng(0)
-    X, states = rng.normal(size=(30, 4)).astype(np.float32), (rng.random((30, 2)) < 0.4).astype(np.int8)
+    X, targets = rng.normal(1, 2, size=shape), (rng.random((shape[0], 3)) < 0.4).astype(float)
+    weight = rng.uniform(0.2, 1.8, shape[0]) if weighted else np.ones(shape[0])
+    weight *= shape[0] / weight.sum()
+    centred = X - np.average(X, axis=0, weights=weight)
+    mean = np.average(targets, axis=0, weights=weight)
+    penalty = PENALTY * np.average((centred**2).sum(axis=1), weights=weight)
+    for features in (X, sp.csr_array(X)):
+        left_out = _System(features, weight if weighted else None).left_out(targets, np.ones_like(targets, bool))
+        for row in range(shape[0]):
+            others = np.arange(shape[0]) != row
+            ridge = Ridge(alpha=penalty, fit_intercept=False).fit(
+                centred[others], (targets - mean)[others], weight[others]
+            )
+            np.testing.assert_allclose(left_out[row], centred[row] @ ridge.coef_.T + mean, atol=1e-8)
+
+
+def test_a_large_system_leaves_out_half_of_the_rows(monkeypatch):
+    monkeypatch.setattr("propml.neural.linear.LARGEST_SYSTEM", 10)
+    rng = np.random.default_rng(0)
+    X, targets = (
+        sp.random_array((60, 30), density=0.2, rng=rng, format="csr"),
+        (rng.random((60, 3)) < 0.4).astype(float),
+    )
+    known = np.ones_like(targets, bool)
+    even = np.arange(60) % 2 == 0
+    coefficients, bias = _System(X[~even], None).solve(targets[~even], known[~even])
+    np.testing.assert_allclose(
+        _System(X, None).left_out(targets, known)[even], X[even] @ coefficients + bias, atol=1e-9
+    )
+
+
+def test_models_of_a_fold_know_nothing_of_its_held_out_candidates():
+    rng = np.random.default_rng(0)
+    X, states = rng.normal(size=(30, 4)).astype(np.float32), (rng.random((30, 5)) < 0.4).astype(np.int8)
+    states[3, 2] = -1
     folds = make_folds(30, 3, 0)
-    models, held = linear_models(X, states, folds)
-    for fold in folds:
-        coefficients, bias = fit_linear(X[fold.train], states[fold.train])
-        np.testing.assert_allclose(held[fold.held], X[fold.held] @ coefficients + bias, atol=1e-5)
+    models, held, plausible = linear_models(X, states, folds)
+    for number, fold in enumerate(folds):
+        changed = states.copy()
+        changed[fold.held] = 1 - np.abs(changed[fold.held])
+        _, other, judged = linear_models(X, changed, folds)
+        np.testing.assert_array_equal(other[fold.held], held[fold.held])
+        np.testing.assert_array_equal(judged[number, fold.train], plausible[number, fold.train])
+        own = plausible[number, fold.train]
+        np.testing.assert_array_equal(np.sign(own), states[fold.train])
+        some = (states[fold.train] > 0).any(axis=1)
+        assert (own[some].max(axis=1) == 1).all()
     encoded = torch.from_numpy(np.hstack([X, rng.normal(size=(30, 8)).astype(np.float32)]))
-    parts = [X @ w + b for w, b in (fit_linear(X[fold.train], states[fold.train]) for fold in folds)]
-    np.testing.assert_allclose(models(encoded), np.mean(parts, axis=0), atol=1e-5)
+    with torch.no_grad():
+        alone = [
+            Networks([[(w[k].numpy(), b[k, 0].numpy()) for w, b in zip(models.weights, models.biases, strict=True)]])(
+                encoded
+            )
+            for k in range(3)
+        ]
+    np.testing.assert_allclose(models(encoded), torch.stack(alone).mean(0), atol=1e-6)
+
+
+def test_a_linear_model_believes_plausible_candidates():
+    """Labels 0 and 1 tell the row's half; label 2 is proposed everywhere and means nothing."""
+    rng = np.random.default_rng(0)
+    half = np.arange(200) % 2
+    X = (2.0 * half - 1)[:, None] + 0.3 * rng.normal(size=(200, 3))
+    states = np.stack([half, 1 - half, rng.random(200) < 0.3], axis=1).astype(np.int8)
+    _, _, plausible = linear_models(X, states, make_folds(200, 2, 0))
+    train = make_folds(200, 2, 0)[0].train
+    both = states[train, 2] == 1
+    assert plausible[0, train][both, 2].mean() < 0.5
+    assert plausible[0, train][:, :2].max(axis=1).min() > 0.5
+
+
+def test_above_the_limit_all_candidates_are_as_plausible(monkeypatch):
+    monkeypatch.setattr("propml.neural.linear.MOST_ENTRIES", 100)
+    X, states = np.random.default_rng(0).normal(size=(40, 3)), np.eye(2, dtype=np.int8)[np.arange(40) % 2]
+    assert linear_models(X, states, make_folds(40, 2, 0))[2] is None
 
 
 # --- noise rates -----------------------------------------------------------------------------------------------------

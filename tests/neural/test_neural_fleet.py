@@ -1,14 +1,17 @@
 """Facts about the fleet: a network learns the same alone and among many, whole and in parts, sparse and dense."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
 from propml.folds import Fold
-from propml.losses import power_loss, propml_loss
+from propml.losses import power_loss, propml_loss, rank_loss
 from propml.methods.propml import ProPMLClassifier
 from propml.neural.criteria import average_precision_loss
+from propml.neural.encoding import QuantileBins
 from propml.neural.fleet import _split, available_bytes, bytes_of_member, train_fleet
 from propml.neural.network import Recipe, StackedMLP, StackShape
 from propml.neural.rows import MASK_ROWS, DenseRows, PaddedRows, SparseRows, keep_mask, make_rows
@@ -59,6 +62,30 @@ def test_parts_that_fit_into_memory_give_the_same_fleet():
         same(parts.layers(2, 0, 1), whole.layers(2, 0, 1))
         for a, b in zip(parts.held_logits(rows, folds, [0, 2]), whole.held_logits(rows, folds, [0, 2]), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+def test_every_fold_may_learn_from_targets_of_its_own(patience):
+    X, candidates, folds = problem()
+    targets = torch.where(candidates > 0, torch.rand(3, *candidates.shape).clamp(min=0.01), candidates.float()).half()
+    arguments = {"loss": rank_loss, "patience": patience}
+    rows, settings, recipe = make_rows(X, CPU), [{"lam": 1.0}], replace(RECIPE, epochs=8)
+    each = bytes_of_member(recipe, 7, 5, 60)
+    for memory in (None, each, 2 * each):
+        fleet = train_fleet(rows, candidates, folds, recipe, settings, targets=targets, memory=memory, **arguments)
+        for number, fold in enumerate(folds):
+            alone = train_fleet(rows, candidates, [fold], recipe, settings, targets=targets[number], **arguments)
+            same(fleet.layers(number, 0, 0), alone.layers(0, 0, 0))
+
+
+def test_rows_are_encoded_once_or_batch_by_batch(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    bins, index, weight = QuantileBins.of(X, 4), torch.arange(10).view(1, 10), torch.randn(1, 15, 2)
+    once = DenseRows(torch.from_numpy(X), bins)
+    monkeypatch.setattr("propml.neural.rows.ENCODED_ONCE", 10)
+    batch = DenseRows(torch.from_numpy(X), bins)
+    assert (once.X.shape, batch.X.shape) == ((40, 15), (40, 3))
+    torch.testing.assert_close(once.product(index, weight), batch.product(index, weight), rtol=0, atol=0)
 
 
 def test_parts_cover_everything_once():

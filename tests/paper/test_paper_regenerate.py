@@ -88,8 +88,8 @@ def test_a_run_is_taken_in_and_what_is_partial_is_not(regenerate, tmp_path, monk
     monkeypatch.setattr(regenerate, "parts", lambda numbers: {"older": regenerate.older(numbers, ["quick"])})
     monkeypatch.setattr(regenerate, "figures", lambda numbers: {})
     quick = benchmark.load_experiment("quick").narrowed(methods=["Ridge", "CPLST"], noise=[0.5])
-    benchmark.run(quick.narrowed(methods=["Ridge"]), tmp_path / "whole", show=False)
-    benchmark.run(replace(quick, test_folds=1), tmp_path / "part", show=False)
+    benchmark.run(quick.narrowed(methods=["Ridge"]), tmp_path / "whole", verbose=False)
+    benchmark.run(replace(quick, test_folds=1), tmp_path / "part", verbose=False)
 
     regenerate.main(["--add", str(tmp_path / "whole"), str(tmp_path / "part")])
     told = capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_the_proving_ground(regenerate, tmp_path):
     shown = regenerate.ground_tables(numbers)
     rows = [re.split(r" *\| *", line.strip("| ")) for line in shown.splitlines()]
     assert [row[:4] for row in rows if row[0] == "Birds"][:2] == [["Birds", "52.00", "", ""]] * 2
-    assert ["Logistic", "+2.00", "+2.00", "2", "0", "0.5", "3"] in rows
+    assert ["Logistic", "+2.00", "+2.00", "2", "0", "0.5"] in rows
     assert "Not run with this version" in regenerate.ground_tables({})
 
 

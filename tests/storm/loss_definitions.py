@@ -21,7 +21,7 @@ class Problem:
     states: np.ndarray
     lam: np.ndarray
     weight: np.ndarray
-    soft: np.ndarray | None = None  # refined_loss: the plausibility of candidates
+    soft: np.ndarray | None = None  # rank_loss: how much each candidate counts
     order: np.ndarray | None = None
     options: dict[str, float] = field(default_factory=dict)
 
@@ -135,7 +135,7 @@ def power(problem: Problem) -> Result:
 
 
 def rank(problem: Problem) -> Result:
-    inside = np.where(problem.candidate, problem.weight, 0.0)
+    inside = np.where(problem.candidate, problem.weight * (1.0 if problem.soft is None else problem.soft), 0.0)
     outside = np.where(problem.excluded, problem.weight, 0.0)
     total = inside.sum(1, keepdims=True), outside.sum(1, keepdims=True)
     inside, outside = (
@@ -150,15 +150,6 @@ def rank(problem: Problem) -> Result:
     spread = 1 + np.abs(np.where(known, problem.z - middle, 0.0)).max(axis=1, initial=0.0)
     some = problem.lam * (pairs.sum((1, 2)) > 0)
     return (pairs * gap**2).sum((1, 2)), slope, some * spread**2, np.broadcast_to((some * spread)[:, None], slope.shape)
-
-
-def refined(problem: Problem) -> Result:
-    assert problem.soft is not None
-    q = np.where(problem.candidate, problem.soft, 0.0) * problem.weight
-    rest = np.where(problem.states >= 0, problem.weight, 0.0) - q
-    rest = rest * problem.lam[:, None]
-    terms = -q * problem.log_p - rest * problem.log_q
-    return terms.sum(1), -q * problem.q + rest * problem.p, terms.sum(1), q + np.abs(rest)
 
 
 def unbiased(problem: Problem) -> Result:
@@ -179,6 +170,5 @@ DEFINITIONS = {
     "propall": propall,
     "power": power,
     "rank": rank,
-    "refined": refined,
     "unbiased": unbiased,
 }

@@ -102,7 +102,7 @@ def make(rng: np.random.Generator, name: str) -> Case:
     example = (
         rng.choice([0.0, 1e-3, 1.0, 1.0 if heavy else 1e3], size=n) if rng.random() < 0.3 and n > 1 else np.ones(n)
     )
-    soft = rng.choice([0.51, 0.75, 1.0], size=states.shape) if name == "refined" else None
+    soft = rng.choice([0.01, 0.5, 1.0], size=states.shape) if name == "rank" and rng.random() < 0.5 else None
     case = Case(name, z, None, {}, None, example)  # type: ignore[arg-type]
     case.told += [name, str(dtype), f"{lead} × {n_labels}"]
     options = {"asl": asl_options, "unbiased": rates}.get(name, lambda _: {})(rng)

@@ -82,6 +82,18 @@ def test_what_two_people_disagree_on_is_listed(audited, tmp_path):
     assert "ann: keep; bob: drop" in Path(conflicts).read_text()
 
 
+def test_on_a_url_the_command_lists_what_people_disagree_on(audited, tmp_path):
+    from command_line import propml
+
+    row = told(audited)[0]
+    options = []
+    for who, belongs in (("ann", True), ("bob", False)):
+        options += ["--apply", write_decisions([Decision(row["item"], row["label"], belongs)], tmp_path / f"{who}.csv")]
+    done = propml("audit", *options, "--out", f"file://{audited}")
+    assert done.code == 0, done.err
+    assert f"{row['item']} · {row['label']} · ann: keep; bob: drop" in done.err
+
+
 def test_decisions_of_another_audit_and_changed_data_are_refused(audited, tmp_path):
     for item, label, sentence in (
         ("photo 0001", "cat", "there is no label 'cat' in what was audited"),

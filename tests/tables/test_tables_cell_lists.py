@@ -85,8 +85,8 @@ def test_lists_without_quotes_and_of_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("['a', 'b'", r"row 1 \(line 3\), column 'tags' is \"\['a', 'b'\", expected a list of labels, as most cells"),
-        ("a;b", r"row 1 \(line 3\), column 'tags' is 'a;b', expected a list of labels, as most cells"),
+        ("['a', 'b'", r"row 1 \(line 3\), column 'tags' is \"\['a', 'b'\", expected a list of label names"),
+        ("a;b", r"row 1 \(line 3\), column 'tags' is 'a;b', expected a list of label names"),
         ("[['a'], 'b']", r"row 1 \(line 3\), column 'tags' is"),
         ("['a', None]", r"row 1 \(line 3\), column 'tags' is"),
     ],
@@ -102,7 +102,7 @@ def test_a_cell_that_is_no_list_among_lists_is_named(tmp_path, cell, told):
 def test_a_list_among_cells_that_are_none_is_named(tmp_path):
     path = write(tmp_path / "d.csv", ["a;b", "b", "['a', 'b']"])
     with pytest.raises(
-        ValueError, match=r"row 2 \(line 4\), column 'tags' is \"\['a', 'b'\]\", a list where most cells"
+        ValueError, match=r"row 2 \(line 4\), column 'tags' is \"\['a', 'b'\]\", a list, and most cells"
     ):
         read_table(path, candidates="tags")
 
@@ -126,5 +126,5 @@ def test_cleaned_lists_are_lists_of_the_same_kind(tmp_path, cells, expected):
 
 def test_lists_that_cannot_be_read_are_told(tmp_path):
     path = write(tmp_path / "d.csv", ['[{"name": "a", "score": 1}]', '[{"name": "b", "score": 2}]'])
-    with pytest.raises(ValueError, match=r"column 'tags' holds lists that cannot be read, such as '\[\{\"name\""):
+    with pytest.raises(ValueError, match=r"column 'tags' is '\[\{\"name\""):
         read_table(path, candidates="tags")

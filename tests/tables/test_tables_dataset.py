@@ -112,7 +112,7 @@ def test_unknown_entries_and_empty_rows(tmp_path):
         (TEXT, {"candidates": "candidates", "ignore": ["truth"]},
          r"row 0 \(line 2\), column 'id' is 'p1', expected a finite number; .* ignore=\['id'\]"),
         (TEXT.replace("0,4", ",4"), {"candidates": "candidates", "features": ["weight", "size"]},
-         r"row 1 \(line 3\), column 'size' is empty"),
+         r"row 1 \(line 3\), column 'size' is ''"),
         (TEXT.replace("0,4", "inf,4"), {"candidates": "candidates", "features": ["size"]}, "column 'size' is 'inf'"),
         (TEXT, {"candidates": "candidates", "features": ["candidates"]}, "'candidates' is named as a feature and"),
         (TEXT, {"candidates": "candidates", "features": []}, "no column is left for the features"),
@@ -177,7 +177,7 @@ def test_parquet_that_is_broken(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "mine.parquet"
     parquet.write_table(pa.table({"x": [1.0, None], "a": ["b", None]}), path)
-    with pytest.raises(ValueError, match="row 1, column 'x' is empty"):
+    with pytest.raises(ValueError, match="row 1, column 'x' is nan"):
         read_dataset(path, candidates="a", empty="ignore")
     whole = path.read_bytes()
     path.write_bytes(whole[:-50])

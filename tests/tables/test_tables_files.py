@@ -270,7 +270,7 @@ def test_what_is_said_of_votes_that_do_not_count_is_refused(photos, votes):
         read_table(photos, candidates="tags", votes=votes, id_column="id", min_votes=3)
     with pytest.raises(ValueError, match="2 votes are to make a label a candidate, and no votes were given"):
         read_table(photos, candidates="tags", min_votes=2)
-    with pytest.raises(ValueError, match="item, who, label are columns of an annotator table, and none was given"):
+    with pytest.raises(ValueError, match="item, who, label are columns of an annotator table; give it with votes"):
         read_table(photos, candidates="tags", votes_columns=("item", "who", "label"))
 
 
@@ -288,7 +288,7 @@ def test_votes_that_do_not_fit_are_told(photos, votes, tmp_path):
     with pytest.raises(ValueError, match="names no label for any item"):
         read_table(photos, votes=votes, id_column="id")
     votes.write_text("item,annotator,label\np1,ann,\"['sea', 'sky']\"\n")
-    with pytest.raises(ValueError, match=r"row 0 \(line 2\), column 'label' is .* give every label of the list a row"):
+    with pytest.raises(ValueError, match=r"row 0 \(line 2\), column 'label' is .* give every label of it a row"):
         read_table(photos, votes=votes, id_column="id")
     np.savez(tmp_path / "v.npz", X=np.eye(2))
     with pytest.raises(ValueError, match="holds no matrix of whole numbers"):
@@ -461,7 +461,7 @@ def test_arff_headers_that_do_not_fit_are_told(tmp_path):
         read_table(tmp_path / "toy.arff", xml=tmp_path / "other.xml")
     with pytest.raises(ValueError, match="labels stand in one place; name one of label_columns and xml"):
         read_table(tmp_path / "toy.arff", xml=tmp_path / "other.xml", label_columns="is_*")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.xml does not exist or is not a file; give the XML header"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.xml"):
         read_table(tmp_path / "toy.arff", xml=tmp_path / "nowhere.xml")
     (tmp_path / "toy.arff").write_bytes(DENSE.replace("toy", "größe").encode("latin-1"))
     table = read_table(tmp_path / "toy.arff", label_columns="is_red,is_long")
@@ -616,7 +616,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path, content, told):
 
 
 def test_an_encoding_that_is_not_the_files_is_told(photos):
-    with pytest.raises(ValueError, match=r"is not utf-16 text: .* it looks like UTF-8: leave out encoding"):
+    with pytest.raises(ValueError, match=r"is not UTF-16 text: .* it looks like UTF-8: leave out encoding"):
         read_table(photos, candidates="tags", encoding="utf-16")
     with pytest.raises(ValueError, match="the encoding 'base64' is not known"):
         read_table(photos, candidates="tags", encoding="base64")
@@ -636,7 +636,7 @@ def test_options_that_do_not_fit_are_told(photos, tmp_path):
         read_table(photos, candidates="tags", label_columns="id")
     with pytest.raises(ValueError, match="'tags' is named as a feature and as something else"):
         read_table(photos, candidates="tags", features="brightness,tags")
-    with pytest.raises(ValueError, match=r"no column that matches 'y_\*'"):
+    with pytest.raises(ValueError, match=r"no column 'y_\*'"):
         read_table(photos, label_columns="y_*")
     with pytest.raises(ValueError, match=r"row 0 \(line 2\), column 'brightness' is '0.8', expected 0 or 1 or -1"):
         read_table(photos, label_columns="brightness")
@@ -654,7 +654,7 @@ def test_options_that_do_not_fit_are_told(photos, tmp_path):
         read_table(tmp_path / "d.npz", delimiter=";")
     with pytest.raises(ValueError, match="is no ARFF file, and an XML header belongs to one"):
         read_table(photos, candidates="tags", xml="d.xml")
-    with pytest.raises(ValueError, match="the label columns name nothing; it has 'id', 'brightness'"):
+    with pytest.raises(ValueError, match=r"say where the candidate labels are: .* it has 'id', 'brightness'"):
         read_table(photos, label_columns="")
     np.savez(tmp_path / "d.npz", X=np.eye(2), candidates=np.zeros((2, 2), dtype=int))
     with pytest.raises(ValueError, match="no row has a candidate label"):

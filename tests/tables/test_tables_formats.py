@@ -92,8 +92,7 @@ def test_votes_in_json_lines_with_identifiers_that_are_numbers(tmp_path):
         ("d.json", '{"a": 1, "b": 2}\n', "column 'tags'"),
         ("d.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not valid JSON"),
         ("d.jsonl", '{"a": {"b": 1}}\n{"a.b": 2}\n', "'a.b' is the name of a value and the path to another"),
-        ("d.jsonl", '{"tags": [{"name": "x"}]}\n', "expected the names of labels"),
-        ("d.jsonl", f'{{"tags": ["x"], "a": {"9" * 400}}}\n', "a number of 400 digits"),
+        ("d.jsonl", '{"tags": [{"name": "x"}]}\n', "expected a list of label names"),
         ("d.json", "[" * 100_000, "not a readable JSON file"),
     ],
 )

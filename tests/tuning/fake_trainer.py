@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from unittest import mock
 
 from propml.tuning.tasks import VisionTask
 from propml.vision.recipe import write_recipe
@@ -36,4 +37,6 @@ def train(source, validation, recipe, out, *, resume, device, cache, verbose, on
 
 
 class FakeVisionTask(VisionTask):
-    train = staticmethod(train)
+    def run(self, *arguments):
+        with mock.patch("propml.tuning.tasks.train", train):
+            super().run(*arguments)

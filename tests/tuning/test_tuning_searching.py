@@ -13,6 +13,7 @@ from fake_tasks import Cliff, Hill, Interrupted, Thirsty
 
 from propml.datasets import digits_mosaic
 from propml.tuning.result import SearchResult
+from propml.tuning.rungs import Rung
 from propml.tuning.searching import run_search, search, work
 from propml.tuning.spaces import Range
 from propml.tuning.tasks import TableData, make_task
@@ -44,6 +45,13 @@ def test_it_finds_the_top_of_the_hill_and_better_than_chance():
 def test_the_same_seed_gives_the_same_search():
     runs = [[t.params["x"] for t in run_search(Hill(), trials=15, seed=seed).trials] for seed in (0, 0, 1)]
     assert runs[0] == runs[1] != runs[2]
+
+
+def test_a_trial_goes_on_from_its_checkpoint_in_the_folder_of_the_search(tmp_path):
+    task = Hill(epochs=3, log=tmp_path / "log")
+    (tmp_path / "trials" / "0").mkdir(parents=True)
+    (tmp_path / "trials" / "0" / "epoch.json").write_text("2")
+    assert run_search(task, trials=1, folder=tmp_path).best.curve == {3: task.value(task.lines()[0][0], 3)}
 
 
 def test_single_trials_that_do_badly_stop_within_an_epoch(tmp_path):
@@ -336,8 +344,9 @@ def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
         desk._give_up(desk.ask().handle.number)
     desk.under_way.clear()
     sizes = []
-    rung = type(task).rung
-    monkeypatch.setattr(type(task), "rung", lambda self, some: sizes.append(len(some)) or rung(self, some))
+    monkeypatch.setattr(
+        "propml.tuning.searching.Rung", lambda table, some, epochs: sizes.append(len(some)) or Rung(table, some, epochs)
+    )
     work(desk)
     assert sizes[0] == 1
     assert sum(sizes) == 5

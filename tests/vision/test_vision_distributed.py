@@ -27,6 +27,19 @@ result = run({out!r}, small_recipe(**{changes!r}), n_train=75, n_test=41)
 rank = os.environ["RANK"]
 print(json.dumps([rank, result.history, result.metrics, result.epoch, result.weights]), file=open({out!r} + rank, "w"))
 """
+# What is left of a group when its training is over: gloo's threads, one of which may abort a process that ends.
+THREADS = """
+import os, threading
+import torch
+from propml.vision.distributed import join_processes
+def threads():
+    return {open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")}
+with join_processes("cpu") as here:
+    network = here.wrap(torch.nn.Linear(2, 2))
+    network(torch.ones(1, 2)).sum().backward()
+    del network
+print(sum("gloo" in name for name in threads()), file=open(OUT + os.environ["RANK"], "w"))
+"""
 # 75 images, 8 of them held out: 67 are steps of 32, 32 and 3, which two processes fill up to 4.
 CHANGES = {"batch_size": 32, "noise": 0.3, "lam": "auto", "lam_epochs": 1, "hold_out": 0.1, "epochs": 2}
 
@@ -37,6 +50,13 @@ def two_processes(code, tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_no_thread_outlives_the_group(tmp_path):
+    out = str(tmp_path / "threads")
+    two_processes(f"OUT = {out!r}\n" + THREADS, tmp_path)
+    assert [Path(out + rank).read_text().strip() for rank in "01"] == ["0", "0"]
 
 
 @pytest.mark.parametrize("compiled", [None, pytest.param("default", marks=pytest.mark.slow)])

@@ -120,7 +120,7 @@ def test_the_oracle_needs_something_to_see(tmp_path):
     ("criterion", "held_out", "told"),
     [
         ("mAP", [], "0 of 30 images are held out"),
-        ("mAP", [7], "1 of 30 images is held out, and no class can be ranked there"),
+        ("mAP", [7], "1 of 30 images are held out, and no class has both"),
         ("average_precision", [], "0 of 30 images are held out"),
     ],
 )

@@ -31,7 +31,7 @@ def test_without_noise_images_bring_their_own_candidates_or_their_truth():
 
 def test_what_cannot_be_drawn_is_told():
     source = replace(mosaics(10)[0], truth=None)
-    with pytest.raises(ValueError, match="no true labels, so no noise"):
+    with pytest.raises(ValueError, match="no true labels to learn from or to add noise to"):
         draw_candidates(source, 0.1, seed=0)
-    with pytest.raises(ValueError, match="neither candidates nor true labels"):
+    with pytest.raises(ValueError, match="no true labels to learn from"):
         draw_candidates(replace(source, candidates=None), None, seed=0)

@@ -77,7 +77,7 @@ def test_a_devkit_of_another_year_has_its_name(devkit):
     other = devkit.rename(devkit.with_name("VOC2012"))
     assert open_source(other).name == "voc2012"
     for folder in (other.parent, of_2007):
-        with pytest.raises(ValueError, match=r"has no VOC2007, and it has VOC2012; give the one to open, such as"):
+        with pytest.raises(ValueError, match=r"is no VOC devkit .*; give .* the devkit itself, such as VOCdevkit/"):
             open_source(folder)
 
 

@@ -53,7 +53,7 @@ def test_candidates_are_drawn_once_per_run(tmp_path):
     first, _ = prepared(tmp_path)
     again, _ = prepared(tmp_path)
     assert first.candidates == again.candidates
-    with pytest.raises(ValueError, match="other candidates than this run would learn from"):
+    with pytest.raises(ValueError, match=r"started with other candidates, .*\(candidates of candidates.npz differ\)"):
         prepared(tmp_path, small_recipe(noise=0.2))
 
 
@@ -90,10 +90,10 @@ def test_images_that_can_be_read_stay_the_same_within_a_run(tmp_path):
     prepared(out, source=source)
     prepared(out, source=moved)  # the same files elsewhere
     renamed = source.items[2].rename(tmp_path / "there" / "two.png")
-    told = f"the run in {out} was started with 6 images that could be read, and those of now"
-    with pytest.raises(ValueError, match=rf"{told} \(6\) are others"):
+    told = f"the run in {out} was started with .* other images that could be read"
+    with pytest.raises(ValueError, match=rf"{told} \(images of"):
         prepared(out, source=replace(source, items=(*source.items[:2], renamed, *source.items[3:])))
-    with pytest.raises(ValueError, match=rf"{told} \(5\) are others; bring the first ones back"):
+    with pytest.raises(ValueError, match=rf"{told} \(kept, images of .*; bring them back"):
         prepared(out, source=source)
     with np.load(out / "candidates.npz") as stored:
         assert stored["kept"].tolist() == list(range(6))

@@ -32,7 +32,6 @@ def a_watch(here=None, checkpoint=Path("nowhere")):
 
 def test_losses_reach_the_state_and_the_bar():
     watch, state, bar = a_watch()
-    watch.start()
     for loss in (0.5, 0.25):
         state.step += 1
         watch.saw(torch.tensor(loss, requires_grad=True), torch.arange(8))

@@ -20,8 +20,6 @@ Annotators are taken to err independently of each other: where they share a conf
 little is dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,16 +32,6 @@ from propml.jsonable import unboxed
 from propml.messages import did_you_mean
 from propml.target_checks import is_missing
 from propml.targets import Annotations, Candidates
-
-__all__ = [
-    "AnnotatorModel",
-    "Reliability",
-    "Votes",
-    "annotations_of",
-    "finder",
-    "fit_annotators",
-    "reliability_of",
-]
 
 ROUNDS = 100
 TOLERANCE = 1e-4
@@ -59,19 +47,10 @@ COLUMNS = ("item", "annotator", "label")
 CONFIDENCE = "confidence"
 
 
-# -- votes ----------------------------------------------------------------------------------------------------------
-
-
 def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
     """The votes on these candidates: those given, or those that the candidates hold.
 
-    Given are annotations, or a DataFrame or mapping with the columns item, annotator, label and maybe confidence. An
-    item is named as in ``candidates.index``, by default by the row's number. A missing confidence is 1.
-
-    >>> candidates = Candidates.from_lists([["cat", "dog"], ["dog"]])
-    >>> table = {"item": [0, 0, 1], "annotator": ["eve", "tom", "tom"], "label": ["cat", "dog", None]}
-    >>> annotations_of(table, candidates).label
-    array([ 0,  1, -1])
+    A table has the columns item (as in ``candidates.index``), annotator, label and maybe confidence, by default 1.
     """
     if votes is None:
         return candidates.annotations
@@ -80,13 +59,10 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
             if (most := getattr(votes, name).max(initial=-1)) >= limit:
                 raise ValueError(f"votes name {name} {most}, and there are {limit}, counted from 0")
         return votes
-    if not isinstance(votes, Mapping) and not hasattr(votes, "columns"):
-        raise ValueError(
-            f"votes is a {type(votes).__name__}; give a DataFrame or mapping with the columns {', '.join(COLUMNS)}"
-        )
-    present = list(votes.columns if hasattr(votes, "columns") else votes)
+    present = list(getattr(votes, "columns", votes if isinstance(votes, Mapping) else ()))
     if lacking := [name for name in COLUMNS if name not in present]:
-        raise ValueError(f"votes has no column {lacking[0]!r}; it needs {', '.join(COLUMNS)}, and has {present}")
+        needed = ", ".join(COLUMNS)
+        raise ValueError(f"votes has no column {lacking[0]!r}; give a DataFrame or mapping with the columns {needed}")
     items, people, labels = ([unboxed(cell) for cell in votes[name]] for name in COLUMNS)
     sure = votes[CONFIDENCE] if CONFIDENCE in present else [1.0] * len(items)
     confidence = [1.0 if is_missing(cell) else float(cell) for cell in sure]
@@ -94,13 +70,13 @@ def annotations_of(votes: Any, candidates: Candidates) -> Annotations | None:
         raise ValueError(f"votes has {len(items)} items, {len(people)} annotators and {len(labels)} labels")
     row_of, label_of = finder(candidates.index, "item"), finder(candidates.labels, "label")
     names = {who: number for number, who in enumerate(dict.fromkeys(people))}
-    triples: dict[tuple[int, int, int], float] = {}
+    surest: dict[tuple[int, int, int], float] = {}
     for line, (item, who, label) in enumerate(zip(items, people, labels, strict=True)):
         where = f"row {line} of votes: "
         vote = (row_of(item, where), names[who], -1 if is_missing(label) else label_of(label, where))
-        triples[vote] = max(confidence[line], triples.get(vote, confidence[line]))
-    table = np.array(sorted(triples), dtype=np.int64).reshape(-1, 3)
-    told = None if CONFIDENCE not in present else np.array([triples[vote] for vote in sorted(triples)])
+        surest[vote] = max(confidence[line], surest.get(vote, confidence[line]))
+    table = np.array(sorted(surest), dtype=np.int64).reshape(-1, 3)
+    told = np.array([surest[vote] for vote in sorted(surest)]) if CONFIDENCE in present else None
     return Annotations(table[:, 0], table[:, 1], table[:, 2], tuple(names), told)
 
 
@@ -131,39 +107,33 @@ class Votes:
         assert votes is not None
         self.shape, self.states, self.names = candidates.shape, candidates.states, votes.names
         self._votes = votes.entries(np.argsort(votes.row, kind="stable"))
-        self._level = None if votes.confidence is None else _levels(self._votes)
+        self._level = _levels(self._votes)
         seen = np.ones(len(votes.row), dtype=np.int8)
         looked = sp.csr_array(sp.coo_array((seen, (votes.row, votes.annotator)), (len(candidates), len(votes.names))))
         self.looked = (looked > 0).astype(np.float64)
         self.voters = np.asarray(self.looked.sum(axis=1)).ravel()
 
-    def cast(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    def cast(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Row (counted from the block's first), annotator, label and level of confidence of each vote in a block."""
         first, end = np.searchsorted(self._votes.row, (rows.start, rows.stop))
         given = first + np.flatnonzero(self._votes.label[first:end] >= 0)
         votes = self._votes.entries(given)
-        return votes.row - rows.start, votes.annotator, votes.label, None if self._level is None else self._level[given]
+        return votes.row - rows.start, votes.annotator, votes.label, self._level[given]
 
     def known(self, rows: slice) -> np.ndarray:
         """Where somebody looked, ``(n, n_labels)``; nobody did where an entry is unknown."""
         return (self.states[rows].toarray() >= 0) & (self.voters[rows, None] > 0)
 
 
-# -- the model ------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class AnnotatorModel:
-    """α of each label, β, and of each annotator both rates and what a level of confidence adds to the log odds.
-
-    ``surer`` has shape ``(n_annotators, LEVELS)``; there is none where no confidence is told.
-    """
+    """α of each label, β, and of each annotator both rates and what each of the LEVELS adds to the log odds."""
 
     alpha: np.ndarray
     beta: float
     sensitivity: np.ndarray
     false_positive_rate: np.ndarray
-    surer: np.ndarray | None = None
+    surer: np.ndarray
 
     def posterior(self, evidence: np.ndarray, votes: Votes, rows: slice) -> np.ndarray:
         """P(true) of every label of a block ``(n, n_labels)``, given the model's opinion u of it and the votes."""
@@ -171,8 +141,7 @@ class AnnotatorModel:
         proposing = np.log(self.sensitivity / self.false_positive_rate) - silent
         row, who, label, level = votes.cast(rows)
         voted = np.zeros(evidence.shape)
-        sure = 0.0 if level is None or self.surer is None else self.surer[who, level]
-        np.add.at(voted, (row, label), proposing[who] + sure)
+        np.add.at(voted, (row, label), proposing[who] + self.surer[who, level])
         voted += (votes.looked[rows] @ silent)[:, None]
         return expit(self.alpha + self.beta * evidence + np.where(votes.known(rows), voted, 0.0))
 
@@ -192,14 +161,20 @@ def fit_annotators(
     truth = np.full(votes.shape, 0.2)
     np.add.at(truth, (row, label), 1.0)
     truth /= votes.voters[:, None] + 1.0
-    model = AnnotatorModel(np.full(votes.shape[1], -2.0), 0.0, np.zeros(0), np.zeros(0))
     last = np.zeros(0)
+    model = AnnotatorModel(np.full(votes.shape[1], -2.0), 0.0, last, last, last)
     for _ in range(ROUNDS):
         if at is not None:
             truth[at[:, 0], at[:, 1]] = told
-        model.sensitivity, model.false_positive_rate = _rates(truth, known, votes, row, who, label)
-        if level is not None:
-            model.surer = _surer(truth[row, label], known[row, label], who, level, len(votes.names))
+        rates = []
+        for weight, prior in ((truth, SENSITIVITY), (1 - truth, FALSE_POSITIVE_RATE)):
+            counted = np.where(known, weight, 0.0)
+            chances = counted.sum(axis=1) @ votes.looked
+            proposed = np.bincount(who, counted[row, label], len(votes.names))
+            rates.append((proposed + PRIOR_VOTES * prior) / (chances + PRIOR_VOTES))
+        # Whoever proposes false labels as often as true ones tells nothing; nobody is taken to tell the opposite.
+        model.sensitivity, model.false_positive_rate = rates[0], np.minimum(rates[1], 0.95 * rates[0])
+        model.surer = _surer(truth[row, label], known[row, label], who, level, len(votes.names))
         _newton(model, truth, known, evidence)
         truth = model.posterior(evidence, votes, rows)
         now = np.concatenate([model.sensitivity, model.false_positive_rate])
@@ -209,24 +184,11 @@ def fit_annotators(
     return model
 
 
-def _rates(
-    truth: np.ndarray, known: np.ndarray, votes: Votes, row: np.ndarray, who: np.ndarray, label: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    n_annotators = len(votes.names)
-    rates = []
-    for weight, prior in ((truth, SENSITIVITY), (1 - truth, FALSE_POSITIVE_RATE)):
-        counted = np.where(known, weight, 0.0)
-        chances = counted.sum(axis=1) @ votes.looked
-        proposed = np.bincount(who, counted[row, label], n_annotators)
-        rates.append((proposed + PRIOR_VOTES * prior) / (chances + PRIOR_VOTES))
-    # Whoever proposes false labels as often as true ones tells nothing; nobody is taken to tell the opposite.
-    return rates[0], np.minimum(rates[1], 0.95 * rates[0])
-
-
 def _levels(votes: Annotations) -> np.ndarray:
     """For each vote, how many quartiles of its annotator's confidences lie below it."""
-    assert votes.confidence is not None
     levels = np.zeros(len(votes.row), dtype=np.int64)
+    if votes.confidence is None:
+        return levels
     cast = np.flatnonzero(votes.label >= 0)
     cast = cast[np.argsort(votes.annotator[cast], kind="stable")]
     for own in np.split(cast, np.flatnonzero(np.diff(votes.annotator[cast])) + 1):
@@ -249,20 +211,20 @@ def _surer(truth: np.ndarray, known: np.ndarray, who: np.ndarray, levels: np.nda
     return np.log(of_true / of_false)
 
 
-def _newton(model: AnnotatorModel, truth: np.ndarray, known: np.ndarray, evidence: np.ndarray, steps: int = 3) -> None:
+def _newton(model: AnnotatorModel, truth: np.ndarray, known: np.ndarray, evidence: np.ndarray) -> None:
     """A few damped Newton steps for α and β; labels of few rows are pulled to the mean α."""
-    for _ in range(steps):
+
+    def slopes() -> tuple[np.ndarray, np.ndarray]:
         prior = expit(model.alpha + model.beta * evidence)
-        error, curvature = np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
+        return np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
+
+    for _ in range(3):
+        error, curvature = slopes()
         pull = model.alpha - model.alpha.mean()
         model.alpha = model.alpha + np.clip((error.sum(axis=0) - pull) / (curvature.sum(axis=0) + 1), -2, 2)
-        prior = expit(model.alpha + model.beta * evidence)
-        error, curvature = np.where(known, truth - prior, 0.0), np.where(known, prior * (1 - prior), 0.0)
+        error, curvature = slopes()
         step = float((error * evidence).sum() / ((curvature * evidence**2).sum() + 1))
         model.beta = float(np.clip(model.beta + np.clip(step, -1, 1), 0.0, STEEPEST))
-
-
-# -- reliability ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -287,13 +249,7 @@ class Reliability:
 
 
 def reliability_of(votes: Votes, blocks: Iterable[tuple[slice, np.ndarray]]) -> Reliability:
-    """Count all blocks of rows, each with the estimated P(true) of its labels ``(n, n_labels)``.
-
-    >>> seen = Candidates.from_votes(["a", "a", "b", "b"], ["eve", "tom", "eve", "tom"], ["cat", "cat", "dog", "cat"])
-    >>> made = reliability_of(Votes(seen), [(slice(0, 2), np.array([[1.0, 0.0], [1.0, 0.0]]))])
-    >>> made.sensitivity, made.false_positive_rate, made.agreement
-    (array([0.5, 1. ]), array([0.5, 0. ]), array([0.5, 0.5]))
-    """
+    """Count all blocks of rows, each with the estimated P(true) of its labels ``(n, n_labels)``."""
     n = len(votes.names)
     # Annotators first, then labels: both are counted alike.
     true, false, hits, slips = np.zeros((4, n + votes.shape[1]))

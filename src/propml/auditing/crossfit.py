@@ -1,7 +1,5 @@
 """What models that never saw a row think of it: cross-fitted scores of every label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,17 +9,6 @@ from scipy.special import logit
 
 from propml.progress import track
 from propml.targets import Candidates
-
-__all__ = [
-    "Folds",
-    "default_auditor",
-    "fitted_on",
-    "held_out_scores",
-    "label_scores",
-    "row_groups",
-    "rows_to_learn_from",
-    "split_rows",
-]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
@@ -45,9 +32,6 @@ def rows_to_learn_from(X: Any, n_labels: int) -> int:
     """How many rows each model learns from at most, by the size of the data alone.
 
     100 000; fewer where rows are long, counting labels and feature values (of sparse features those that are stored).
-
-    >>> rows_to_learn_from(np.zeros((10, 100)), 200), rows_to_learn_from(np.zeros((10, 400)), 200)
-    (100000, 50000)
     """
     values = X.nnz if sp.issparse(X) else X.size
     per_row = n_labels + values / max(X.shape[0], 1)
@@ -55,11 +39,7 @@ def rows_to_learn_from(X: Any, n_labels: int) -> int:
 
 
 def row_groups(X: Any) -> np.ndarray:
-    """A number for each row, the same for rows with the same features, ``(n_samples,)``.
-
-    >>> row_groups(np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]))
-    array([0, 1, 0])
-    """
+    """A number for each row, the same for rows with the same features, ``(n_samples,)``."""
     if sp.issparse(X):
         rows = sp.csr_array(X)
         rows.sum_duplicates()
@@ -77,13 +57,10 @@ def split_rows(X: Any, cv: int | Iterable[tuple[Any, Any]], random_state: int) -
 
     Rows with the same features are held out together: a model that was trained on a copy of a row has seen that row.
     """
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
-        pairs = [] if isinstance(cv, bool | str) or not isinstance(cv, Iterable) else list(cv)
-        if not pairs:
-            raise ValueError(f"cv is {cv!r}; give at least 2 folds, or (train, held-out) pairs of row numbers")
+    if isinstance(cv, Iterable) and not isinstance(cv, str) and (pairs := list(cv)):
         return [(np.asarray(train), np.asarray(held)) for train, held in pairs]
-    if cv < 2:
-        raise ValueError(f"cv is {cv}; no row may be judged by a model that saw it, so give at least 2 folds")
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
+        raise ValueError(f"cv is {cv!r}; give at least 2 folds, or (train, held-out) pairs of row numbers")
     n_rows = X.shape[0]
     group = row_groups(X)
     if group.max(initial=-1) < 1:  # all rows are copies of one: there is nothing that a model could have seen
@@ -112,14 +89,12 @@ def held_out_scores(
 ) -> np.ndarray:
     """Scores of all labels ``(n_samples, n_labels)``, each row's by a model that was not fitted on it.
 
-    The model, a classifier of this package or of scikit-learn's kind, is cloned, never changed. Where a fold has more
-    than ``train_rows`` rows to learn from, its model learns from so many of them, drawn at random. NaN for rows that no
-    fold held out.
+    The model is cloned. Where a fold has more than ``train_rows`` rows to learn from, its model learns from so many of
+    them, drawn at random. NaN for rows that no fold held out.
     """
     from sklearn.base import clone
 
-    sampled = train_rows is not None and max(len(train) for train, _ in folds) > train_rows
-    if hasattr(model, "fit_held_out_logits") and not sampled:
+    if hasattr(model, "fit_held_out_logits") and train_rows is None:
         own = clone(model).set_params(cv=folds)
         return np.asarray(own.fit_held_out_logits(X, candidates), dtype=np.float32)
     scores = np.full(candidates.shape, np.nan, dtype=np.float32)
@@ -152,8 +127,9 @@ def fitted_on(model: Any, X: Any, candidates: Candidates, draw: np.random.Genera
         part = max(1, round(len(order) * CHOOSING_SHARE))
         own.set_params(cv=[(np.sort(order[part:]), np.sort(order[:part]))])
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    takes_candidates = isinstance(last, CandidateClassifier)
-    return own.fit(X, candidates if takes_candidates else (candidates.to_matrix() > 0).astype(np.int64))
+    if isinstance(last, CandidateClassifier):
+        return own.fit(X, candidates)
+    return own.fit(X, (candidates.to_matrix() > 0).astype(np.int64))
 
 
 def label_scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
@@ -162,25 +138,16 @@ def label_scores(model: Any, X: Any, n_labels: int) -> np.ndarray:
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X))
     elif hasattr(model, "predict_proba"):
-        scores = logit(np.clip(_shares(model, model.predict_proba(X)), 1e-6, 1 - 1e-6))
+        shares = model.predict_proba(X)
+        if isinstance(shares, list):  # forests and neighbours: P(0) and P(1) of each label, or one of the two
+            known = zip(shares, model.classes_, strict=True)
+            shares = np.column_stack([own[:, np.asarray(classes) == 1].sum(axis=1) for own, classes in known])
+        scores = logit(np.clip(np.asarray(shares, dtype=np.float64), 1e-6, 1 - 1e-6))
     else:
         raise ValueError(f"{name} has neither decision_function nor predict_proba; give a model that scores labels")
     if scores.ndim == 1 and n_labels == 1:
         scores = scores[:, None]
     if scores.shape != (X.shape[0], n_labels):
-        raise ValueError(
-            f"{name} gave scores of shape {scores.shape} for {X.shape[0]} rows and {n_labels} labels; "
-            f"give a model that scores every label of every row"
-        )
+        expected = f"expected {(X.shape[0], n_labels)}; give a model that scores every label of every row"
+        raise ValueError(f"{name} gave scores of shape {scores.shape}, {expected}")
     return scores
-
-
-def _shares(model: Any, shares: Any) -> np.ndarray:
-    """P(label), ``(n, n_labels)``; forests and neighbours return a list with P(0) and P(1) of each label."""
-    if not isinstance(shares, list):
-        return np.asarray(shares, dtype=np.float64)
-    columns = []
-    for own, classes in zip(shares, model.classes_, strict=True):
-        positive = np.flatnonzero(np.asarray(classes) == 1)
-        columns.append(own[:, positive[0]] if len(positive) else np.zeros(len(own)))
-    return np.column_stack(columns)

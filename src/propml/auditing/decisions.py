@@ -21,22 +21,9 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = [
-    "Decision",
-    "Reviewed",
-    "Undecided",
-    "apply_decisions",
-    "cell_positions",
-    "decisions_in",
-    "merge_decisions",
-    "read_decisions",
-    "review_counts",
-    "write_conflicts",
-    "write_decisions",
-]
-
 COLUMNS = ("item", "label", "verdict", "decision", "decided_at", "note")
 NEEDED = COLUMNS[:4]
+WORDS = ("drop", "keep")  # whether a label belongs, as files say it
 # Files of earlier versions accept or reject the verdict; to accept one of these is to say that the item has the label.
 SAYS_TRUE = ("keep", "missing")
 #: What becomes of labels that nobody decided on.
@@ -58,9 +45,6 @@ class Decision:
     decided_at: str = ""
     note: str = ""
     line: int | None = field(default=None, compare=False, repr=False)
-
-
-# -- the file -----------------------------------------------------------------------------------------------------
 
 
 def read_decisions(path: str | Path) -> list[Decision]:
@@ -99,11 +83,9 @@ def decisions_in(content: bytes, name: str) -> list[Decision]:
     try:
         rows.fieldnames = [column.strip().lower() for column in rows.fieldnames or ()]
         if missing := [column for column in NEEDED if column not in rows.fieldnames]:
-            has = f"it has {', '.join(filter(None, rows.fieldnames))}" if any(rows.fieldnames) else "it is empty"
-            raise ValueError(
-                f"{name} has no column {' and no column '.join(map(repr, missing))} ({has}); "
-                f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
-            )
+            lacks, has = " and no column ".join(map(repr, missing)), ", ".join(rows.fieldnames) or "none"
+            needs = f"give it the columns {', '.join(NEEDED)}, as the review page downloads them"
+            raise ValueError(f"{name} has no column {lacks} (it has {has}); {needs}")
         filled = (row for row in rows if any(row.values()))  # a spreadsheet may leave rows of empty cells
         read = (_decision(row, f"line {rows.line_num} of {name}", rows.line_num) for row in filled)
         return list(_one_each(filter(None, read)).values())
@@ -113,7 +95,7 @@ def decisions_in(content: bytes, name: str) -> list[Decision]:
 
 def write_decisions(decisions: Iterable[Decision], path: str | Path) -> Path:
     """Write decisions as the review page does: cells that a spreadsheet would run begin with an apostrophe."""
-    return _write(path, ((e.item, e.label, e.verdict, _word(e), e.decided_at, e.note) for e in decisions))
+    return _write(path, ((e.item, e.label, e.verdict, WORDS[e.belongs], e.decided_at, e.note) for e in decisions))
 
 
 def write_conflicts(conflicts: Iterable[Decision], reviews: Mapping[str, Sequence[Decision]], path: str | Path) -> Path:
@@ -124,12 +106,8 @@ def write_conflicts(conflicts: Iterable[Decision], reviews: Mapping[str, Sequenc
         for each in review:
             if (each.item, each.label) in said:
                 note = f" ({each.note})" if each.note else ""
-                said[each.item, each.label].append(f"{Path(who).stem}: {_word(each)}{note}")
+                said[each.item, each.label].append(f"{Path(who).stem}: {WORDS[each.belongs]}{note}")
     return _write(path, ((*name, verdict, "", "", "; ".join(said[name])) for name, verdict in rows.items()))
-
-
-def _word(decision: Decision) -> str:
-    return "keep" if decision.belongs else "drop"
 
 
 def _write(path: str | Path, rows: Iterable[Iterable[str]]) -> Path:
@@ -149,7 +127,7 @@ def _decision(row: dict[Any, Any], where: str, line: int) -> Decision | None:
     if not decision:
         return None
     about_verdict = decision in ("accept", "reject")
-    if decision not in ("keep", "drop") and not about_verdict:
+    if decision not in WORDS and not about_verdict:
         raise ValueError(f"{where}: the decision is {decision!r}; write keep or drop, or leave it empty")
     if verdict not in VERDICTS and (verdict or about_verdict):
         raise ValueError(f"{where}: the verdict is {verdict!r}; it must be one of {', '.join(VERDICTS)}")
@@ -165,10 +143,8 @@ def _one_each(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
         before = by_cell.setdefault((each.item, each.label), each)
         if before.belongs != each.belongs:
             lines = f" (lines {before.line} and {each.line})" if before.line and each.line else ""
-            raise ValueError(
-                f"item {each.item!r} both has and has not label {each.label!r} by two decisions{lines}; "
-                f"remove one of them"
-            )
+            both = f"item {each.item!r} both has and has not label {each.label!r} by two decisions{lines}"
+            raise ValueError(f"{both}; remove one of them")
     return by_cell
 
 
@@ -176,12 +152,6 @@ def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decisio
     """Bring together what several people decided: the majority counts, and where there is none nothing is decided.
 
     Returns what is agreed, and the decisions that contradict each other and are as many on either side.
-
-    >>> ann = [Decision("7", "sun", True), Decision("7", "sea", True)]
-    >>> bob = [Decision("7", "sun", False), Decision("7", "sea", True)]
-    >>> agreed, conflicts = merge_decisions([ann, bob])
-    >>> [each.label for each in agreed], [(each.label, each.belongs) for each in conflicts]
-    (['sea'], [('sun', True), ('sun', False)])
     """
     said: dict[tuple[str, str], list[Decision]] = {}
     for review in reviews:
@@ -195,9 +165,6 @@ def merge_decisions(reviews: Iterable[Iterable[Decision]]) -> tuple[list[Decisio
         else:
             conflicts += each
     return agreed, conflicts
-
-
-# -- what follows from it -----------------------------------------------------------------------------------------
 
 
 def apply_decisions(
@@ -227,8 +194,7 @@ def apply_decisions(
     """
     if undecided not in get_args(Undecided):
         raise ValueError(f'undecided is {undecided!r}; choose "verdict", "keep" or "drop"')
-    before = source if isinstance(source, Candidates) else source.candidates
-    items = before.index if isinstance(source, Candidates) else source.item_ids
+    before, items = (source, source.index) if isinstance(source, Candidates) else (source.candidates, source.item_ids)
     chosen = list(_one_each(decisions).values())
     n_labels = before.shape[1]
     cells = cell_positions(chosen, items, before.labels) @ (n_labels, 1)
@@ -251,11 +217,7 @@ def apply_decisions(
 
 
 class Reviewed(NamedTuple):
-    """How many verdicts a person decided on, and what became of the labels of all others.
-
-    Undecided candidates ``went`` or ``stayed``; undecided labels that the audit called missing ``came`` or
-    ``stayed_out``.
-    """
+    """How many verdicts a person decided on, and what became of all others: candidates and missing labels."""
 
     decided: int
     went: int
@@ -269,17 +231,12 @@ class Reviewed(NamedTuple):
         return self.went + self.stayed + self.came + self.stayed_out
 
     def __str__(self) -> str:
-        """One sentence.
-
-        >>> str(Reviewed(decided=2, went=88, stayed=325, came=0, stayed_out=0))
-        '2 verdicts decided, 413 undecided: of these 88 labels went, 325 stayed'
-        """
         sentence = f"{self.decided} verdicts decided, {self.undecided} undecided"
         if not self.undecided:
             return sentence
         missing = f", {self.came} missing ones were added, {self.stayed_out} were not"
-        more = missing if self.came or self.stayed_out else ""
-        return f"{sentence}: of these {self.went} labels went, {self.stayed} stayed{more}"
+        sentence += f": of these {self.went} labels went, {self.stayed} stayed"
+        return sentence + missing if self.came or self.stayed_out else sentence
 
 
 def review_counts(report: AuditReport, decisions: Iterable[Decision], after: Candidates) -> Reviewed:

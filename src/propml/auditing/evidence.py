@@ -1,7 +1,5 @@
 """What a person who decides is shown of an item: text or first features, a picture, telling words, true examples."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import io
@@ -16,8 +14,6 @@ import scipy.sparse as sp
 from propml.extras import require
 from propml.target_checks import is_missing
 from propml.vision.decoding import open_image
-
-__all__ = ["clipped_texts", "feature_lines", "nearest_true", "telling_words", "thumbnails"]
 
 # Words that are told of each label, how much more often they stand where it is true, and in how many other texts.
 MOST_WORDS, TELLING, FEWEST_TEXTS = 4, np.log(2), 2
@@ -74,16 +70,13 @@ def telling_words(
 
 
 def nearest_true(
-    vectors: Any, row: np.ndarray, label: np.ndarray, kept: np.ndarray, suspicion: np.ndarray
+    vectors: Any, row: np.ndarray, label: np.ndarray, kept: np.ndarray, doubted: np.ndarray, suspicion: np.ndarray
 ) -> dict[int, list[int]]:
-    """For each suspicious verdict the items that surely have its label and are most like its own, by the cosine.
-
-    Verdicts in ``kept`` are sure that the label is true; where there are too many others, the more suspicious get
-    examples.
+    """For each doubted verdict, the more suspicious first, the items most like its own that surely have its label.
 
     >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [1.0, 0.2]])
     >>> kept = np.array([True, False, True, True])
-    >>> nearest_true(vectors, np.arange(4), np.zeros(4, dtype=int), kept, np.array([0, 1, 0, 0]))
+    >>> nearest_true(vectors, np.arange(4), np.zeros(4, dtype=int), kept, ~kept, np.array([0, 1, 0, 0]))
     {1: [0, 3, 2]}
     """
     from sklearn.neighbors import NearestNeighbors
@@ -93,7 +86,7 @@ def nearest_true(
         vectors = np.asarray(vectors, dtype=np.float32)
         vectors = (vectors - vectors.mean(axis=0)) / (vectors.std(axis=0) + 1e-9)
     alike = normalize(vectors)
-    asked = np.flatnonzero(~kept)
+    asked = np.flatnonzero(doubted)
     asked = asked[np.argsort(-suspicion[asked], kind="stable")[:MOST_VERDICTS]]
     examples: dict[int, list[int]] = {}
     for own in np.unique(label[asked]).tolist():
@@ -119,9 +112,6 @@ def feature_lines(features: Any, rows: np.ndarray) -> list[str]:
     """The first features of the given rows as ``name value · name value``; of sparse rows the first that are not zero.
 
     Features are a matrix, a DataFrame or a mapping of columns.
-
-    >>> feature_lines(np.array([[1.5, 2.0], [0.123456, np.nan]]), np.array([1]))
-    ['x0 0.1235 · x1 missing']
     """
     if isinstance(features, Mapping) or hasattr(features, "columns"):
         shown = list(getattr(features, "columns", features))[:N_FEATURES]
@@ -136,13 +126,12 @@ def feature_lines(features: Any, rows: np.ndarray) -> list[str]:
 
 
 def _line(cells: Any) -> str:
-    return " · ".join(f"{name} {_value(value)}" for name, value in cells)
+    def shown(value: Any) -> str:
+        if is_missing(value):
+            return "missing"
+        return f"{value:.4g}" if isinstance(value, float | np.floating) else _clipped(str(value), CELL)
 
-
-def _value(value: Any) -> str:
-    if is_missing(value):
-        return "missing"
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else _clipped(str(value), CELL)
+    return " · ".join(f"{name} {shown(value)}" for name, value in cells)
 
 
 def _clipped(text: str, limit: int) -> str:
@@ -189,10 +178,10 @@ def _small(image: Any) -> Any:
         image = Image.fromarray(_pixels(np.asarray(image)))
     if image.mode in ("I", "F") or image.mode.startswith("I;"):
         image = Image.fromarray(_pixels(np.asarray(image, dtype=np.float64)))
-    image = image.convert("RGBA") if "transparency" in image.info or "A" in image.mode else image.convert("RGB")
-    if image.mode == "RGBA":
-        paper = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(paper, image).convert("RGB")
+    if "transparency" in image.info or "A" in image.mode:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    image = image.convert("RGB")
     if max(image.size) <= TINY:
         times = SIZE // max(image.size)
         return image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
@@ -205,9 +194,7 @@ def _pixels(values: np.ndarray) -> np.ndarray:
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]
     if values.ndim not in (2, 3) or values.size == 0:
-        raise ValueError(
-            f"an array of shape {values.shape} is not a picture; give (height, width) or (height, width, 3)"
-        )
+        raise ValueError(f"an array of shape {values.shape} is no picture; give (height, width) or (height, width, 3)")
     if values.dtype == np.uint8:
         return values
     values = np.nan_to_num(values.astype(np.float64))

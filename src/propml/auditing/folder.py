@@ -1,7 +1,5 @@
 """An audit as a folder of files: verdicts, reliability, cleaned labels, the page to review them, and what was asked."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -38,8 +36,6 @@ from propml.tables.features import Features
 from propml.tables.files import UserTable, read_table, write_cleaned
 from propml.tables.sources import FORMATS, LISTS, like, write_rows
 
-__all__ = ["apply_review", "check_folder", "check_not_read", "check_sources", "read_audit", "write_audit"]
-
 REPORT, SETTINGS = "report", "audit.json"
 PAGE, VERDICTS, LABELS, ANNOTATORS = "review.html", "verdicts.csv", "labels.csv", "annotators.csv"
 CLEANED, REVIEWED, CONFLICTS, DECIDED = "cleaned", "reviewed", "conflicts.csv", "decided.csv"
@@ -64,17 +60,17 @@ def write_audit(
 ) -> list[Path]:
     """Write everything that an audit tells; returns the files, in the order in which one looks at them.
 
-    ``reading`` has the arguments of :func:`propml.tables.files.read_table`, to read the file again when decisions are
-    applied, and ``settings`` what else was asked for. ``X`` is what was learned from, by which the page finds true
-    examples that are alike; ``decided`` is what a person decided before, which the report knows.
+    ``reading`` has the arguments of :func:`propml.tables.files.read_table`, ``settings`` what else was asked for, ``X``
+    what was learned from, and ``decided`` what a person decided before, which the report knows.
     """
     folder = Path(folder)
     files = _files_read(table.path, reading)
     check_sources(folder, *files.values())
-    digests = {what: file_digest(Path(file)) for what, file in files.items()}
-    before = _made_before(folder)
-    verdicts = report.to_frame("columns")
-    verdicts = {name: verdicts[name] for name in ("item", "label", "verdict", "confidence", "probability")}
+    try:
+        before = _read_settings(folder)["files"]
+    except (FileError, OSError):
+        before = {}
+    verdicts = {name: own for name, own in report.to_frame("columns").items() if name not in ("votes", "voters")}
     tables = {VERDICTS: verdicts}
     if (too := like(table.path, Path(VERDICTS))).suffix in LISTS:  # a format that has lists and numbers
         tables[too.name] = verdicts
@@ -95,7 +91,7 @@ def write_audit(
             "reading": jsonable(reading, lossy=True),
             "settings": jsonable(settings, lossy=True),
             "judged_by": jsonable(report.settings, lossy=True),
-            "sha256": digests,
+            "sha256": {what: file_digest(Path(file)) for what, file in files.items()},
             "rows": len(table.candidates),
             "rows_in_file": table.source.n_rows,
             "labels": len(table.candidates.labels),
@@ -106,7 +102,7 @@ def write_audit(
             "files": {path.name: file_digest(path) for path in made},
         }
         write_whole(beside / SETTINGS, json_bytes({**record, "own_sha256": _own_digest(record)}))
-    for name in before.keys() - record["files"].keys():
+    for name in (before.keys() & OUTPUTS) - record["files"].keys():
         if _is_unchanged(folder / name, before[name]):
             (folder / name).unlink()
     return [*(folder / path.name for path in made), folder / SETTINGS]
@@ -123,12 +119,9 @@ def apply_review(
 ) -> tuple[Path, Reviewed, Path | None]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
-    ``decisions`` is the CSV that the review page downloads, or one of each person
-    (:func:`~propml.auditing.decisions.merge_decisions`); ``data``, ``votes`` and ``xml`` say where the files that were
-    audited are now, if they were moved; ``undecided`` is that of :func:`~propml.auditing.decisions.apply_decisions`.
-
-    Returns the new file, how many verdicts were decided and what became of the others, and the list of what people
-    contradict each other in, where they do: nobody has decided that. The page loads it.
+    ``decisions`` is the CSV that the review page downloads, or one of each person; ``data``, ``votes`` and ``xml`` say
+    where the files that were audited are now, if they were moved. Returns the new file, the counts, and the list of
+    what people contradict each other in, where they do, which the page loads.
     """
     folder = Path(folder)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
@@ -165,11 +158,7 @@ def read_audit(
     votes: str | Path | None = None,
     xml: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Read what an audit in this folder was asked, and check that the files that it read are still the same.
-
-    ``data``, ``votes`` and ``xml`` say where these files are now, if they were moved; so do ``data`` and ``reading`` of
-    the record that is returned.
-    """
+    """Read what an audit was asked, and check that the files that it read, which may have moved, are the same."""
     folder = Path(folder)
     record = _read_settings(folder)
     files = _files_read(record["data"], record["reading"])
@@ -207,15 +196,6 @@ def _own_digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _made_before(folder: Path) -> dict[str, str]:
-    """The digests of what an earlier audit wrote here; what a person reviewed is not among it."""
-    try:
-        files = _read_settings(folder)["files"]
-    except (FileError, OSError):
-        return {}
-    return {name: files[name] for name in files.keys() & OUTPUTS}
-
-
 def _is_unchanged(path: Path, digest: str) -> bool:
     """Whether a file, and no link to one, is the one with this digest."""
     return path.is_file() and not path.is_symlink() and file_digest(path) == digest
@@ -243,17 +223,14 @@ def _shown(table: UserTable) -> dict[str, Any]:
 def _write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
     """Write a table; shares have four digits, and nothing stands where one is not known."""
     number = str if path.suffix == ".csv" else float
-    cells = [
-        (number(f"{cell:.4f}") if cell == cell else "" for cell in column)
-        if getattr(column, "dtype", None) in (np.float32, np.float64)
-        else iter(column)
-        for column in columns.values()
-    ]
-    write_rows(path, list(columns), zip(*cells, strict=True))
+
+    def cells(column: Any) -> Iterable[Any]:
+        if getattr(column, "dtype", None) not in (np.float32, np.float64):
+            return column
+        return (number(f"{cell:.4f}") if cell == cell else "" for cell in column)
+
+    write_rows(path, list(columns), zip(*map(cells, columns.values()), strict=True))
     return path
-
-
-# -- what is there already ------------------------------------------------------------------------------------------
 
 
 def check_sources(folder: str | Path, *files: str | Path | None) -> None:

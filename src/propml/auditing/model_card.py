@@ -1,7 +1,5 @@
 """A model in a folder: one file with the model and how columns become features, and a card of what it was made of."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json
@@ -22,8 +20,6 @@ from propml.schema import Array, Schema, check_schema
 from propml.tables.features import Features
 from propml.tables.files import UserTable
 from propml.tables.treatments import Matrix
-
-__all__ = ["SavedModel", "file_digest", "json_bytes", "make_card", "read_model", "write_model"]
 
 MODEL, CARD = "model.safetensors", "card.json"
 # What predictions need of a card.
@@ -132,12 +128,12 @@ def _lambda(model: Any) -> dict[str, Any] | None:
     """The weight of the excluded labels, for methods that have one, and where it came from."""
     if not hasattr(model, "lam_"):
         return None
-    if isinstance(model.lam_, float):
-        how = "from the mean number of candidates in a row" if model.lam == "auto" else "given by the user"
-        return {"used": model.lam_, "chosen": how}
-    used = {name: float(value) for name, value in model.lam_.items()}
+    alone = isinstance(model.lam_, float)
+    used = model.lam_ if alone else {name: float(value) for name, value in model.lam_.items()}
     if model.lam != "auto":
         return {"used": used, "chosen": "given by the user"}
+    if alone:
+        return {"used": used, "chosen": "from the mean number of candidates in a row"}
     tried = sorted({float(setting["lam"]) for kind in model.history_ for setting in kind["settings"]})
     how = "the λ that balances the two terms of the loss"
     if any(len(kind["settings"]) > 1 for kind in model.history_):
@@ -152,6 +148,5 @@ def _thresholds(model: Any, names: list[str]) -> dict[str, Any] | None:
     told = {"probability": {name: float(cut) for name, cut in zip(names, model.thresholds_, strict=True)}}
     if not hasattr(model, "threshold_"):
         return {**told, "chosen": "by the method, from candidate labels"}
-    chosen = f"on held-out candidate labels, threshold={model.threshold!r}"
-    how = chosen if model.threshold == "auto" else "given by the user"
+    how = "on held-out candidate labels, threshold='auto'" if model.threshold == "auto" else "given by the user"
     return {**told, "logit": float(model.threshold_), "chosen": how}

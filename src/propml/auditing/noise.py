@@ -28,8 +28,6 @@ scores.
 ``paper/audit.py choice`` judges the constants, leaving datasets out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -39,8 +37,6 @@ from scipy.special import expit, logit
 
 from propml.messages import argument
 from propml.targets import Candidates
-
-__all__ = ["NOISES", "AssumedNoise", "NoiseModel", "fit_noise", "given_shares", "reviewed_rates"]
 
 AssumedNoise = Literal["auto", "uniform", "by-label", "confusions"] | float | Mapping[Any, float]
 NOISES = ("auto", "uniform", "by-label", "confusions")
@@ -131,7 +127,7 @@ def fit_noise(
     known, proposed = states >= 0, states > 0
     counts, chances = proposed.sum(axis=0), known.sum(axis=0)
     share = np.clip((counts + 0.5) / (chances + 1), 1e-6, 1 - 1e-6)
-    stated = np.zeros(len(share), dtype=bool) if shares is None else ~np.isnan(shares)
+    stated = ~np.isnan(shares)
     if not len(rows):
         share = np.clip(((candidates.states > 0).sum(axis=0) + 0.5) / (len(candidates) + 1), 1e-6, 1 - 1e-6)
         rate = np.where(stated, _rate_of_share(shares, share), UNNOTICED_RATE)
@@ -142,7 +138,7 @@ def fit_noise(
     bottom = _extremes(judged, proposed, known, np.full(len(share), LOWEST[0]), LOWEST[1])
     top = _extremes(-judged, proposed, known, np.full(len(share), HIGHEST[0]), HIGHEST[1])
     highest = LARGEST_RATE if _contrast(top, bottom, enough) >= CONTRAST else UNCONTRASTED_RATE
-    rate, noticed = _rates(noise if shares is None else "auto", bottom, highest, enough)
+    rate, noticed = _rates(noise if isinstance(noise, str) else "auto", bottom, highest, enough)
     rate, most = (np.where(stated, _rate_of_share(shares, share), each) for each in (rate, _most(bottom)))
     lost = np.zeros_like(rate)
     if incomplete:
@@ -154,35 +150,29 @@ def fit_noise(
     return NoiseModel(slope, offset, level, share, rate, most, lost, stated | noticed, noise == "confusions")
 
 
-def given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray | None:
-    """The shares that the user states, NaN for labels left out; None where they are to be estimated."""
+def given_shares(noise: AssumedNoise, labels: Sequence[Any]) -> np.ndarray:
+    """The shares that the user states, ``(n_labels,)``, NaN where they are to be estimated."""
+    shares, told = np.full(len(labels), np.nan), argument("noise")
     if isinstance(noise, str):
         if noise not in NOISES:
-            raise ValueError(
-                f"{argument('noise')} is {noise!r}; choose one of {', '.join(NOISES)}, or give the share that is false"
-            )
-        return None
-    if not isinstance(noise, Mapping):
-        return np.full(len(labels), _share(noise, argument("noise")))
-    place = {label: column for column, label in enumerate(labels)} | {str(name): j for j, name in enumerate(labels)}
-    shares = np.full(len(labels), np.nan)
-    for label, value in noise.items():
+            names = ", ".join(NOISES)
+            raise ValueError(f"{told} is {noise!r}; choose one of {names}, or give the share that is false")
+        return shares
+    place = {str(label): j for j, label in enumerate(labels)} | {label: j for j, label in enumerate(labels)}
+    for label, value in noise.items() if isinstance(noise, Mapping) else [(label, noise) for label in labels]:
         if label not in place:
             some = ", ".join(map(str, labels[:8]))
-            raise ValueError(f"{argument('noise')} names the label {label!r}, which no row has; there are {some}")
-        shares[place[label]] = _share(value, f"{argument('noise')} of {label!r}")
+            raise ValueError(f"{told} names the label {label!r}, which no row has; there are {some}")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
+            own = f"{told} of {label!r}" if isinstance(noise, Mapping) else told
+            raise ValueError(f"{own} is {value!r}; give the share of candidates that is false, at least 0 and below 1")
+        shares[place[label]] = value
     return shares
 
 
-def _share(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
-        raise ValueError(f"{what} is {value!r}; give the share of candidates that is false, at least 0 and below 1")
-    return float(value)
-
-
-def _rate_of_share(false: np.ndarray | None, share: np.ndarray) -> np.ndarray:
+def _rate_of_share(false: np.ndarray, share: np.ndarray) -> np.ndarray:
     """ρ of labels of whose candidates a given share is false; NaN where none is given."""
-    odds = (np.nan if false is None else false) * share / (1 - share)
+    odds = false * share / (1 - share)
     return np.clip(odds / (1 + odds), SMALLEST_RATE, LARGEST_RATE)
 
 
@@ -209,12 +199,10 @@ def _calibrated(scores: np.ndarray, states: np.ndarray, log_odds: np.ndarray) ->
 def _extremes(scores: np.ndarray, marked: np.ndarray, known: np.ndarray, part: np.ndarray, fewest: int) -> Extremes:
     counts, sizes = np.zeros((2, scores.shape[1]))
     for j in range(scores.shape[1]):
-        own = np.flatnonzero(known[:, j])
-        if not len(own):
-            continue
-        size = min(len(own), max(round(part[j] * len(own)), fewest))
-        lowest = own[np.argpartition(scores[own, j], size - 1)[:size]]
-        counts[j], sizes[j] = marked[lowest, j].sum(), size
+        if len(own := np.flatnonzero(known[:, j])):
+            size = min(len(own), max(round(part[j] * len(own)), fewest))
+            lowest = own[np.argpartition(scores[own, j], size - 1)[:size]]
+            counts[j], sizes[j] = marked[lowest, j].sum(), size
     return counts, sizes
 
 
@@ -232,7 +220,7 @@ def _contrast(top: Extremes, bottom: Extremes, enough: np.ndarray) -> float:
     return float(np.quantile((high - low)[enough], 0.75))
 
 
-def _rates(noise: AssumedNoise, bottom: Extremes, highest: float, enough: np.ndarray) -> tuple[np.ndarray, bool]:
+def _rates(noise: str, bottom: Extremes, highest: float, enough: np.ndarray) -> tuple[np.ndarray, bool]:
     """The rate of each label, and whether there is noise at all; ``highest`` is the most that "auto" believes."""
     counts, sizes = bottom
     bounds, most = counts / np.maximum(sizes, 1), _most(bottom)

@@ -1,8 +1,7 @@
 """``propml.audit``: scores, probabilities and reliability, put together into a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +16,6 @@ from propml.auditing.report import AuditReport
 from propml.folds import row_blocks
 from propml.jsonable import jsonable
 from propml.targets import Candidates, as_candidates
-
-__all__ = ["audit", "from_candidates"]
 
 # Rows × labels at most: scores and probabilities of so many cells take 8 GB, and the models more.
 MOST_CELLS = 10**9
@@ -89,8 +86,7 @@ def audit(
     given_shares(noise, given.labels)  # a slip in it is better told now than after the training
     features = _features(X, len(given))
     annotations = annotations_of(votes, given)
-    if annotations is not None:
-        given = Candidates(given.states, given.labels, given.index, annotations)
+    given = replace(given, annotations=annotations)
     told = None if annotations is None else Votes(given)
     several = told is not None and bool((told.voters > 1).any())
     _check_candidates(given, several)
@@ -117,15 +113,14 @@ def audit(
         "train_rows": most,
         "random_state": random_state,
     }
-    reliability: Reliability | None = None
+    reliability = None
     if told is not None and several:
         probabilities, reliability = _from_votes(scores, given, rates, told, incomplete, at, truth)
     else:
         probabilities = from_candidates(scores, given, rates, incomplete)
         if told is not None:
-            blocks = row_blocks(*given.shape)
-            truth_of = ((rows, np.nan_to_num(probabilities[rows].astype(np.float64))) for rows in blocks)
-            reliability = reliability_of(told, truth_of)
+            blocks = ((rows, probabilities[rows].astype(np.float64)) for rows in row_blocks(*given.shape))
+            reliability = reliability_of(told, ((rows, np.nan_to_num(truth)) for rows, truth in blocks))
         least, largest = (np.round(share, 4).tolist() for share in rates.false_shares())
         settings["noise"] = {"assumed": jsonable(noise, lossy=True), "false_least": least, "false_most": largest}
     if decided:
@@ -147,20 +142,17 @@ def _features(X: Any, n_rows: int) -> Any:
     if not finite.all():
         first = np.unravel_index(finite.argmin(), finite.shape)[0]
         row = np.searchsorted(features.indptr, first, side="right") - 1 if sp.issparse(features) else first
-        raise ValueError(
-            f"X has NaN or infinity, first in row {row}; fill in what is missing, for instance with scikit-learn's "
-            f"SimpleImputer(add_indicator=True); `propml audit` does so for a file"
-        )
+        how = "fill in what is missing, for instance with scikit-learn's SimpleImputer(add_indicator=True)"
+        raise ValueError(f"X has NaN or infinity, first in row {row}; {how}")
     return sp.csr_array(features) if sp.issparse(features) else features
 
 
 def _check_candidates(candidates: Candidates, several: bool) -> None:
     n_rows, n_labels = candidates.shape
     if n_rows * n_labels > MOST_CELLS:
-        raise ValueError(
-            f"{n_rows} rows and {n_labels} labels make {n_rows * n_labels:.1e} cells, and an audit scores every one of "
-            f"up to {MOST_CELLS:.0e}; leave out labels that are candidates nowhere, or audit fewer rows at a time"
-        )
+        size = f"{n_rows} rows and {n_labels} labels make {n_rows * n_labels:.1e} cells"
+        how = "leave out labels that are candidates nowhere, or audit fewer rows at a time"
+        raise ValueError(f"{size}, and an audit takes up to {MOST_CELLS:.0e}; {how}")
     if not (candidates.states.data > 0).any():
         raise ValueError("no row has a candidate label, so there is nothing to audit; check how they were made")
     if not _excludes(candidates) and not several:

@@ -1,9 +1,7 @@
 """What an audit found: probabilities, verdicts, cleaned labels and reliability, as tables and on disk."""
 
-from __future__ import annotations
-
-import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,8 +19,6 @@ from propml.persistence import from_json_array, json_array, read_state, write_st
 from propml.schema import Array, Schema, check_schema
 from propml.targets import Annotations, Candidates
 
-__all__ = ["REPORT_FILE", "AuditReport"]
-
 #: ``"columns"`` is a dictionary of columns, for which nothing else must be installed.
 Library = Literal["pandas", "polars", "columns"]
 
@@ -31,22 +27,16 @@ TELLING = 0.1
 NOTES_SHOWN = 4
 
 REPORT_FILE, KIND = "report.safetensors", "AuditReport"
-RATES = [field.name for field in dataclasses.fields(Reliability) if field.name != "annotators"]
+RATES = [rate.name for rate in fields(Reliability) if rate.name != "annotators"]
 SHARES: dict[str, Any] = {"finite": False, "right": lambda shares: not ((shares < 0) | (shares > 1)).any()}
+VOTES: Schema = {name: Array("iu", "votes", least=0) for name in ("row", "annotator")}
+VOTES |= {"label": Array("iu", "votes", least=-1), "confidence?": Array("f", "votes")}
 STORED: Schema = {
     "told": Array("u", "characters"),
     # One entry per place and in order: probabilities are stored beside them.
     "states": Array("i", "rows", "labels", sparse=True, least=-1, most=1, right=lambda m: m.has_canonical_format),
     "probabilities": (Array("f", "entries", **SHARES), Array("f", "rows", "labels", **SHARES)),
-    "votes": (
-        None,
-        {
-            "row": Array("iu", "votes", least=0),
-            "annotator": Array("iu", "votes", least=0),
-            "label": Array("iu", "votes", least=-1),
-            "confidence?": Array("f", "votes"),
-        },
-    ),
+    "votes": (None, VOTES),
     "rates": (None, {n: Array("iuf", "labels" if "label" in n else "annotators", finite=False) for n in RATES}),
 }
 NAMES: Schema = [(str, int, float, bool)]
@@ -64,6 +54,7 @@ TOLD: Schema = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class AuditReport:
     """Verdicts on candidate labels; made by :func:`propml.audit`.
 
@@ -87,23 +78,19 @@ class AuditReport:
         Columns and rows by name; rows are numbered unless the candidates name them.
     """
 
-    def __init__(
-        self,
-        candidates: Candidates,
-        probabilities: np.ndarray,
-        *,
-        incomplete: bool = False,
-        reliability: Reliability | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        if probabilities.shape != candidates.shape:
-            raise ValueError(f"probabilities have shape {probabilities.shape}, the candidates {candidates.shape}")
-        self.candidates = candidates
-        self.probabilities = probabilities
-        self.incomplete = incomplete
-        self.reliability = reliability
-        self.settings = dict(settings or {})
-        self._judged: dict[tuple[float, ...], Verdicts] = {}
+    candidates: Candidates
+    probabilities: np.ndarray
+    _: KW_ONLY
+    incomplete: bool = False
+    reliability: Reliability | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    _judged: dict[tuple[float, ...], Verdicts] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = dict(self.settings or {})
+        if self.probabilities.shape != self.candidates.shape:
+            shapes = f"shape {self.probabilities.shape}, the candidates {self.candidates.shape}"
+            raise ValueError(f"probabilities have {shapes}; give one for each row and label")
 
     @cached_property
     def label_names(self) -> Sequence[str]:
@@ -136,10 +123,8 @@ class AuditReport:
 
     def notes(self) -> list[str]:
         """What to know before one believes the verdicts, in sentences."""
-        verdicts, labels = self.verdicts(), len(self.label_names)
-        dropped = np.bincount(verdicts.label[verdicts.verdict == "drop"], minlength=labels)
-        candidates = np.bincount(verdicts.label[verdicts.verdict != "missing"], minlength=labels)
-        return self._notes(dropped, candidates)
+        told = self.labels("columns")
+        return self._notes(told["drop"], told["candidates"])
 
     def _notes(self, dropped: np.ndarray, candidates: np.ndarray) -> list[str]:
         """From how many candidates each label has, and how many of them would be dropped."""
@@ -168,8 +153,6 @@ class AuditReport:
             )
         return notes
 
-    # -- what was found ------------------------------------------------------------------------------------------
-
     def verdicts(self, *, drop_below: float = DROP_BELOW, keep_above: float = KEEP_ABOVE) -> Verdicts:
         """Keep, doubtful or drop for every candidate, and missing labels where candidates may be incomplete.
 
@@ -179,8 +162,7 @@ class AuditReport:
             The cuts on P(true); by default 0.5 and 0.75.
         """
         cuts = {"drop_below": drop_below, "keep_above": keep_above}
-        key = tuple(cuts.values())
-        if key not in self._judged:
+        if (key := tuple(cuts.values())) not in self._judged:
             self._judged[key] = give_verdicts(self.probabilities, self.candidates, incomplete=self.incomplete, **cuts)
         return self._judged[key]
 
@@ -194,8 +176,6 @@ class AuditReport:
         """
         verdicts = self.verdicts(drop_below=drop_below, keep_above=max(drop_below, KEEP_ABOVE))
         return cleaned_candidates(self.candidates, verdicts)
-
-    # -- as tables -----------------------------------------------------------------------------------------------
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """One row per verdict: item, label, verdict, confidence, probability; with votes also votes and voters."""
@@ -213,18 +193,14 @@ class AuditReport:
         Without votes also the least and the largest share of its candidates that may be false. With votes the share of
         looks at rows in which the label is true, and is not, that proposed it.
         """
-        verdicts = self.verdicts()
-        n_labels = len(self.label_names)
-        counts = {
-            name: np.bincount(verdicts.label[verdicts.verdict == name], minlength=n_labels)
-            for name in VERDICTS
-            if name != "missing" or self.incomplete
-        }
+        verdicts, n_labels = self.verdicts(), len(self.label_names)
         judged = verdicts[verdicts.verdict != "missing"]
         candidates = np.bincount(judged.label, minlength=n_labels)
         true = np.bincount(judged.label, judged.probability, minlength=n_labels)
         share = np.divide(true, candidates, out=np.full(n_labels, np.nan), where=candidates > 0)
-        columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share, **counts}
+        columns = {"label": list(self.label_names), "candidates": candidates, "share_true": share}
+        for name in VERDICTS if self.incomplete else VERDICTS[:3]:
+            columns[name] = np.bincount(verdicts.label[verdicts.verdict == name], minlength=n_labels)
         if self._false_shares is not None:
             columns["false_least"], columns["false_most"] = self._false_shares
         if self.reliability is not None:
@@ -237,11 +213,9 @@ class AuditReport:
 
         The truth behind these rates is the audit's own estimate. Empty without votes.
         """
-        names = ("items", "votes", "sensitivity", "false_positive_rate", "precision", "agreement")
-        if self.reliability is None:
-            return _frame({name: [] for name in ("annotator", *names)}, library)
-        columns: dict[str, Any] = {"annotator": [str(name) for name in self.reliability.annotators]}
-        return _frame(columns | {name: getattr(self.reliability, name) for name in names}, library)
+        people = [str(name) for name in self.reliability.annotators] if self.reliability else []
+        rates = {name: getattr(self.reliability, name, []) for name in RATES if "label" not in name}
+        return _frame({"annotator": people, **rates}, library)
 
     def _columns(self, verdicts: Verdicts) -> dict[str, Any]:
         items, labels = self.item_ids, self.label_names
@@ -257,8 +231,6 @@ class AuditReport:
             columns["votes"] = np.asarray(votes[verdicts.row, verdicts.label]).ravel()
             columns["voters"] = voters[verdicts.row]
         return columns
-
-    # -- on disk and on screen -----------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
         """Write the report into a folder: ``report.safetensors``, no pickle."""
@@ -277,14 +249,12 @@ class AuditReport:
         }
         # Excluded labels of complete candidates have probability 0: those of the others are enough.
         kept = self.probabilities if self.incomplete else self.probabilities[states.tocoo().coords].astype(np.float32)
-        cast = {name: getattr(votes, name, None) for name in ("row", "annotator", "label", "confidence")}
-        state = {
-            "told": json_array(record),
-            "states": states,
-            "probabilities": kept,
-            "votes": None if votes is None else {name: each for name, each in cast.items() if each is not None},
-            "rates": None if rates is None else {name: getattr(rates, name) for name in RATES},
-        }
+        state = {"told": json_array(record), "states": states, "probabilities": kept, "votes": None, "rates": None}
+        if votes is not None:
+            cast = {name: getattr(votes, name) for name in ("row", "annotator", "label", "confidence")}
+            state["votes"] = {name: each for name, each in cast.items() if each is not None}
+        if rates is not None:
+            state["rates"] = {name: getattr(rates, name) for name in RATES}
         write_state(Path(folder, REPORT_FILE), KIND, state)
 
     @classmethod
@@ -300,9 +270,8 @@ class AuditReport:
             record = from_json_array(state["told"])
             check_schema(record, TOLD, "the report")
             sizes = {"labels": len(set(record["labels"]))}
-            for what, names in (("rows", "index"), ("annotators", "reliability")):
-                if record[names] is not None:
-                    sizes[what] = len(record[names])
+            named = {"rows": record["index"], "annotators": record["reliability"]}
+            sizes |= {what: len(names) for what, names in named.items() if names is not None}
             check_schema(state, STORED, "the report", sizes)
             for name in ("false_least", "false_most"):
                 if len(record["settings"].get("noise", {}).get(name, record["labels"])) != len(record["labels"]):
@@ -312,32 +281,28 @@ class AuditReport:
             candidates = Candidates(states, tuple(record["labels"]), index)
             if record["annotators"] is not None:
                 cast = Annotations(**votes, names=tuple(record["annotators"]))
-                candidates = dataclasses.replace(candidates, annotations=annotations_of(cast, candidates))
+                candidates = replace(candidates, annotations=annotations_of(cast, candidates))
             if not record["incomplete"]:
                 stored, probabilities = probabilities, np.zeros(states.shape, dtype=np.float32)
                 probabilities[states.tocoo().coords] = stored
             reliability = None if rates is None else Reliability(tuple(record["reliability"]), **rates)
-            told = {name: record[name] for name in ("incomplete", "settings")}
-            return cls(candidates, probabilities, reliability=reliability, **told)
+            known = {name: record[name] for name in ("incomplete", "settings")}
+            return cls(candidates, probabilities, reliability=reliability, **known)
 
     def __repr__(self) -> str:
-        verdicts = self.verdicts()
-        counts = verdicts.counts()
-        judged = verdicts.probability[verdicts.verdict != "missing"]
-        notes = "".join(f"\n  {note}" for note in self.notes()[:NOTES_SHOWN])
-        kinds = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name != "missing" or self.incomplete)
-        people = f", {len(self.reliability.annotators)} annotators" if self.reliability else ""
-        judge_name = str(self.settings.get("model", "a model"))
-        if folds := self.settings.get("folds"):
-            judge_name += f", {folds} folds"
-        if learned_from := self.settings.get("train_rows"):
-            judge_name += f" of {learned_from} rows to learn from"
+        counts = self.verdicts().counts()
         shape = f"{len(self.item_ids)} rows, {len(self.label_names)} labels"
-        return (
-            f"AuditReport: {shape}, {len(judged)} candidates{people}\n"
-            f"  {kinds}{notes}\n"
-            f"  judged by {judge_name}; see worst(), to_frame(), cleaned(), labels(), annotators()"
-        )
+        shape += f", {sum(counts.values()) - counts['missing']} candidates"
+        if self.reliability:
+            shape += f", {len(self.reliability.annotators)} annotators"
+        kinds = ", ".join(f"{counts[name]} {name}" for name in (VERDICTS if self.incomplete else VERDICTS[:3]))
+        judge = str(self.settings.get("model", "a model"))
+        if folds := self.settings.get("folds"):
+            judge += f", {folds} folds"
+        if learned_from := self.settings.get("train_rows"):
+            judge += f" of {learned_from} rows to learn from"
+        judge += "; see worst(), to_frame(), cleaned(), labels(), annotators()"
+        return "\n  ".join([f"AuditReport: {shape}", kinds, *self.notes()[:NOTES_SHOWN], f"judged by {judge}"])
 
 
 def _frame(columns: Mapping[str, Any], library: Library) -> Any:

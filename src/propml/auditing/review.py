@@ -12,7 +12,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -29,9 +29,11 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     from propml.auditing.report import AuditReport
 
-__all__ = ["write_review"]
-
 SCRIPTS = (*(f"review_{part}.js" for part in ("csv", "top", "list", "model", "address", "store", "entry")), "review.js")
+LEAD = (
+    "Every label was judged by models that never saw its item. Keep what the item has, drop what it has not; what you "
+    "leave alone follows the audit. Your decisions stay in this browser until you download them."
+)
 PAGE_ORDER = ("drop", "doubtful", "missing", "keep")  # verdicts are numbered like this in the page
 SCALE = 10_000  # probabilities travel as whole numbers up to this
 
@@ -70,15 +72,23 @@ def write_review(
     max_images : int
         Only the items with the most suspicious verdicts get a thumbnail.
     """
-    items, labels = _names("item", report.item_ids), _names("label", report.label_names)
+    items, labels = report.item_ids, report.label_names
+    for what, names in (("item", items), ("label", labels)):
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(
+                f"several {what}s are called {twice[0]!r}; decisions go by name, so give every {what} a name of its own"
+            )
     told = report.verdicts()
     code = np.argmax([told.verdict == name for name in PAGE_ORDER], axis=0)
     missing, keep = (code == PAGE_ORDER.index(name) for name in ("missing", "keep"))
     # How likely it is that the label is wrong or, for one that is missing, that it is right.
     suspicion = np.where(missing, told.probability, 1 - told.probability)
     held = np.sort(np.lexsort((-suspicion, keep))[:max_verdicts])
-    counts = dict(zip(PAGE_ORDER, np.bincount(code, minlength=len(PAGE_ORDER)).tolist(), strict=True))
-    lead = _lead(len(held), len(told), report.notes())
+    counts = told.counts()
+    lead = [LEAD, *report.notes()]
+    if len(held) < len(told):
+        most, all_told = (f"{len(each):,}".replace(",", "\u202f") for each in (held, told))
+        lead.append(f"This page holds the {most} most suspicious of {all_told} verdicts.")
     told = told[held]
     code, missing, keep, suspicion = (each[held] for each in (code, missing, keep, suspicion))
     rows, row = np.unique(told.row, return_inverse=True)
@@ -91,24 +101,29 @@ def write_review(
     }
     # The same verdicts on the same items are the same audit, so that decisions survive a page that is written again.
     name = hashlib.sha256(json.dumps(list(columns.values())).encode()).hexdigest()[:16]
-    shown = _words(rows, texts, images, features)
-    words = (
-        None if texts is None or shown is None else telling_words(shown, report.probabilities[rows], row, told.label)
-    )
+    shown = words = near = None
+    if texts is not None:
+        shown = clipped_texts(texts, rows)
+        words = telling_words(shown, report.probabilities[rows], row, told.label)
+    elif images is not None:
+        # The name only: whom the page is given to need not know where the file lies.
+        shown = [Path(image).name if isinstance(image := images[at], str | Path) else "" for at in rows.tolist()]
+    elif features is not None:
+        shown = feature_lines(features, rows)
     if vectors is None and not (isinstance(features, Mapping) or hasattr(features, "columns")):
         vectors = features
-    near = None
     if vectors is not None:
-        judged = np.flatnonzero(~missing)
-        alike = nearest_true(vectors[rows], row[judged], told.label[judged], keep[judged], suspicion[judged])
-        near = {int(judged[verdict]): items_alike for verdict, items_alike in alike.items()}
+        near = nearest_true(vectors[rows], row, told.label, keep, ~keep & ~missing, suspicion)
+    # What is nearly certain must not look certain.
+    share = told.probability
+    whole = np.where((share > 0) & (share < 1), np.clip(np.rint(share * SCALE), 1, SCALE - 1), share * SCALE)
     columns |= {
         "id": name,
-        "lead": lead,
+        "lead": " ".join(lead),
         "n_items": len(items),
         "bounded": report.bounded,
-        "counts": counts,
-        "probability": _whole(told.probability),
+        "counts": {verdict: counts[verdict] for verdict in PAGE_ORDER},
+        "probability": whole.astype(np.int64).tolist(),
         **_votes(report.candidates, rows, told.row, told.label),
         "texts": shown,
         "words": words,
@@ -141,31 +156,10 @@ def _page(title: str, columns: dict[str, Any]) -> str:
 
 
 def inert_json(data: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or is markup.
-
-    >>> inert_json({"label": "</script>"})
-    '{"label":"\\\\u003c/script\\\\u003e"}'
-    """
+    """JSON that can stand inside a script element: nothing in it ends the element or is markup."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # Half a surrogate pair cannot be written as UTF-8; U+2028 and U+2029 end a line for some readers.
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _names(what: str, names: Sequence[str]) -> list[str]:
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(
-            f"several {what}s are called {twice[0]!r}; decisions go by name, so give every {what} a name of its own"
-        )
-    return list(names)
-
-
-def _words(rows: np.ndarray, texts: Any, images: Any, features: Any) -> list[str] | None:
-    if texts is not None:
-        return clipped_texts(texts, rows)
-    if images is not None:
-        # The name only: whom the page is given to need not know where the file lies.
-        return [Path(path).name if isinstance(path := images[row], str | Path) else "" for row in rows.tolist()]
-    return None if features is None else feature_lines(features, rows)
 
 
 def _pictures(
@@ -180,37 +174,19 @@ def _pictures(
     return {item: made[at] for item, at in enumerate(rows.tolist()) if at in made}
 
 
-def _lead(n_held: int, n_verdicts: int, notes: Sequence[str]) -> str:
-    lead = "Every label was judged by models that never saw its item. Keep what the item has, drop what it has not; "
-    lead += "what you leave alone follows the audit. Your decisions stay in this browser until you download them."
-    lead = " ".join([lead, *notes])
-    if n_held == n_verdicts:
-        return lead
-    held, given = (f"{number:,}".replace(",", "\u202f") for number in (n_held, n_verdicts))
-    return f"{lead} This page holds the {held} most suspicious of {given} verdicts."
-
-
-def _whole(shares: np.ndarray) -> list[int]:
-    # What is nearly certain must not look certain.
-    inside = np.clip(np.rint(shares * SCALE), 1, SCALE - 1)
-    return np.where((shares > 0) & (shares < 1), inside, shares * SCALE).astype(np.int64).tolist()
-
-
 def _votes(candidates: Candidates, rows: np.ndarray, row: np.ndarray, label: np.ndarray) -> dict[str, Any]:
     """Who voted for each verdict's label, as numbers of sets of annotators: there are far fewer sets than verdicts."""
-    annotations, looked = candidates.annotations, candidates.voters
-    if annotations is None or looked is None:
+    votes, looked = candidates.annotations, candidates.voters
+    if votes is None or looked is None:
         return {"annotators": [], "voter_sets": [], "voters": None, "looked": None}
-    n_labels = candidates.shape[1]
-    votes = annotations.entries(annotations.label >= 0)
-    by_cell: dict[int, list[int]] = {}
-    for cell, who in zip((votes.row * n_labels + votes.label).tolist(), votes.annotator.tolist(), strict=True):
-        by_cell.setdefault(cell, []).append(who)
+    by_cell: dict[tuple[int, int], list[int]] = {}
+    for item, own, who in zip(votes.row.tolist(), votes.label.tolist(), votes.annotator.tolist(), strict=True):
+        by_cell.setdefault((item, own), []).append(who)
     numbers: dict[tuple[int, ...], int] = {}
-    sets = (tuple(by_cell.get(cell, ())) for cell in (row * n_labels + label).tolist())
+    sets = (tuple(by_cell.get(cell, ())) for cell in zip(row.tolist(), label.tolist(), strict=True))
     voters = [numbers.setdefault(each, len(numbers)) for each in sets]
     return {
-        "annotators": [str(name) for name in annotations.names],
+        "annotators": [str(name) for name in votes.names],
         "voter_sets": [list(each) for each in numbers],
         "voters": voters,
         "looked": looked[rows].tolist(),

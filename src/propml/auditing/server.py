@@ -4,8 +4,6 @@ Whoever knows the address may decide: it holds a token, which is compared in con
 host are refused, so that no page elsewhere reaches the server through a name of its own (DNS rebinding).
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import secrets
@@ -16,11 +14,8 @@ from typing import Any
 from propml.atomic_files import write_whole
 from propml.auditing.decisions import decisions_in
 
-__all__ = ["DECISIONS", "ReviewServer", "page_in"]
-
 DECISIONS = "decisions.csv"
-# Bytes of a list of decisions: 200 000 verdicts with long names and notes.
-MOST_BYTES = 200_000_000
+MOST_BYTES = 200_000_000  # of a list of decisions: 200 000 verdicts with long names and notes
 POLICY, META = "default-src 'none';", '<meta name="propml-server" content="1">'
 
 
@@ -74,18 +69,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404)
 
     def do_PUT(self) -> None:
-        if (place := self._place()) is None:
-            return
-        size = self.headers.get("Content-Length", "")
-        if place != "decisions" or not size.isdecimal() or int(size) > MOST_BYTES:
+        if (place := self._place()) != "decisions":
             self.close_connection = True  # what follows was not read
-            self._answer(404 if place != "decisions" else 411 if not size.isdecimal() else 413)
+            if place is not None:
+                self._answer(404)
             return
-        content = self.rfile.read(int(size))
         try:
+            size = int(self.headers.get("Content-Length", 0))
+            if not 0 <= size <= MOST_BYTES:
+                raise ValueError(f"a list of decisions has at most {MOST_BYTES} bytes")
+            content = self.rfile.read(size)
             decisions_in(content, DECISIONS)  # nothing else takes the place of what was saved
             write_whole(self.server.decisions, content)
         except (ValueError, OSError) as error:
+            self.close_connection = True  # something may be unread
             self._answer(400 if isinstance(error, ValueError) else 507, str(error).encode())
         else:
             self._answer(204)

@@ -14,19 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from propml.targets import CANDIDATE, Candidates
-
-__all__ = [
-    "DROP_BELOW",
-    "KEEP_ABOVE",
-    "VERDICTS",
-    "Verdicts",
-    "best_of_row",
-    "candidate_cells",
-    "cleaned_candidates",
-    "give_verdicts",
-    "with_cells",
-]
+from propml.targets import Candidates
 
 VERDICTS = ("keep", "doubtful", "drop", "missing")
 DROP_BELOW, KEEP_ABOVE = 0.5, 0.75
@@ -79,13 +67,7 @@ def give_verdicts(
     drop_below: float = DROP_BELOW,
     keep_above: float = KEEP_ABOVE,
 ) -> Verdicts:
-    """A verdict on every candidate by its P(true), and on labels that are probably missing where others may be true.
-
-    >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
-    >>> verdicts = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
-    >>> verdicts.verdict.tolist()
-    ['keep', 'drop', 'doubtful', 'doubtful', 'drop']
-    """
+    """A verdict on every candidate by its P(true), and on labels that are probably missing where others may be true."""
     if not 0 <= drop_below <= keep_above <= 1:
         raise ValueError(
             f"drop_below is {drop_below} and keep_above {keep_above}; give probabilities, the first not above the other"
@@ -107,43 +89,29 @@ def give_verdicts(
 
 def candidate_cells(candidates: Candidates) -> np.ndarray:
     """Where the candidates are, as row · n_labels + label, rising."""
-    cells, states = _stored(candidates)
-    return np.sort(cells[states > 0])
+    row, label = (candidates.states > 0).nonzero()
+    return np.sort(row.astype(np.int64) * candidates.shape[1] + label)
 
 
 def with_cells(candidates: Candidates, cells: np.ndarray, belongs: np.ndarray) -> Candidates:
     """The candidates with some cells, as :func:`candidate_cells` names them, made candidates or excluded."""
-    old, states = _stored(candidates)
-    other, chosen = ~np.isin(old, cells), cells[belongs]
-    data = np.concatenate([states[other], np.full(len(chosen), CANDIDATE, dtype=np.int8)])
-    at = np.divmod(np.concatenate([old[other], chosen]), candidates.shape[1])
-    return replace(candidates, states=sp.coo_array((data, at), shape=candidates.shape).tocsr())
-
-
-def _stored(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
-    stored = candidates.states.tocoo()
-    row, label = (np.asarray(axis, dtype=np.int64) for axis in stored.coords)
-    return row * candidates.shape[1] + label, stored.data
+    at = np.divmod(cells, candidates.shape[1])
+    named = sp.csr_array((np.ones(len(cells), dtype=np.int8), at), shape=candidates.shape)
+    chosen = sp.csr_array((belongs.astype(np.int8), at), shape=candidates.shape)
+    states = candidates.states - candidates.states.multiply(named) + chosen
+    states.eliminate_zeros()
+    return replace(candidates, states=states)
 
 
 def best_of_row(row: np.ndarray, probability: np.ndarray) -> np.ndarray:
     """Where the most probable candidate of each row stands; the first one of equals."""
     order = np.lexsort((-probability, row))  # stable, so that equals stay in their order
-    first = np.ones(len(row), dtype=bool)
-    first[1:] = row[order][1:] != row[order][:-1]
     best = np.zeros(len(row), dtype=bool)
-    best[order[first]] = True
+    best[order[np.unique(row[order], return_index=True)[1]]] = True
     return best
 
 
 def cleaned_candidates(candidates: Candidates, verdicts: Verdicts) -> Candidates:
-    """The candidates without those that are dropped and with those that are missing.
-
-    >>> candidates = Candidates.from_matrix([[1, 1, 1], [1, 1, 0]])
-    >>> told = give_verdicts(np.array([[0.9, 0.1, 0.5], [0.2, 0.1, 0.0]]), candidates)
-    >>> cleaned_candidates(candidates, told).to_matrix()
-    array([[1, 0, 1],
-           [1, 0, 0]], dtype=int8)
-    """
+    """The candidates without those that are dropped and with those that are missing."""
     changed = verdicts[np.isin(verdicts.verdict, ("drop", "missing"))]
     return with_cells(candidates, changed.row * candidates.shape[1] + changed.label, changed.verdict == "missing")

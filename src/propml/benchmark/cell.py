@@ -1,7 +1,7 @@
 """A cell, (dataset, noise, method, seed): all that its numbers depend on; and computing those on tables, fold by fold.
 
-Training sees the candidates of the training rows. True labels enter in the metric alone, and, with
-``selection = "oracle"``, in the choice of hyper-parameters, as in the paper.
+True labels enter in the metric alone, and, with ``selection = "oracle"``, in the choice of hyper-parameters, as in the
+paper.
 """
 
 from __future__ import annotations
@@ -95,11 +95,7 @@ class MethodEntry:
 
 @dataclass(frozen=True)
 class TabularCell(Cell):
-    """All folds of a method on a dataset of tables at a noise level with a seed.
-
-    >>> TabularCell("artificial", "birds", Noise("svm", 0.5), MethodEntry("PML-NI", "pml-ni"), 0).key.rpartition("-")[0]
-    'artificial-birds-50-PML-NI-0'
-    """
+    """All folds of a method on a dataset of tables at a noise level with a seed."""
 
     method: MethodEntry
     metrics: tuple[str, ...] = TABULAR_METRICS
@@ -112,42 +108,27 @@ class TabularCell(Cell):
     file: OwnFile | None = None  #: what the dataset is read from, where it is a user's own
 
     def configuration(self) -> dict[str, Any]:
-        """All that the scores depend on, as plain values; arguments of the method include the defaults of its class."""
+        # Arguments of the method include the defaults of its class.
         entry, noise = self.method, self.noise
         known = entry.method in METHODS or entry.method in RIVALS
         defaults = benchmark_class(entry.method)().get_params() if known else {}
         params = {name: value for name, value in {**defaults, **entry.params}.items() if name not in NOT_CONFIGURATION}
         candidates = {"noise": noise.written, "corruption": noise.kind, **self.corruption_settings} if noise else {}
-        return jsonable(
-            {
-                "protocol": PROTOCOL,
-                "dataset": self.dataset,
-                **({} if self.file is None else {"file": self.file.configuration()}),
-                "candidates": candidates,
-                "rows": self.rows,
-                "folds": self.folds,
-                **({} if self.test_folds is None else {"test_folds": self.test_folds}),
-                "stratified": self.stratified,
-                "seed": self.seed,
-                "name": entry.name,
-                "method": entry.method,
-                "params": params,
-                "scaling": entry.scaling,
-                "selection": self.selection,
-                "lams": entry.lams,
-                "grid": None,  # of earlier versions; keys stay as they are
-            }
-        )
+        own = {name: getattr(self, name) for name in ("dataset", "rows", "folds", "stratified", "seed", "selection")}
+        of_method = {name: getattr(entry, name) for name in ("name", "method", "scaling", "lams")}
+        # Keys stay as they were: these came later, and are there where they are given; "grid" is of earlier versions.
+        later = {"file": self.file and self.file.configuration(), "test_folds": self.test_folds}
+        given = {name: value for name, value in later.items() if value is not None}
+        made = {"protocol": PROTOCOL, "candidates": candidates, "params": params, "grid": None}
+        return jsonable({**own, **of_method, **given, **made})
 
     def on_device(self, device: str) -> Self:
-        """The same cell, its method on that device where it has such an argument."""
         entry = self.method
         if "device" not in benchmark_class(entry.method)().get_params():
             return self
         return replace(self, method=replace(entry, params={**entry.params, "device": device}))
 
     def truth(self) -> np.ndarray:
-        """Of all rows, as they are before the corruption."""
         truth = load_truth(self.dataset, self.seed, self.rows, self.file).truth
         assert truth is not None
         return truth
@@ -155,34 +136,27 @@ class TabularCell(Cell):
 
 def compute(cell: TabularCell, *, problem: CandidateProblem | None = None) -> CellResult:
     """Train and test a cell, fold by fold, on the data that it names or on a given problem."""
+    if cell.selection not in SELECTIONS:
+        raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
     if problem is None:
         how: dict[str, Any] = {"settings": cell.corruption_settings, "rows": cell.rows, "file": cell.file}
         problem = load_problem(cell.dataset, cell.noise, cell.seed, **how)
-    splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)
-    model = make_model(cell.method.method, cell.method.params, cell.seed)
-    with watch_machine(runs_on_gpu(model.get_params().get("device", "cpu"))) as machine:
-        folds = _score_folds(cell, problem, splits[: cell.test_folds])
-    return cell.result(
-        [judged(cell, fold, problem.truth) for fold in folds], peak_bytes=machine.peak_bytes, device=machine.device
-    )
+    splits = make_splits(problem.candidates, cell.folds, seed=cell.seed, stratified=cell.stratified)[: cell.test_folds]
+    models = [make_model(cell.method.method, cell.method.params, cell.seed) for _ in splits]
+    with watch_machine(runs_on_gpu(models[0].get_params().get("device", "cpu"))) as machine:
+        folds = _score_folds(cell, problem, models, splits)
+    return cell.result([judged(cell, fold, problem.truth) for fold in folds], **machine)
 
 
 def judged(cell: Cell, fold: FoldResult, truth: np.ndarray) -> FoldResult:
-    """A fold with the values of the cell's metrics; ``truth`` is that of all rows.
-
-    The scores are those that are kept, in single precision: judged again they give the same values, and labels that a
-    method cannot tell apart are tied instead of being ordered by rounding errors.
-    """
+    """A fold with the values of the cell's metrics; ``truth`` is that of all rows."""
+    # In single precision, as they are kept: scores judged again give the same, and labels alike but for rounding tie.
     values = evaluate_metrics(truth[fold.test], fold.scores, fold.predicted, cell.metrics, cell.method.name)
     return replace(fold, values=values)
 
 
 def make_model(method: str, params: Mapping[str, Any], seed: int) -> CandidateClassifier:
-    """A method or a rival by its name, with the seed where it draws random numbers.
-
-    >>> make_model("ridge", {"alpha": 3.0}, seed=0)
-    RidgeRegressionClassifier(alpha=3.0)
-    """
+    """A method or a rival by its name, with the seed where it draws random numbers."""
     model = benchmark_class(method)(**params)
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
@@ -192,8 +166,7 @@ def score(
 ) -> FoldResult:
     """Fit a method and let it score ``new`` rows, which are those of ``test``.
 
-    It is given no true label, unless some are ``shown``: features and true labels, for a method whose authors'
-    released code looks at them.
+    It sees no true label, unless features and true labels are ``shown``, for authors' code that looks at them.
     """
     start = time.perf_counter()
     model.fit(X, candidates)
@@ -201,26 +174,18 @@ def score(
         model.fit_to_truth(*shown)
     fitted = time.perf_counter()
     scores = model.decision_function(new)
-    scored = time.perf_counter()
-    return FoldResult(
-        fold,
-        test,
-        scores.astype(np.float32),
-        model.predict(new).astype(np.uint8),
-        seconds_fit=fitted - start,
-        seconds_predict=scored - fitted,
-        chosen={name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)},
-    )
+    seconds: dict[str, Any] = {"seconds_fit": fitted - start, "seconds_predict": time.perf_counter() - fitted}
+    chosen = {name.removesuffix("_"): jsonable(getattr(model, name)) for name in CHOSEN if hasattr(model, name)}
+    predicted = model.predict(new).astype(np.uint8)
+    return FoldResult(fold, test, scores.astype(np.float32), predicted, **seconds, chosen=chosen)
 
 
-def _score_folds(cell: TabularCell, problem: CandidateProblem, splits: Sequence[Split]) -> list[FoldResult]:
+def _score_folds(
+    cell: TabularCell, problem: CandidateProblem, models: Sequence[Any], splits: Sequence[Split]
+) -> list[FoldResult]:
     """The folds, without the values of metrics."""
-    entry, truth = cell.method, problem.truth
-    oracle = cell.selection == "oracle"
-    if cell.selection not in SELECTIONS:
-        raise ValueError(f'selection is {cell.selection!r}; choose "candidates" or "oracle"')
+    entry, truth, oracle = cell.method, problem.truth, cell.selection == "oracle"
     X = problem.scaled(entry.scaling)
-    models: list[Any] = [make_model(entry.method, entry.params, cell.seed) for _ in splits]
     if oracle and entry.method == "propml":
         from propml.paper.oracle import best_networks
 

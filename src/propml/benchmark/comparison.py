@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 # Means that agree to this many digits after the point, in percent, tie: they differ by rounding of floats only.
 DECIMALS = 9
-# Long enough that no method is left unnamed.
-ALL = 1000
 
 
 def compare_means(
     means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None, alpha: float = 0.05
 ) -> Comparison:
     """Compare methods over all settings and metrics: :func:`blocks`, then Friedman's and Nemenyi's tests.
+
+    Means are ours or published, of one experiment, or of several that share no setting; ``methods`` are those to
+    compare, by default all.
 
     Examples
     --------
@@ -38,20 +39,16 @@ def compare_means(
     {'CPLST': 3.0, 'ML-kNN': 5.2, 'PAR-MAP': 4.0, 'PAR-VLS': 5.0, 'PML-NI': 2.2, 'ProPML': 1.6}
     """
     table = blocks(means, metrics, methods=methods)
-    higher = table.higher_is_better
-    return compare(table.values, table.names, higher_is_better=higher, alpha=alpha, warnings=table.warnings)
+    return compare(**table._asdict(), alpha=alpha)
 
 
 class BlockTable(NamedTuple):
-    """A table to compare methods on: means in percent, ``(n_blocks, n_methods)``, with the names of its columns.
+    """A table to compare methods on, and what to doubt about it."""
 
-    ``warnings`` say which settings were left out, and whether blocks depend on each other.
-    """
-
-    values: np.ndarray
-    names: tuple[str, ...]
-    higher_is_better: np.ndarray
-    warnings: tuple[str, ...]
+    values: np.ndarray  #: means in percent, (n_blocks, n_methods)
+    names: tuple[str, ...]  #: of the methods
+    higher_is_better: np.ndarray  #: block by block
+    warnings: tuple[str, ...]  #: which settings were left out, and whether blocks depend on each other
 
 
 # By setting and metric.
@@ -59,23 +56,23 @@ ByBlock = dict[tuple[Setting, str], dict[str, Mean]]
 
 
 def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequence[str] | None = None) -> BlockTable:
-    """One block per (setting, metric) for which every method has a mean; the others are left out with a warning.
-
-    Means are ours or published, of one experiment, or of several that share no setting; ``methods`` are those to
-    compare, in their order, by default all.
-
-    >>> from propml.paper import load_published
-    >>> table = blocks(load_published("artificial"), ["average_precision"], methods=["PML-NI", "ProPML"])
-    >>> table.values.shape
-    (15, 2)
-    """
+    """One block per (setting, metric) for which every method has a mean; the others are left out with a warning."""
     rows = list(means)
-    wanted = _check_metrics(metrics)
+    wanted = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
+    for metric in wanted or ("",):
+        if metric not in METRIC_NAMES:
+            raise ValueError(f"there is no metric {metric!r}; choose from {', '.join(METRIC_NAMES)}")
     _check_sources(rows)
     finite = [row for row in rows if row.metric in wanted and np.isfinite(row.mean)]
     if not finite:
         raise ValueError(f"there are no results for {', '.join(wanted)} among the {len(rows)} given")
-    names = _check_methods(methods, finite)
+    known = dict.fromkeys(row.method for row in finite)
+    names = tuple(known if methods is None else dict.fromkeys(methods))
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there are no results of {name!r}; there are those of {', '.join(known)}")
+    if len(names) < 2:
+        raise ValueError(f"{', '.join(names) or 'no method'} given; it takes two methods to compare")
     table = {(row.setting, row.metric, row.method): row for row in finite}
     by_block: ByBlock = {
         (setting, metric): {name: table[setting, metric, name] for name in names if (setting, metric, name) in table}
@@ -86,14 +83,14 @@ def blocks(means: Iterable[Mean], metrics: str | Sequence[str], *, methods: Sequ
     left_out = _left_out(by_block, names, wanted)
     if not complete:
         raise ValueError(
-            f"no setting has results of {listed(names, ALL)} alike. {left_out[0]} "
+            f"no setting has results of {listed(names, len(names))} alike. {left_out[0]} "
             "Pass fewer as methods=, or measure what is missing."
         )
     return BlockTable(
         values=np.round([[there[name].mean for name in names] for there in complete.values()], DECIMALS),
         names=names,
         higher_is_better=np.array([metric_of(metric).higher_is_better for _, metric in complete]),
-        warnings=(*left_out, *_uneven(complete), *_dependence(complete), *_slips(complete)),
+        warnings=(*left_out, *_doubts(complete)),
     )
 
 
@@ -110,26 +107,6 @@ def _check_sources(rows: Sequence[Mean]) -> None:
             )
 
 
-def _check_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
-    wanted = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    unknown = [metric for metric in wanted if metric not in METRIC_NAMES]
-    if unknown or not wanted:
-        given = f"there is no metric {unknown[0]!r}" if unknown else "no metric is given"
-        raise ValueError(f"{given}; choose from {', '.join(METRIC_NAMES)}")
-    return wanted
-
-
-def _check_methods(methods: Sequence[str] | None, rows: Sequence[Mean]) -> tuple[str, ...]:
-    known = dict.fromkeys(row.method for row in rows)
-    names = tuple(known if methods is None else dict.fromkeys(methods))
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"there are no results of {unknown[0]!r}; there are those of {', '.join(known)}")
-    if len(names) < 2:
-        raise ValueError(f"{', '.join(names) or 'no method'} given; it takes two methods to compare")
-    return names
-
-
 def _left_out(by_block: ByBlock, names: Sequence[str], metrics: Sequence[str]) -> list[str]:
     """One sentence per set of absent methods, naming the settings, and the metrics where only some of them miss."""
     places: dict[tuple[str, ...], dict[Setting, list[str]]] = {}
@@ -144,46 +121,33 @@ def _left_out(by_block: ByBlock, names: Sequence[str], metrics: Sequence[str]) -
             for setting, lost in settings.items()
         ]
         verb = "has" if len(absent) == 1 else "have"
-        sentences.append(f"Left out, because {listed(absent, ALL)} {verb} no result there: {'; '.join(where)}.")
+        sentences.append(f"Left out, because {listed(absent, len(absent))} {verb} no result there: {'; '.join(where)}.")
     return sentences
 
 
-def _uneven(complete: ByBlock) -> list[str]:
-    """Means over three folds do not belong beside means over five."""
+def _doubts(complete: ByBlock) -> Iterator[str]:
+    """Means over different numbers of folds, blocks that depend on each other, and slips in the paper's numbers."""
     uneven: dict[Setting, str] = {}
     for (setting, _), there in complete.items():
         counts = {name: row.n for name, row in there.items() if row.n}
         if len(set(counts.values())) > 1:
             uneven[setting] = f"{_words(setting)} ({', '.join(f'{name} {n}' for name, n in counts.items())})"
-    if not uneven:
-        return []
-    return [f"Means over different numbers of folds or seeds are compared: {'; '.join(uneven.values())}."]
-
-
-def _dependence(complete: ByBlock) -> list[str]:
+    if uneven:
+        yield f"Means over different numbers of folds or seeds are compared: {'; '.join(uneven.values())}."
     settings = {setting for setting, _ in complete}
     datasets = {setting.dataset for setting in settings}
-    reasons = []
-    if len(complete) > len(settings):
-        reasons.append("several metrics of the same predictions")
-    if len(settings) > len(datasets):
-        reasons.append("several noise levels of the same dataset")
-    if not reasons:
-        return []
-    return [
-        f"The {len(complete)} blocks are not independent: they hold {' and '.join(reasons)}, of "
-        f"{counted(len(datasets), 'dataset')} in all. The tests find differences too easily."
-    ]
-
-
-def _slips(complete: ByBlock) -> list[str]:
-    slipped = {
-        row.method
-        for there in complete.values()
-        for row in there.values()
-        if row.metric == f"hamming_loss{PAPER_SUFFIX}" or (row.metric == "hamming_loss" and not row.n)
-    }
-    return [note] if (note := slips_note(slipped)) else []
+    reasons = ["several metrics of the same predictions"] if len(complete) > len(settings) else []
+    reasons += ["several noise levels of the same dataset"] if len(settings) > len(datasets) else []
+    if reasons:
+        yield (
+            f"The {len(complete)} blocks are not independent: they hold {' and '.join(reasons)}, of "
+            f"{counted(len(datasets), 'dataset')} in all. The tests find differences too easily."
+        )
+    rows = [row for there in complete.values() for row in there.values()]
+    slipped = {row.method for row in rows if row.metric == f"hamming_loss{PAPER_SUFFIX}"}
+    slipped |= {row.method for row in rows if row.metric == "hamming_loss" and not row.n}
+    if note := slips_note(slipped):
+        yield note
 
 
 def _words(setting: Setting) -> str:
@@ -192,7 +156,6 @@ def _words(setting: Setting) -> str:
 
 # -- two methods, or one method before and after a change, dataset by dataset -----------------------------------------
 
-# Settings of one dataset (its kinds of noise, folds and seeds) are not independent, so the sign test counts datasets.
 # What a cell's numbers depend on besides the method.
 PROBLEM = ("kind", "dataset", "file", "candidates", "rows", "images", "folds", "test_folds", "stratified", "seed")
 
@@ -211,7 +174,10 @@ class DatasetDifference(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """What :func:`compare_pairs` found."""
+    """What :func:`compare_pairs` found.
+
+    Settings of one dataset (its kinds of noise, folds and seeds) are not independent, so the sign test counts datasets.
+    """
 
     metric: str
     of: str
@@ -227,12 +193,10 @@ class PairedComparison:
 
     @property
     def won(self) -> int:
-        """Datasets on which ``of`` is better."""
         return sum(each.gain > 0 for each in self.datasets)
 
     @property
     def lost(self) -> int:
-        """Datasets on which ``of`` is worse."""
         return sum(each.gain < 0 for each in self.datasets)
 
     @property
@@ -249,9 +213,7 @@ def compare_pairs(
     other: ResultStore | None = None,
     metric: str = "average_precision",
 ) -> PairedComparison:
-    """Compare a method with another one, or with itself in another folder.
-
-    Only cells on the same problem are compared: the same dataset, candidates, rows, folds and seed.
+    """Compare a method with another one, or with itself in another folder, on the cells that share their problem.
 
     ``store`` holds ``of``, and ``other`` (by default the same) ``against``, which is ``of`` where another folder is
     given; both are names as the tables print them.

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import propml
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 
 # Workers on one machine, each with many threads, would compete for the cores.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-TRACE_FRAMES = 8
 # Where data and caches are.
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
-LOOPBACK = "127.0.0.1"
 
 Compute = Callable[["Cell"], CellResult]
 Ended = list[tuple["Cell", CellResult]]
@@ -55,22 +54,11 @@ def attempt(cell: Cell, compute: Compute) -> CellResult:
     try:
         return compute(cell)
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)[-TRACE_FRAMES:]
-        lines = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
-        return cell.result(failure=Failure(type(error).__name__, str(error), "\n".join(lines)))
-
-
-def _short(filename: str) -> str:
-    """The file without the machine's folders.
-
-    >>> _short("/home/me/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py")
-    'torch/nn/modules/linear.py'
-    """
-    parts = PurePath(filename).parts
-    for root in ("site-packages", "src"):
-        if root in parts:
-            return "/".join(parts[parts.index(root) + 1 :])
-    return parts[-1]
+        frames = traceback.extract_tb(error.__traceback__, limit=-8)
+        # Without the folders of this machine.
+        files = [re.sub(r".*/(site-packages|src)/|.*/(?=[^/]+$)", "", frame.filename, count=1) for frame in frames]
+        trace = [f"{file}:{at.lineno} in {at.name}: {at.line}" for file, at in zip(files, frames, strict=True)]
+        return cell.result(failure=Failure(type(error).__name__, str(error), "\n".join(trace)))
 
 
 class InProcess:
@@ -103,8 +91,7 @@ class _Worker:
 class LocalProcesses:
     """Worker processes on this machine, with one thread each; one that dies is replaced and its cell tried again.
 
-    That happens up to ``retries`` times. A cell that raises is not tried again: it would raise again. Processes are
-    spawned: a script that gets here must keep its own work under ``if __name__ == "__main__":``.
+    That happens up to ``retries`` times. A cell that raises is not tried again: it would raise again.
     """
 
     def __init__(self, workers: int, *, retries: int = 2, compute: Compute = compute_cell) -> None:
@@ -113,9 +100,14 @@ class LocalProcesses:
         self._deaths: dict[str, int] = {}
 
     def submit(self, cell: Cell) -> None:
-        for worker in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
-            self._bury(worker)
-        worker = next((worker for worker in self._workers if worker.cell is None), None) or self._start()
+        for dead in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
+            self._bury(dead)
+        worker = next((worker for worker in self._workers if worker.cell is None), None)
+        if worker is None:
+            channel, theirs = multiprocessing.get_context("spawn").Pipe()
+            worker = _Worker(start_worker(_work, (theirs, self._compute)), channel)
+            theirs.close()
+            self._workers.append(worker)
         worker.cell = cell
         with suppress(OSError):  # it died this very moment: `finished` sees that, and tries the cell again
             worker.channel.send(cell)
@@ -164,13 +156,6 @@ class LocalProcesses:
         worker.channel.close()
         self._workers.remove(worker)
 
-    def _start(self) -> _Worker:
-        channel, theirs = multiprocessing.get_context("spawn").Pipe()
-        process = start_worker(_work, (theirs, self._compute))
-        theirs.close()
-        self._workers.append(_Worker(process, channel))
-        return self._workers[-1]
-
 
 def _work(channel: connection.Connection, compute: Compute) -> None:
     """A worker's life: take a cell, compute it, send what became of it."""
@@ -193,8 +178,17 @@ def start_worker(target: Callable[..., None], arguments: Sequence[Any], threads:
     """
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_live, args=(target, *arguments), name="propml-worker")
-    with _environment(dict.fromkeys(THREADS, str(threads))), _deaf_to_interrupts():
+    resource_tracker.ensure_running()  # when it starts, it takes the mask away
+    before = {name: os.environ.get(name) for name in THREADS}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.update(dict.fromkeys(THREADS, str(threads)))
+    try:
         process.start()
+    finally:
+        for name in THREADS:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return process
 
 
@@ -208,41 +202,15 @@ def end_of(code: int | None) -> str:
 
 
 def _live(target: Callable[..., None], *arguments: Any) -> None:
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    target(*arguments)
-
-
-def _die_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
 
+    def die_with_parent() -> None:
+        parent.join()
+        os._exit(1)
 
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the whole group: a process that starts in the block ignores it; this one handles it afterwards."""
-    resource_tracker.ensure_running()  # when it starts, it takes the mask away
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Other environment variables while the block runs; a process that starts in it keeps them."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    threading.Thread(target=die_with_parent, daemon=True).start()
+    target(*arguments)
 
 
 # -- Ray: a cluster by its address, or one that is started on this machine for the time of the run ---------------------
@@ -266,23 +234,18 @@ class RayCluster:
         compute: Compute = compute_cell,
     ) -> None:
         self._ray, self._ours = ray, _ = join(address, workers)
-        self._gpus = gpus
+        self._gpus, self._compute = gpus, compute
         self._running: dict[Any, Cell] = {}
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
             self.close()
             raise ValueError(
                 "cells were to run on a GPU and the Ray cluster has none; leave the device out, or add one"
             )
-        self._compute = compute
         # A worker stands in another folder than the driver, and looks where that one would have looked.
         places = {name: os.environ[name] for name in FOLDERS if os.environ.get(name)}
         folders = {name: str(Path(place).expanduser().absolute()) for name, place in places.items()}
-        self._task = ray.remote(attempt).options(
-            max_retries=retries,
-            num_cpus=1,
-            num_gpus=gpus,
-            runtime_env={"env_vars": folders},
-        )
+        options = {"max_retries": retries, "num_cpus": 1, "num_gpus": gpus, "runtime_env": {"env_vars": folders}}
+        self._task = ray.remote(attempt).options(**options)
 
     @property
     def slots(self) -> int:
@@ -296,8 +259,15 @@ class RayCluster:
 
     def finished(self, timeout: float) -> Ended:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
-        ended = [(reference, self._running.pop(reference)) for reference in ready]
-        return [(cell, self._result(reference, cell)) for reference, cell in ended]
+        ended = []
+        for reference in ready:
+            cell = self._running.pop(reference)
+            try:
+                result = self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:  # Ray's own; what a cell raises comes back as a failure
+                result = cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
+            ended.append((cell, result))
+        return ended
 
     def close(self) -> None:
         for reference in self._running:
@@ -305,12 +275,6 @@ class RayCluster:
         self._running.clear()
         if self._ours:
             self._ray.shutdown()
-
-    def _result(self, reference: Any, cell: Cell) -> CellResult:
-        try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayError as error:  # what a cell raises comes back as a failure; this is Ray's own
-            return cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
 
 
 def join(address: str, workers: int | None = None) -> tuple[Any, bool]:
@@ -323,18 +287,21 @@ def join(address: str, workers: int | None = None) -> tuple[Any, bool]:
     if ray.is_initialized():
         return ray, False
     quiet = {"log_to_driver": False, "logging_level": "error"}
-    if address == "local":
-        with _on_loopback(ray), _own_sigterm():
-            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-        return ray, True
+    # Ray answers SIGTERM with an exit of its own; what was to happen before happens afterwards, too.
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        _knock(address)
-        with _own_sigterm():
+        if address == "local":
+            with _on_loopback(ray):
+                ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        else:
+            _knock(address)
             ray.init(address=address, runtime_env={"py_modules": [str(Path(propml.__file__).parent)]}, **quiet)
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise ValueError(
             f"no Ray cluster answers at {address!r} ({error}); give the address that `ray start --head` prints"
         ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_sigterm or signal.SIG_DFL)
     return ray, True
 
 
@@ -349,23 +316,14 @@ def _on_loopback(ray: Any) -> Iterator[None]:
     before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
         yield
-        if (address := ray.util.get_node_ip_address()) != LOOPBACK:
+        if (address := ray.util.get_node_ip_address()) != "127.0.0.1":
             ray.shutdown()
             raise ValueError(
-                f"Ray {ray.__version__} listens on {address}, where other machines reach it, and not on {LOOPBACK} "
+                f"Ray {ray.__version__} listens on {address}, where other machines reach it, and not on 127.0.0.1 "
                 f"alone; start a cluster yourself and give its address"
             )
     finally:
         constants.ENABLE_RAY_CLUSTER = before
-
-
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Ray answers SIGTERM with an exit of its own; what was to happen before happens after the block, too."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _knock(address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from propml.paper.published import TABULAR_METRICS
 
 # In a wheel the files are inside the package; in a checkout they are the paper's.
 INSTALLED = Path(__file__).parent / "experiments"
-CHECKOUT = Path(__file__).parents[3] / "paper"
+FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "paper"
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,7 @@ class Experiment:
     metrics: tuple[str, ...] = TABULAR_METRICS  #: names of :data:`propml.paper.METRIC_NAMES`
 
     def cells(self) -> Sequence[Cell]:
-        """Everything there is to compute; cells of one problem stand together.
-
-        >>> len(load_experiment("quick").narrowed(methods=["Ridge"]).cells())  # two noise levels
-        2
-        """
+        """Everything there is to compute; cells of one problem stand together."""
         if self.kind == "images":
             # Seed by seed: networks are slow, and a run that is cut off leaves whole tables of a seed.
             return [
@@ -58,10 +55,7 @@ class Experiment:
                     images=self.images,
                     selection=method.selection or self.selection,
                 )
-                for dataset in self.datasets
-                for seed in self.seeds
-                for noise in self.noise
-                for method in self.methods
+                for dataset, seed, noise, method in product(self.datasets, self.seeds, self.noise, self.methods)
             ]
         return [
             TabularCell(
@@ -73,8 +67,7 @@ class Experiment:
             )
             for dataset in self.datasets
             for noise in ((None,) if has_real_candidates(dataset, self.files) else self.noise)
-            for seed in self.seeds
-            for method in self.methods
+            for seed, method in product(self.seeds, self.methods)
         ]
 
     def narrowed(
@@ -117,12 +110,8 @@ class Experiment:
 
 
 def experiment_names() -> tuple[str, ...]:
-    """The experiments that :func:`load_experiment` knows by name.
-
-    >>> "real-world" in experiment_names()
-    True
-    """
-    return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
+    """The experiments that :func:`load_experiment` knows by name."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
 def load_experiment(name_or_path: str | Path) -> Experiment:
@@ -139,9 +128,5 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
                 f"experiment {str(name_or_path)!r} is not known (for one of your own, give the path of its .toml "
                 f"file); {did_you_mean(str(name_or_path), known)}"
             )
-        path = _folder() / f"{name_or_path}.toml"
+        path = FOLDER / f"{name_or_path}.toml"
     return Experiment(name=path.stem, **read_settings(path))
-
-
-def _folder() -> Path:
-    return INSTALLED if INSTALLED.is_dir() else CHECKOUT

@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -33,22 +33,10 @@ from propml.vision.recipe import with_new_names
 SHARED_KEYS = ("kind", "title", "note", "datasets", "noise", "seeds", "selection", "metrics", "methods")
 TABLE_KEYS = (*SHARED_KEYS, "files", "corruption", "corruptions", "rows", "folds", "test_folds", "stratified")
 IMAGE_KEYS = (*SHARED_KEYS, "images", "recipe")
-OF_A_METHOD = ("method", "params", "scaling", "selection", "lams")
-FOR_IMAGES = dict.fromkeys(("images", "recipe"), 'is for experiments on images; say kind = "images", or leave it out')
-# Of keys that mean nothing on images.
-FOR_TABLES = dict.fromkeys(
-    (*TABLE_KEYS, *OF_A_METHOD),
-    'is for experiments on tables, and this one says kind = "images": say images = { train = 300, test = 200 } for '
-    "fewer of them, recipe = { … } for how a network is trained, noise = [0.1] for the rate of flips. Leave it out",
-)
 # Arguments that the runner gives to a method, to a corruption, and to a recipe.
 GIVEN = ("random_state", "verbose")
 GIVEN_TO_CORRUPTIONS = ("X", "truth", "random_state", "n_jobs", "cache_dir", "verbose", "labels", "names")
-GIVEN_TO_RECIPES = {
-    "noise": "is the cell's; give a list of levels, noise = [0.1, 0.4], for the whole experiment",
-    "seed": "is the cell's; give a list, seeds = [0, 1], for the whole experiment",
-    "checkpoint_seconds": "is set by the runner: a cell is trained without a break; leave it out",
-}
+GIVEN_TO_RECIPES = ("noise", "seed", "checkpoint_seconds")
 # Arguments of ProPMLClassifier that describe one network; the others say what it does on candidates.
 OF_A_NETWORK = (
     *("loss", "order", "hidden", "bins", "dropout", "input_dropout", "n_models", "epochs", "batch_size"),
@@ -67,7 +55,7 @@ def read_settings(path: Path) -> dict[str, Any]:
             "title": table.text("title", path.stem),
             "note": table.text("note", ""),
             "seeds": table.list_of(
-                "seeds", (0,), "whole numbers of at least 0", lambda value: _is_integer(value) and value >= 0
+                "seeds", (0,), "whole numbers of at least 0", lambda each: is_integer(each) and each >= 0
             ),
             "selection": selection,
             **(_image_settings if kind == "images" else _table_settings)(table, selection),
@@ -76,14 +64,11 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only tables have."""
-    table.only(TABLE_KEYS, reasons=FOR_IMAGES)
+    table.only(TABLE_KEYS, 'key of an experiment on tables, which it is without kind = "images"')
     folds = table.integer("folds", 5, least=2)
     known = [name for name in REGISTRY if lookup(name).suite != "vision"]
     own = table.tables("files", "file") if "files" in table.values else {}
-    for name in table.values.get("datasets", ()):
-        if isinstance(name, str) and Path(name).suffix and name not in (*own, *known):
-            raise table.error("files", f'lacks "{name}"; say where its true labels are: [files."{name}"] truth = "…"')
-    datasets = table.names("datasets", (*own, *known), "dataset of tables")
+    datasets = table.names("datasets", (*own, *known), "dataset of tables, nor a file under [files]")
     table.table("files").only(datasets, "dataset of this experiment")
     files = {name: _own_file(inner, name) for name, inner in own.items()}
     return {
@@ -92,7 +77,7 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
         "rows": table.integer("rows", None, least=folds),
         "folds": folds,
         "test_folds": table.integer("test_folds", None, least=1),
-        "stratified": table.value("stratified", False, _is_flag, "true or false"),
+        "stratified": table.value("stratified", False, is_flag, "true or false"),
         **_noise_settings(table, datasets, files),
         "metrics": table.names("metrics", METRIC_NAMES, "metric", TABULAR_METRICS),
         "methods": tuple(_method(inner, name, selection) for name, inner in table.tables("methods", "method").items()),
@@ -100,24 +85,19 @@ def _table_settings(table: TomlTable, selection: str) -> dict[str, Any]:
 
 
 def _noise_settings(table: TomlTable, datasets: tuple[str, ...], files: Mapping[str, OwnFile]) -> dict[str, Any]:
-    """One corruption with its levels, or several under ``[corruptions]``."""
-    if "corruptions" in table.values:
-        beside = dict.fromkeys(("noise", "corruption"), "stands beside [corruptions]; give one of the two")
-        table.only(table.values.keys() - beside, reasons=beside)
-        return _several_kinds(table)
-    # What has no level cannot stand beside a list of levels.
-    known = [name for name, kind in KINDS.items() if kind.argument]
-    name = table.choice("corruption", known, "svm")
-    noise = _levels(table, name)
-    needing = [dataset for dataset in datasets if not has_real_candidates(dataset, files)]
-    if needing and not noise:
-        why = f"{needing[0]} has no candidates of its own"
-        raise table.error("noise", f"is missing; {why}, so give a list such as [50]")
-    return {"noise": noise, "corruption_settings": {}}
-
-
-def _several_kinds(table: TomlTable) -> dict[str, Any]:
-    """Kinds of noise by the names of their corruptions, each with its levels and further arguments."""
+    """One corruption with its levels, or several under ``[corruptions]``, each with further arguments."""
+    if "corruptions" not in table.values:
+        # What has no level cannot stand beside a list of levels.
+        known = [name for name, kind in KINDS.items() if kind.argument]
+        levels = _levels(table, table.choice("corruption", known, "svm"))
+        needing = [dataset for dataset in datasets if not has_real_candidates(dataset, files)]
+        if needing and not levels:
+            why = f"{needing[0]} has no candidates of its own"
+            raise table.error("noise", f"is missing; {why}, so give a list such as [50]")
+        return {"noise": levels, "corruption_settings": {}}
+    for key in ("noise", "corruption"):
+        if key in table.values:
+            raise table.error(key, "stands beside [corruptions]; give one of the two")
     noise: list[Noise] = []
     settings: dict[str, dict[str, Any]] = {}
     tables = table.tables("corruptions", "corruption")
@@ -126,8 +106,7 @@ def _several_kinds(table: TomlTable) -> dict[str, Any]:
         level = KINDS[name].argument
         arguments = dict(inspect.signature(CORRUPTIONS[name]).parameters)
         known = [key for key in arguments if key not in (*GIVEN_TO_CORRUPTIONS, level)] + ["noise"] * bool(level)
-        no_level = {"noise": f"means nothing to {name!r}, which has no level; leave it out"}
-        inner.only(known, f"argument of the corruption {name!r}", reasons=no_level)
+        inner.only(known, f"argument of the corruption {name!r}")
         for key in known:
             if key != "noise" and arguments[key].default is inspect.Parameter.empty and key not in inner.values:
                 raise inner.error(key, f"is missing; the corruption {name!r} needs it")
@@ -150,7 +129,7 @@ def _levels(table: TomlTable, name: str) -> tuple[Noise, ...]:
 
 
 def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
-    table.only(OF_A_METHOD, reasons=FOR_IMAGES)
+    table.only(("method", "params", "scaling", "selection", "lams"), "key of a method for tables")
     known = (*METHODS, *RIVALS)
     if "method" not in table.values:
         raise table.error("method", f"is missing; {did_you_mean(name, known)}")
@@ -174,8 +153,7 @@ def _method(table: TomlTable, name: str, selection: str) -> MethodEntry:
 
 def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     known = [name for name in benchmark_class(method)().get_params() if name not in GIVEN]
-    given = dict.fromkeys(GIVEN, "is set by the runner (random_state is the seed); leave it out")
-    table.only(known, f"argument of {method}", reasons=given)
+    table.only(known, f"argument of {method} (the runner sets {' and '.join(GIVEN)})")
     for key, value in table.values.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -184,7 +162,7 @@ def _arguments(table: TomlTable, method: str) -> dict[str, Any]:
     return frozen(table.values)
 
 
-# Options that may be lists; the others are texts.
+# Options that may be lists.
 LISTS = ("truth", "categorical", "label_columns", "votes_columns", "features", "ignore", "missing")
 NOT_HERE = ("path", "image", "allow_outside")  # no method looks at pictures of a table
 OPTIONS = ("truth", "categorical", *(name for name in inspect.signature(read_table).parameters if name not in NOT_HERE))
@@ -193,17 +171,16 @@ OPTIONS = ("truth", "categorical", *(name for name in inspect.signature(read_tab
 def _own_file(table: TomlTable, name: str) -> OwnFile:
     """A file with its table ``[files."name"]``, checked: it is read once, so that mistakes are told before the run."""
     others = {
-        "min_votes": (_is_integer, "a whole number"),
+        "min_votes": (is_integer, "a whole number"),
         "min_confidence": (is_number, "a number"),
-        "merge_labels": (_is_flag, "true or false"),
+        "merge_labels": (is_flag, "true or false"),
+        **dict.fromkeys(LISTS, (is_text, "a text or a list of texts")),
     }
     table.only(OPTIONS, "option")
     for key, value in table.values.items():
-        right, words = others.get(key, (_is_text, "a text"))
-        if key not in LISTS or not isinstance(value, list):
-            table.value(key, None, right, f"{words}{' or a list of texts' * (key in LISTS)}")
-        elif not all(map(_is_text, value)):
-            raise table.error(key, f"is {value!r}; a text or a list of texts was expected")
+        right, expected = others.get(key, (is_text, "a text"))
+        if not all(map(right, value if key in LISTS and isinstance(value, list) else [value])):
+            raise table.error(key, f"is {value!r}; {expected} was expected")
     if table.values.get("embed") == "auto":
         raise table.error("embed", 'is "auto", which looks at the labels of all rows; name the encoder')
     try:
@@ -217,14 +194,10 @@ def _own_file(table: TomlTable, name: str) -> OwnFile:
 
 def _image_settings(table: TomlTable, selection: str) -> dict[str, Any]:
     """The arguments that only images have."""
-    table.only(IMAGE_KEYS, reasons=FOR_TABLES)
+    table.only(IMAGE_KEYS, 'key of an experiment on images, which kind = "images" makes it')
     if "noise" not in table.values:
         raise table.error("noise", "is missing; candidates are made by flips, so give a list of rates such as [0.1]")
-    rates = table.numbers("noise")
-    for rate in rates:
-        if rate >= 1:
-            raise table.error("noise", f"holds {rate:g}; rates of at least 0 and below 1 were expected")
-    noise = tuple(Noise("flips", float(rate)) for rate in rates)
+    noise = _levels(table, "flips")
     images = table.table("images")
     images.only(("train", "test"), "part")
     shared = _recipe(table)
@@ -244,7 +217,8 @@ def _image_method(
     table: TomlTable, name: str, shared: TomlTable, noise: tuple[Noise, ...], selection: str
 ) -> ImageMethod:
     for_tables = table.values.get("method") in (*METHODS, *RIVALS)  # on the features of the recipe's backbone
-    table.only(("method", "recipe", "selection", *(("params",) if for_tables else ())), reasons=FOR_TABLES)
+    keys = ("method", "recipe", "selection", *(("params",) if for_tables else ()))
+    table.only(keys, "key of a method for images")
     own = _recipe(table)
     if not own.values and "method" not in table.values:
         raise table.error("", f'names no method and no recipe; say method = "…" ({did_you_mean(name, IMAGE_METHODS)})')
@@ -271,7 +245,7 @@ def _recipe(table: TomlTable) -> TomlTable:
     recipe = table.table("recipe")
     recipe.values = with_new_names(recipe.values)
     known = [field.name for field in fields(Recipe) if field.name not in GIVEN_TO_RECIPES]
-    recipe.only(known, "setting of a recipe", reasons=GIVEN_TO_RECIPES)
+    recipe.only(known, "setting of a recipe (noise and seeds are the experiment's)")
     if recipe.values.get("select") == "oracle":
         raise recipe.error("select", 'is "oracle"; say selection = "oracle", for the experiment or for a method')
     return recipe
@@ -281,7 +255,7 @@ def _recipe(table: TomlTable) -> TomlTable:
 
 
 class TomlTable:
-    """A table of the file, read key by key; what is wrong becomes an error that names file and key.
+    """A table of the file; what is wrong becomes an error that names file and key.
 
     ``where`` is the dotted name of the table, empty for the whole file.
     """
@@ -297,17 +271,14 @@ class TomlTable:
         bare = key if key.replace("-", "").replace("_", "").isalnum() else f'"{key}"'
         return ".".join(part for part in (self.where, bare if key else "") if part)
 
-    def only(self, known: Collection[str], what: str = "key", *, reasons: Mapping[str, str] | None = None) -> None:
-        """Raise where a key is not known; ``reasons`` are those of keys that are known elsewhere, and what to do."""
+    def only(self, known: Collection[str], what: str) -> None:
+        """Raise where a key is not known."""
         for key in self.values:
             if key not in known:
-                unknown = f"is not a known {what}; {did_you_mean(key, known)}"
-                raise self.error(key, (reasons or {}).get(key, unknown))
+                raise self.error(key, f"is not a known {what}; {did_you_mean(key, known)}")
 
     def table(self, key: str) -> TomlTable:
-        value = self.values.get(key, {})
-        if not isinstance(value, dict):
-            raise self.error(key, f"is {value!r}; a table was expected")
+        value = self.value(key, {}, lambda given: isinstance(given, dict), "a table")
         return TomlTable(value, self.file, self._name(key))
 
     def tables(self, key: str, what: str) -> dict[str, TomlTable]:
@@ -315,12 +286,9 @@ class TomlTable:
         outer = self.table(key)
         if not outer.values:
             raise outer.error("", f"is empty; give at least one {what}, such as [{key}.Ridge]")
-        for name in outer.values:
-            if not name.strip():
-                raise outer.error(name, f"has no name; name the {what} as the tables shall print it")
         return {name: outer.table(name) for name in outer.values}
 
-    def value(self, key: str, default: Any, right: Callable[[Any], bool], expected: str) -> Any:
+    def value(self, key: str, default: Any, right: Callable[[Any], Any], expected: str) -> Any:
         """What a key says, checked, or the default where it is not there."""
         value = self.values.get(key, default)
         if key in self.values and not right(value):
@@ -328,11 +296,11 @@ class TomlTable:
         return value
 
     def text(self, key: str, default: str) -> str:
-        return self.value(key, default, lambda value: _is_text(value) and value.strip(), "a text")
+        return self.value(key, default, lambda value: is_text(value) and value.strip(), "a text")
 
     def integer(self, key: str, default: int | None, *, least: int) -> Any:
         expected = f"a whole number of at least {least}"
-        return self.value(key, default, lambda value: _is_integer(value) and value >= least, expected)
+        return self.value(key, default, lambda value: is_integer(value) and value >= least, expected)
 
     def choice(self, key: str, known: Collection[str], default: str | None) -> Any:
         if key not in self.values:
@@ -347,14 +315,12 @@ class TomlTable:
         return self.list_of(key, (), "numbers of at least 0", lambda value: is_number(value) and value >= 0)
 
     def names(
-        self, key: str, known: Iterable[str], what: str, default: tuple[str, ...] | None = None
+        self, key: str, known: Collection[str], what: str, default: tuple[str, ...] | None = None
     ) -> tuple[str, ...]:
         """Known names; without a default they must be there."""
-        if key not in self.values:
-            if default is not None:
-                return default
+        if key not in self.values and default is None:
             raise self.error(key, f"is missing; give a list of names out of {', '.join(known)}")
-        names = self.list_of(key, (), "names", _is_text)
+        names = self.list_of(key, default or (), "names", is_text)
         for name in names:
             if name not in known:
                 raise self.error(key, f"names {name!r}, which is not a known {what}; {did_you_mean(name, known)}")
@@ -362,15 +328,16 @@ class TomlTable:
 
     def list_of(self, key: str, default: tuple[Any, ...], what: str, right: Callable[[Any], bool]) -> tuple[Any, ...]:
         """At least one value, each of them right and none twice."""
-        value = self.values.get(key, list(default))
-        if key in self.values and (not isinstance(value, list) or not value):
-            raise self.error(key, f"is {value!r}; a list of {what} was expected, with at least one")
-        for place, each in enumerate(value):
+        expected = f"a list of {what} was expected"
+        values = self.values.get(key, default)
+        if key in self.values and (not isinstance(values, list) or not values):
+            raise self.error(key, f"is {values!r}; {expected}, with at least one")
+        for place, each in enumerate(values):
             if not right(each):
-                raise self.error(key, f"holds {each!r}; a list of {what} was expected")
-            if each in value[:place]:
+                raise self.error(key, f"holds {each!r}; {expected}")
+            if each in values[:place]:
                 raise self.error(key, f"holds {each!r} twice; leave one out")
-        return tuple(value)
+        return tuple(values)
 
 
 def frozen(value: Any) -> Any:
@@ -380,17 +347,17 @@ def frozen(value: Any) -> Any:
     return tuple(frozen(each) for each in value) if isinstance(value, list) else value
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_flag(value: Any) -> bool:
+def is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not _is_flag(value)
+def is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not is_flag(value)
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not _is_flag(value) and math.isfinite(value)
+    return isinstance(value, int | float) and not is_flag(value) and math.isfinite(value)

@@ -1,9 +1,7 @@
 """A cell on images, (dataset, noise, method, seed): one network, trained on the training part, tested on the test part.
 
-Or a method for tables in its place, which learns from the features of the recipe's backbone.
-
-True labels of test images enter in the metric alone, and, with ``selection = "oracle"``, in the choice of λ, epoch and
-weights, as in the paper.
+Or a method for tables in its place, which learns from the features of the recipe's backbone. True labels of test images
+enter in the metric alone, and, with ``selection = "oracle"``, in the choice of λ, epoch and weights, as in the paper.
 """
 
 from __future__ import annotations
@@ -31,12 +29,8 @@ from propml.vision.recipe import LAM_RULE, with_former_names
 from propml.vision.recipe import VisionRecipe as Recipe
 from propml.vision.sources import ImageSource, open_source
 
-# What `flip_rate` may say instead of a number: the noise of the cell, which is known.
-KNOWN_RATE = "noise"
 # Settings of a recipe that change nothing in the scores.
 NOT_CONFIGURATION = ("look_every", "checkpoint_seconds")
-# A run in a temporary folder is never resumed.
-NO_CHECKPOINTS = 1e9
 
 
 @dataclass(frozen=True)
@@ -54,13 +48,7 @@ class ImageMethod:
 
 @dataclass(frozen=True)
 class ImageCell(Cell):
-    """One training of a method on a dataset of images at a noise level with a seed.
-
-    >>> unbiased = ImageMethod("Unbiased", {"loss": "unbiased", "flip_rate": "noise"})
-    >>> cell = ImageCell("vision", "voc2007", Noise("flips", 0.4), unbiased, 1)
-    >>> cell.key.rpartition("-")[0], cell.recipe().flip_rate
-    ('vision-voc2007-0.4-Unbiased-1', 0.4)
-    """
+    """One training of a method on a dataset of images at a noise level with a seed."""
 
     noise: Noise  #: flips: the rate at which labels that are not true become candidates
     method: ImageMethod
@@ -72,15 +60,15 @@ class ImageCell(Cell):
     def recipe(self) -> Recipe:
         """How the network is trained."""
         rate = self.noise.level
-        settings = {**self.method.recipe, "noise": rate, "seed": self.seed, "checkpoint_seconds": NO_CHECKPOINTS}
-        if settings.get("flip_rate") == KNOWN_RATE:
+        # No checkpoints: a run in a temporary folder is never resumed.
+        settings = {**self.method.recipe, "noise": rate, "seed": self.seed, "checkpoint_seconds": 1e9}
+        if settings.get("flip_rate") == "noise":
             settings["flip_rate"] = rate
         if self.selection == "oracle":
             settings["select"] = "oracle"
         return Recipe(**settings)
 
     def configuration(self) -> dict[str, Any]:
-        """All that the scores depend on, as plain values; settings of the recipe include their defaults."""
         recipe = self.recipe()
         settings = {name: value for name, value in asdict(recipe).items() if name not in NOT_CONFIGURATION}
         settings = with_former_names(settings)
@@ -89,38 +77,22 @@ class ImageCell(Cell):
             settings = {name: settings[name] for name in ("backbone", "weights", "size", "noise")} | own
         elif recipe.chooses_lam:
             settings["lam_rule"] = LAM_RULE
-        return jsonable(
-            {
-                "protocol": PROTOCOL,
-                "kind": "images",
-                "dataset": self.dataset,
-                "images": self.images,
-                "seed": self.seed,
-                "name": self.method.name,
-                "params": settings,
-                "selection": self.selection,
-            }
-        )
+        own = {name: getattr(self, name) for name in ("dataset", "images", "seed", "selection")}
+        return jsonable({"protocol": PROTOCOL, "kind": "images", "name": self.method.name, "params": settings, **own})
 
     def on_device(self, device: str) -> Self:
-        """The same cell, trained on that device."""
         return replace(self, device=device)
 
     def truth(self) -> np.ndarray:
-        """Of the test images, none of which is read."""
         truth = open_part(self.dataset, "test", self.images).truth
         assert truth is not None
         return truth
 
 
 def open_part(dataset: str, part: str, images: Mapping[str, int]) -> ImageSource:
-    """The part "train" or "test" of a dataset, whose images are not read yet.
+    """The part "train" or "test" of a dataset, whose images are not read yet; ``images`` says how many.
 
-    ``images`` says how many: so many mosaics, or images at random, the same for every seed, so that they are decoded
-    once.
-
-    >>> open_part("digits-mosaic", "test", {"train": 9, "test": 5}).truth.shape
-    (5, 10)
+    They are so many mosaics, or images at random, the same for every seed, so that they are decoded once.
     """
     wanted = images.get(part)
     if wanted is not None and dataset == "digits-mosaic":
@@ -139,7 +111,7 @@ def compute_images(cell: ImageCell) -> CellResult:
         score_images = _score_images if cell.method.table is None else _score_features
         fold = score_images(cell, train, test, device)
     assert test.truth is not None
-    return cell.result([judged(cell, fold, test.truth)], peak_bytes=machine.peak_bytes, device=machine.device)
+    return cell.result([judged(cell, fold, test.truth)], **machine)
 
 
 def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device: str) -> FoldResult:
@@ -160,17 +132,18 @@ def _score_images(cell: ImageCell, train: ImageSource, test: ImageSource, device
         network = training.train(train, seen, recipe, run, device=device, cache=cache, verbose=False)
         fitted = time.perf_counter()
         scores = probabilities(load_network(run), decoded.images, batch_size=2 * recipe.batch_size, device=device)
-        scored = time.perf_counter()
-        chosen = {"epoch": network.epoch, "weights": network.weights, **_chosen_lam(recipe, run)}
-    return FoldResult(
-        0,
-        decoded.kept,
-        scores,
-        (scores > 0.5).astype(np.uint8),
-        seconds_fit=fitted - start,
-        seconds_predict=scored - fitted,
-        chosen=jsonable(chosen),
-    )
+        seconds: dict[str, Any] = {"seconds_fit": fitted - start, "seconds_predict": time.perf_counter() - fitted}
+        chosen: dict[str, Any] = {"epoch": network.epoch, "weights": network.weights}
+        if recipe.chooses_lam:
+            choice = json.loads((run / "lam.json").read_text(encoding="utf-8"))
+            kept = ("lam", "worth", "weight_decay", "epoch")
+            tried = [
+                {name: each[name] for name in kept if name in each} | each.get("held_out", {})
+                for each in choice["tried"]
+            ]
+            chosen |= {"lam": choice["lam"], "tried": tried}
+    predicted = (scores > 0.5).astype(np.uint8)
+    return FoldResult(0, decoded.kept, scores, predicted, **seconds, chosen=jsonable(chosen))
 
 
 def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, device: str) -> FoldResult:
@@ -189,16 +162,6 @@ def _score_features(cell: ImageCell, train: ImageSource, test: ImageSource, devi
     scaler = RangeScaler().fit(learned.X) if entry.table != "propml" and entry.table not in RIVALS else None
     X, new = (part.X if scaler is None else scaler.transform(part.X) for part in (learned, seen))
     return score(model, X, candidates, new, seen.kept)
-
-
-def _chosen_lam(recipe: Recipe, run: Path) -> dict[str, Any]:
-    """λ and what the others that were tried were worth; nothing where λ was given."""
-    if not recipe.chooses_lam:
-        return {}
-    choice = json.loads((run / "lam.json").read_text(encoding="utf-8"))
-    kept = ("lam", "worth", "weight_decay", "epoch")
-    tried = [{name: each[name] for name in kept if name in each} | each.get("held_out", {}) for each in choice["tried"]]
-    return {"lam": choice["lam"], "tried": tried}
 
 
 def _device(name: str) -> str:

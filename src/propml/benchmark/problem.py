@@ -44,24 +44,12 @@ class CandidateProblem:
     truth: np.ndarray  #: uint8, (n_samples, n_labels): what test rows are judged by; never given to a method
 
     def scaled(self, scaling: str) -> np.ndarray | sp.csr_array:
-        """The features as a method wants them.
-
-        ``"unit-range"`` is the paper's protocol: every feature min-max scaled to [-1, 1] over all rows, hence dense.
-        ``"none"`` leaves them as they are.
-        """
-        if scaling == "none":
-            return self.X
-        return RangeScaler().fit_transform(self.X)
+        """Every feature min-max scaled to [-1, 1] over all rows, the paper's protocol, or (``"none"``) as it is."""
+        return self.X if scaling == "none" else RangeScaler().fit_transform(self.X)
 
 
 def has_real_candidates(dataset: str, files: Mapping[str, OwnFile] | None = None) -> bool:
-    """Whether the candidates of a dataset come with it, so that there is no noise level to choose.
-
-    ``files`` are the datasets that are a user's own.
-
-    >>> [has_real_candidates(name) for name in ("yeastcc", "birds", "yeast", "digits-mosaic")]
-    [True, False, False, False]
-    """
+    """Whether the candidates of a dataset, which may be one of the user's own files, come with it."""
     if files and dataset in files:
         return files[dataset].has_candidates
     entry = lookup(dataset)
@@ -96,11 +84,15 @@ def load_problem(
             raise ValueError(f"{dataset} has no candidates of its own; give a noise level to make them with")
         return CandidateProblem(data.X, data.candidates, data.truth)
     arguments = {**(settings or {}), **noise.arguments()}
-    if noise.kind == "svm":
-        candidates = _svm_candidates(data, seed, arguments, verbose)
-    else:
+    if noise.kind != "svm":
         candidates = corrupt(noise.kind, data.X, data.truth, labels=data.label_names, random_state=seed, **arguments)
-    return CandidateProblem(data.X, candidates, data.truth)
+        return CandidateProblem(data.X, candidates, data.truth)
+    folder = cache_dir() / "corruption"
+    machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=verbose, **arguments)
+    # Methods run side by side on one problem: the first trains the machines, the others wait and read them.
+    with locked(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
+        machines.fit(data.X, data.truth)
+    return CandidateProblem(data.X, machines.transform(data.truth, labels=data.label_names), data.truth)
 
 
 def load_truth(dataset: str, seed: int, rows: int | None = None, file: OwnFile | None = None) -> Dataset:
@@ -113,15 +105,6 @@ def load_truth(dataset: str, seed: int, rows: int | None = None, file: OwnFile |
     if rows is None or rows >= n:
         return labelled
     return labelled.take(np.sort(np.random.default_rng([seed, SUBSET_STREAM]).choice(n, rows, replace=False)))
-
-
-def _svm_candidates(data: Dataset, seed: int, settings: dict[str, Any], verbose: bool) -> Candidates:
-    folder = cache_dir() / "corruption"
-    machines = SVMConfusions(random_state=seed, n_jobs=-1, cache_dir=folder, verbose=verbose, **settings)
-    # Methods run side by side on one problem: the first trains the machines, the others wait and read them.
-    with locked(folder / f"{data.name}-{data.X.shape[0]}-{seed}.lock"):
-        machines.fit(data.X, data.truth)
-    return machines.transform(data.truth, labels=data.label_names)
 
 
 # -- a user's own file ------------------------------------------------------------------------------------------------
@@ -149,7 +132,6 @@ class OwnFile:
         return cls(name, folder, options, _digest(folder, name, options), candidates is not None)
 
     def configuration(self) -> dict[str, Any]:
-        """What the scores of a cell on this file depend on."""
         return {"digest": self.digest, "options": self.options}
 
     def load(self) -> Dataset:
@@ -163,14 +145,9 @@ class OwnFile:
             X = learn_features(table, categorical=_listed(self.options.get("categorical", ()))).X
             for note in table.notes:
                 warnings.warn(f"{self.name}: {note}", stacklevel=2)
-        return Dataset(
-            f"{Path(self.name).name}-{self.digest}",
-            X,
-            truth.to_matrix(np.uint8),
-            candidates,
-            tuple(map(str, truth.labels)),
-            tuple(map(str, range(X.shape[1]))),
-        )
+        name, matrix = f"{Path(self.name).name}-{self.digest}", truth.to_matrix(np.uint8)
+        labels, features = tuple(map(str, truth.labels)), tuple(map(str, range(X.shape[1])))
+        return Dataset(name, X, matrix, candidates, labels, features)
 
 
 def _read(
@@ -182,7 +159,12 @@ def _read(
     how = {key: given[key] for key in ("delimiter", "encoding", "file_format") if key in given}
     source = open_table(folder / name, **how, plain="truth" in options)
     if isinstance(source, ArrayFile):
-        return _read_arrays(source, options)
+        if named := [key for key in options if key != "file_format"]:
+            raise ValueError(f"it has no columns to name: it holds its labels beside a matrix; leave out {named[0]}")
+        if source.truth is None:
+            raise ValueError("it holds no true labels, and methods are judged by them")
+        # What is both true and a candidate is to be corrupted.
+        return source, source.truth, None if source.candidates is source.truth else source.candidates
     truth = options.get("truth")
     if truth is None and not isinstance(source, ArffTable):
         raise ValueError(
@@ -216,15 +198,6 @@ def _read(
         over_labels(each, labels, lambda row, label: label, matched_by=matched_by) for each in (true, table.candidates)
     )
     return table, true, candidates
-
-
-def _read_arrays(source: ArrayFile, options: Mapping[str, Any]) -> tuple[ArrayFile, Candidates, Candidates | None]:
-    """A matrix of features, which carries its labels; what is both true and a candidate is to be corrupted."""
-    if named := [key for key in options if key != "file_format"]:
-        raise ValueError(f"it has no columns to name: it holds its labels beside a matrix; leave out {named[0]}")
-    if source.truth is None:
-        raise ValueError("it holds no true labels, and methods are judged by them")
-    return source, source.truth, None if source.candidates is source.truth else source.candidates
 
 
 def _listed(columns: str | tuple[str, ...]) -> list[str]:

@@ -23,7 +23,6 @@ import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -35,8 +34,7 @@ from propml.benchmark.results import CellResult
 from propml.devices import usable_cores
 from propml.extras import versions
 
-# The folder that the package lies in.
-ROOT = Path(propml.__file__).parents[1]
+ROOT = Path(propml.__file__).parents[1]  # that the package lies in
 PACKAGE = "propml"
 # What a cell on images runs through: its method is a recipe of these, or one for tables that is given features.
 IMAGE_MODULES = ("propml.vision.training", "propml.vision.predict")
@@ -59,12 +57,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "timm", "torchvision", "
 def run_provenance(command: Sequence[str] | None = None, **facts: Any) -> dict[str, Any]:
     """Everything needed to judge a run later; ``facts`` are further entries, such as ``workers=2``.
 
-    The command is what was typed, by default the arguments of this process; paths lose their folders, addresses their
-    hosts. ``run`` is a name for it, which rows refer to; ``commit`` and ``dirty`` are None outside a checkout.
-
-    >>> facts = run_provenance(["/usr/bin/propml", "benchmark", "run", "quick"], workers=2)
-    >>> facts["command"], facts["workers"]
-    ('propml benchmark run quick', 2)
+    The command is what was typed, by default the arguments of this process. ``run`` is a name, which rows refer to.
     """
     import torch
 
@@ -117,11 +110,7 @@ def _processor() -> str:
 
 
 def _without_places(argument: str) -> str:
-    """Only the last part of an absolute path, and no host of an address.
-
-    >>> [_without_places(part) for part in ("--out=/home/me/results/quick", "ray://10.0.0.7:10001", "paper/quick.toml")]
-    ['--out=quick', 'ray://HOST', 'paper/quick.toml']
-    """
+    """Only the last part of an absolute path, and no host of an address."""
     option, equals, value = argument.rpartition("=")
     if "://" in value:
         value = f"{value.partition('://')[0]}://HOST"
@@ -132,25 +121,17 @@ def _without_places(argument: str) -> str:
     return f"{option}{equals}{value}"
 
 
-@dataclass
-class Machine:
-    """The name of the GPU, or ``"cpu"``, and the most bytes that were held there."""
-
-    device: str = "cpu"
-    peak_bytes: int = 0
-
-
 @contextmanager
-def watch_machine(gpu: bool) -> Iterator[Machine]:
-    """What the block runs on, and, once it has ended, how much memory it took."""
-    machine = Machine()
+def watch_machine(gpu: bool) -> Iterator[dict[str, Any]]:
+    """The name of the GPU that the block runs on, or "cpu"; once it has ended, also the most bytes that it held."""
+    machine: dict[str, Any] = {"device": "cpu"}
     if gpu:
         import torch
 
         torch.cuda.reset_peak_memory_stats()
-        machine.device = torch.cuda.get_device_name()
+        machine["device"] = torch.cuda.get_device_name()
         yield machine
-        machine.peak_bytes = int(torch.cuda.max_memory_allocated())
+        machine["peak_bytes"] = int(torch.cuda.max_memory_allocated())
         return
     # The peak of this process starts anew, so that a cell is not charged for the one before; Linux can do that.
     with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
@@ -162,7 +143,7 @@ def watch_machine(gpu: bool) -> Iterator[Machine]:
         import resource
 
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        machine.peak_bytes = most if sys.platform == "darwin" else most * 1024
+        machine["peak_bytes"] = most if sys.platform == "darwin" else most * 1024
 
 
 # -- fingerprints of code ----------------------------------------------------------------------------------------------

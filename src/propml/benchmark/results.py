@@ -115,13 +115,7 @@ def load_results(folder: str | Path) -> Results:
 
 
 def means(cells: Iterable[CellResult]) -> list[Mean]:
-    """Mean and sample standard deviation over folds and seeds, in percent, in the order in which cells come.
-
-    >>> folds = tuple(FoldResult(fold, values={"one_error": 0.25 + 0.5 * fold}) for fold in (0, 1))
-    >>> (mean,) = means([CellResult("toy", "birds", Noise("svm", 0.5), "Ridge", 0, folds=folds)])
-    >>> mean.mean, mean.std, mean.n
-    (50.0, 35.35533905932738, 2)
-    """
+    """Mean and sample standard deviation over folds and seeds, in percent, in the order in which cells come."""
     values: dict[tuple[str, str, Noise | None, str, str], list[float]] = {}
     for cell in cells:
         for fold in cell.folds:

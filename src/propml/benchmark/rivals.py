@@ -22,12 +22,7 @@ from propml.targets import Candidates
 
 
 class Rival(CandidateClassifier):
-    """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities.
-
-    Fitted, ``models_`` holds one estimator for all labels or one for each, ``share_`` the share of rows in which each
-    label is a candidate, and ``known_`` the labels that are candidates in some rows and not in others: only these are
-    learned.
-    """
+    """A classifier of scikit-learn, fitted on the matrix of candidates; scores are its probabilities."""
 
     _estimator: ClassVar[type]
     _together: ClassVar[bool] = False  # one estimator learns all labels
@@ -62,12 +57,7 @@ class Rival(CandidateClassifier):
 
 @dataclass(eq=False, repr=False)
 class ExtraTreesRival(Rival):
-    """Extremely randomised trees, one forest for all labels.
-
-    >>> X, candidates = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
-    >>> ExtraTreesRival(50, min_samples_leaf=1).fit(X, candidates).predict(X).tolist()
-    [[1, 0], [1, 0], [0, 1], [0, 1]]
-    """
+    """Extremely randomised trees, one forest for all labels."""
 
     n_estimators: int = 300
     min_samples_leaf: int = 3
@@ -117,9 +107,5 @@ RIVALS: dict[str, type[Rival]] = {
 
 
 def benchmark_class(name: str) -> type[CandidateClassifier]:
-    """The class of a method that an experiment names: one of ours, or a rival.
-
-    >>> benchmark_class("extra-trees")().get_params()
-    {'min_samples_leaf': 3, 'n_estimators': 300, 'random_state': 0}
-    """
+    """The class of a method that an experiment names: one of ours, or a rival."""
     return RIVALS[name] if name in RIVALS else method_class(name)

@@ -93,14 +93,9 @@ def run_experiment(
     if isinstance(experiment, str | Path):
         experiment = load_experiment(experiment)
     store = ResultStore(folder)
-    provenance = run_provenance(
-        command,
-        workers=workers,
-        executor="local" if ray_address is None else "ray",
-        experiment=experiment.name,
-        title=experiment.title,
-        note=experiment.note,
-    )
+    where = {"workers": workers, "executor": "local" if ray_address is None else "ray"}
+    what = {"experiment": experiment.name, "title": experiment.title, "note": experiment.note}
+    provenance = run_provenance(command, **where, **what)
     run = _Run(experiment.cells(), store, provenance, keep_failures, verbose)
     if device is not None:
         if ray_address is None:
@@ -123,11 +118,8 @@ def run_experiment(
                 run.work(executor, bar)
     except KeyboardInterrupt:
         if verbose:
-            done = len(run.summary.done) + len(run.summary.skipped)
-            sys.stderr.write(
-                f"\nstopped: {done} of {run.total} cells are done and kept in {folder}; "
-                f"run the same command again to go on\n"
-            )
+            done = f"{len(run.summary.done) + len(run.summary.skipped)} of {run.total} cells are done"
+            sys.stderr.write(f"\nstopped: {done} and kept in {folder}; run the same command again to go on\n")
         raise
     finally:
         if executor is not None:
@@ -142,7 +134,7 @@ def compute_on(device: str, compute: Compute, cell: Cell) -> CellResult:
 
 
 class _Run:
-    """The cells of a run: those that wait, the outcome of the others, and messages about them."""
+    """The cells of a run: those that wait, the outcome of the others, and lines about them."""
 
     def __init__(
         self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, verbose: bool
@@ -206,11 +198,11 @@ class _Run:
             self.summary.skipped.append(cell)
             self._show(bar, 1, cell, "done by another run")
             return True
-        failed = self._store.failed(keys=[cell.key])
-        if failed and failed[0] != self._failed_before.get(cell.key):
-            self.summary.failed.append(failed[0])
-            self._show(bar, 1, cell, f"FAILED in another run: {_reason(failed[0])}")
-            return True
+        for failed in self._store.failed(keys=[cell.key]):
+            if failed.failure and failed != self._failed_before.get(cell.key):
+                self.summary.failed.append(failed)
+                self._show(bar, 1, cell, f"FAILED in another run: {failed.failure.reason}")
+                return True
         return False
 
     def add_metrics(self) -> None:
@@ -229,10 +221,14 @@ class _Run:
         self._store.claims.release(cell.key)
         if kept.failure:
             self.summary.failed.append(kept)
-            self._show(bar, 1, cell, f"FAILED {_reason(kept)}")
+            self._show(bar, 1, cell, f"FAILED {kept.failure.reason}")
         else:
             self.summary.done.append(cell)
-            self._show(bar, 1, cell, result_text(result, cell.metrics[0]))
+            metric = cell.metrics[0]
+            mean = sum(fold.values[metric] for fold in result.folds) / len(result.folds)
+            seconds = result.seconds_fit + result.seconds_predict
+            title = SHORT.get(metric) or metric_of(metric).title
+            self._show(bar, 1, cell, f"{title} {100 * mean:.1f}  {seconds:.1f} s")
 
     def _show(self, bar: Bar, steps: int, cell: Cell | None = None, outcome: str = "") -> None:
         bar.advance(steps, f"{self._running} running, {len(self.summary.failed)} failed")
@@ -245,17 +241,6 @@ def cell_title(cell: Cell) -> str:
     """A cell in few words, such as ``"birds 50 % PML-NI"``."""
     seed = f", seed {cell.seed}" if cell.seed else ""
     return f"{setting_name(cell.dataset, cell.noise)} {cell.method.name}{seed}"
-
-
-def result_text(result: CellResult, metric: str) -> str:
-    """One metric of a cell and its seconds, such as ``"AP 63.8  2.1 s"``."""
-    mean = sum(fold.values[metric] for fold in result.folds) / len(result.folds)
-    seconds = result.seconds_fit + result.seconds_predict
-    return f"{SHORT.get(metric) or metric_of(metric).title} {100 * mean:.1f}  {seconds:.1f} s"
-
-
-def _reason(result: CellResult) -> str:
-    return result.failure.reason if result.failure else ""
 
 
 @contextmanager

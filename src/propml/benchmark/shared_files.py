@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,6 @@ class BlockFile:
 
     Reading needs neither the lock nor the right to write: half a block and one that was changed are ignored. Appending
     first cuts off half a block, which only a writer that was killed can have left behind. The file need not exist.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = BlockFile(Path(folder) / "rows.jsonl")
-    ...     file.append([{"fold": 0}, {"fold": 1}])
-    ...     file.blocks()
-    [[{'fold': 0}, {'fold': 1}]]
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -45,7 +38,6 @@ class BlockFile:
         return self._blocks
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add one block."""
         with self.locked() as add:
             add(rows)
 
@@ -100,7 +92,10 @@ class BlockFile:
                 position, number = position + len(line), number + 1
                 if not line.strip():
                     continue
-                rows.append(_parsed(line))
+                row: Any = None
+                with suppress(ValueError, RecursionError):
+                    row = json.loads(line)
+                rows.append(row if isinstance(row, dict) else None)
                 mark = (rows[-1] or {}).pop("block", None)
                 if mark is not None:
                     self._take(rows, mark, number)
@@ -132,19 +127,8 @@ def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(b"".join(map(json_line, rows))).hexdigest()[:16]
 
 
-def _parsed(line: bytes) -> JsonRow | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
 class Claims:
-    """The cells that this process works on, where other processes on the same folder see them.
-
-    A claim is a file in the folder that is locked; one that nobody locks means nothing.
-    """
+    """The cells that this process works on: locked files in a folder; one that nobody locks means nothing."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

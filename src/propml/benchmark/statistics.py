@@ -34,7 +34,7 @@ class Comparison:
 
     def order(self) -> list[int]:
         """The numbers of the methods from the best mean rank to the worst."""
-        return [int(i) for i in np.argsort(self.mean_ranks, kind="stable")]
+        return np.argsort(self.mean_ranks, kind="stable").tolist()
 
     def better_than(self, name: str) -> tuple[str, ...]:
         """The methods that a method beats: it differs from them significantly and has the better mean rank."""
@@ -61,14 +61,9 @@ def compare(
 ) -> Comparison:
     """Compare methods over blocks, as Demšar (2006) does: Friedman's test first, then Nemenyi's of the pairs.
 
-    Where Friedman's test (χ² corrected for ties) does not reject, no pair counts as different and all methods form one
-    group.
-
     ``values`` are finite, ``(n_blocks, n_methods)``: one row per dataset, say; ``higher_is_better`` is one flag, or one
     per block. ``warnings`` are sentences of whoever made the table, kept in front of those found here.
 
-    Examples
-    --------
     >>> table = [[9, 7, 5], [8, 6, 6], [9, 5, 4], [7, 6, 3], [9, 8, 5], [6, 5, 3]]
     >>> comparison = compare(table, ["A", "B", "C"], higher_is_better=True)
     >>> comparison.cliques, round(comparison.critical_difference, 3)
@@ -76,10 +71,8 @@ def compare(
     """
     ranks = rank_table(values, higher_is_better=higher_is_better)
     n, k = ranks.shape
-    distance = nemenyi_distance(k, n, alpha)
-    sentences = [*warnings, *too_few_blocks(k, n, alpha)]
-    mean_ranks = ranks.mean(axis=0)
-    statistic, p_value = friedman(ranks)
+    distance, sentences = nemenyi_distance(k, n, alpha), [*warnings, *too_few_blocks(k, n, alpha)]
+    mean_ranks, (statistic, p_value) = ranks.mean(axis=0), friedman(ranks)
     different = np.abs(mean_ranks[:, None] - mean_ranks) >= distance
     if p_value > alpha:
         different[:] = False
@@ -87,8 +80,7 @@ def compare(
             f"Friedman's test finds no difference between the {k} methods (p = {p_value:.2g}), "
             "so none between two of them counts as significant."
         )
-    groups = cliques(mean_ranks, different)
-    found = (statistic, p_value, distance, different, groups, alpha, tuple(sentences))
+    found = (statistic, p_value, distance, different, cliques(mean_ranks, different), alpha, tuple(sentences))
     return Comparison(tuple(names), n, mean_ranks, *found)
 
 
@@ -124,12 +116,9 @@ def nemenyi_distance(n_methods: int, n_blocks: float, alpha: float = 0.05) -> fl
 
 
 def cliques(mean_ranks: Any, different: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    """The largest groups of two or more methods in which no two differ significantly: the bars of a diagram.
-
-    Whether two methods differ depends on the distance of their mean ranks alone, so that each group is a run of
-    neighbours in their order.
-    """
-    order = [int(i) for i in np.argsort(mean_ranks, kind="stable")]
+    """The largest groups of two or more methods in which no two differ significantly: the bars of a diagram."""
+    # Whether two methods differ depends on the distance of their mean ranks alone: each group is a run of neighbours.
+    order = np.argsort(mean_ranks, kind="stable").tolist()
     groups: list[tuple[int, ...]] = []
     reached = 0  # the place up to which the last group goes
     for first, method in enumerate(order):
@@ -141,11 +130,8 @@ def cliques(mean_ranks: Any, different: np.ndarray) -> tuple[tuple[int, ...], ..
 
 
 def too_few_blocks(n_methods: int, n_blocks: int, alpha: float) -> list[str]:
-    """A sentence where so few blocks can show no difference, not even that to a method that always wins.
-
-    Friedman's χ² is at most N (k - 1), and mean ranks differ by k - 1 at most, while the critical difference falls with
-    the root of the number of blocks.
-    """
+    """A sentence where so few blocks can show no difference, not even that to a method that always wins."""
+    # Friedman's χ² is at most N (k - 1), mean ranks differ by k - 1 at most; the critical difference falls with √N.
     widest = n_methods - 1
     friedman, nemenyi = stats.chi2.isf(alpha, widest) / widest, (nemenyi_distance(n_methods, 1, alpha) / widest) ** 2
     least = int(np.ceil(max(friedman, nemenyi)))

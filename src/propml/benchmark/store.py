@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Block = list[JsonRow]
 
+IDENTITY = ("experiment", "dataset", "noise", "method", "seed")
 # Files of earlier versions have neither commit nor fingerprint.
 OF_A_CELL = ("peak_bytes", "device", "commit", "fingerprint")
 KEPT: Schema = {
@@ -59,12 +60,12 @@ class ResultStore:
         self._runs = BlockFile(self.folder / "runs.jsonl")
 
     def add(self, result: CellResult, provenance: Mapping[str, Any]) -> CellResult:
-        """Keep what became of a cell, and return it as it is kept; a cell that is done already stays as it is.
-
-        Its commit is that of the run. ``provenance`` comes from :func:`propml.benchmark.provenance.run_provenance`.
-        """
+        """Keep what became of a cell, and return it with run and commit; a cell that is done already stays as it is."""
         self._add_run(provenance)
-        result = replace(result, run=provenance["run"], commit=_commit(provenance))
+        # Outside a checkout the version stands for the commit.
+        commit = provenance.get("commit") or f"propml {provenance.get('propml', __version__)}"
+        dirty = "-dirty" if provenance.get("dirty") else ""
+        result = replace(result, run=provenance["run"], commit=f"{commit}{dirty}")
         with self._cells.locked() as append:
             if result.key not in self.done():
                 if result.failure is None:
@@ -95,9 +96,8 @@ class ResultStore:
         metrics: dict[str, set[str]] = {}
         for block in self._cells.blocks():
             if block[-1]["row"] in ("cell", "values"):
-                metrics.setdefault(block[-1]["key"], set()).update(
-                    row["metric"] for row in block if row["row"] == "value"
-                )
+                known = metrics.setdefault(block[-1]["key"], set())
+                known.update(row["metric"] for row in block if row["row"] == "value")
         return metrics
 
     def cells(self, experiment: str | None = None, *, keys: Collection[str] | None = None) -> list[CellResult]:
@@ -109,7 +109,7 @@ class ResultStore:
                 row = block[-1]
                 if experiment not in (None, row["experiment"]) or (keys is not None and row["key"] not in keys):
                     continue
-                identity = tuple(row[name] for name in ("experiment", "dataset", "noise", "method", "seed"))
+                identity = tuple(row[name] for name in IDENTITY)
                 if row["row"] == "cell":
                     done[identity] = block
                     failed.pop(identity, None)
@@ -120,7 +120,11 @@ class ResultStore:
             results = [_done_cell(block) for block in done.values()]
             # Failures of earlier versions do not say what made their candidates; other cells of their experiment do.
             kinds = {cell.experiment: cell.noise.kind for cell in results if cell.noise}
-            return results + [_failed_cell(block, kinds.get(block[-1]["experiment"])) for block in failed.values()]
+            for row in (block[-1] for block in failed.values()):
+                failure = Failure(row["error"], row["message"], row["trace"])
+                whose = _read_identity(row, row.get("corruption", kinds.get(row["experiment"])))
+                results.append(CellResult(**whose, failure=failure, commit=row.get("commit", "")))
+            return results
 
     def failed(self, *, keys: Collection[str] | None = None) -> list[CellResult]:
         """Cells that failed, each with its last failure, and have not been done since."""
@@ -137,7 +141,13 @@ class ResultStore:
             raise FileNotFoundError(
                 f"the scores of {key} are not in {path.parent}; without them a new metric needs a run in another folder"
             )
-        return _unpack_scores(path)
+        with reading(path, "file of kept scores", "restore the file, or run the cell anew"):
+            check_zip(path)
+            with np.load(path, allow_pickle=False) as stored:
+                kept = {name: stored[name] for name in KEPT}
+            check_schema(kept, KEPT, "it")
+        fold, *arrays = kept.values()
+        return [FoldResult(int(number), *(array[fold == number] for array in arrays)) for number in np.unique(fold)]
 
     def _add_run(self, provenance: Mapping[str, Any]) -> None:
         with self._runs.locked() as append:
@@ -148,23 +158,10 @@ class ResultStore:
         return self.folder / "scores" / f"{key}.npz"
 
 
-def _commit(provenance: Mapping[str, Any]) -> str:
-    """The commit of a run, and whether files were changed after it; the version outside a checkout."""
-    if commit := provenance.get("commit"):
-        return f"{commit}-dirty" if provenance.get("dirty") else str(commit)
-    return f"propml {provenance.get('propml', __version__)}"
-
-
 def _identity(result: CellResult) -> JsonRow:
     """What every row of a cell says; the key ends in the hash of its configuration."""
-    return {
-        "key": result.key,
-        "experiment": result.experiment,
-        "dataset": result.dataset,
-        "noise": result.noise.written if result.noise else None,
-        "method": result.method,
-        "seed": result.seed,
-    }
+    noise = result.noise.written if result.noise else None
+    return {"key": result.key, **{name: getattr(result, name) for name in IDENTITY}, "noise": noise}
 
 
 def _rows(result: CellResult) -> list[JsonRow]:
@@ -197,14 +194,9 @@ def _done_cell(block: Block) -> CellResult:
         if each["row"] == "value":
             value = float("nan") if each["value"] is None else each["value"]
             values.setdefault(each["fold"], {})[each["metric"]] = value
+    of_a_fold = ("fold", "seconds_fit", "seconds_predict", "chosen")
     folds = [
-        FoldResult(
-            each["fold"],
-            values=values.get(each["fold"], {}),
-            seconds_fit=each["seconds_fit"],
-            seconds_predict=each["seconds_predict"],
-            chosen=each["chosen"],
-        )
+        FoldResult(values=values.get(each["fold"], {}), **{name: each[name] for name in of_a_fold})
         for each in block
         if each["row"] == "fold"
     ]
@@ -214,17 +206,9 @@ def _done_cell(block: Block) -> CellResult:
     return CellResult(**_read_identity(row, kind), settings=settings, folds=tuple(folds), **kept)
 
 
-def _failed_cell(block: Block, kind: str | None = None) -> CellResult:
-    row = block[-1]
-    failure = Failure(row["error"], row["message"], row["trace"])
-    return CellResult(**_read_identity(row, row.get("corruption", kind)), failure=failure, commit=row.get("commit", ""))
-
-
 def _read_identity(row: JsonRow, kind: str | None) -> dict[str, Any]:
     noise = None if row["noise"] is None else Noise.read(row["noise"], kind)
-    return {name: row.get(name, "") for name in ("experiment", "dataset", "method", "seed", "key", "run")} | {
-        "noise": noise
-    }
+    return {name: row.get(name, "") for name in (*IDENTITY, "key", "run")} | {"noise": noise}
 
 
 def _pack_scores(folds: Sequence[FoldResult]) -> bytes:
@@ -238,14 +222,3 @@ def _pack_scores(folds: Sequence[FoldResult]) -> bytes:
     packed = io.BytesIO()
     np.savez_compressed(packed, allow_pickle=False, **arrays)
     return packed.getvalue()
-
-
-def _unpack_scores(path: Path) -> list[FoldResult]:
-    """What :func:`_pack_scores` packed."""
-    with reading(path, "file of kept scores", "restore the file, or run the cell anew"):
-        check_zip(path)
-        with np.load(path, allow_pickle=False) as stored:
-            kept = {name: stored[name] for name in KEPT}
-        check_schema(kept, KEPT, "it")
-    fold, *arrays = kept.values()
-    return [FoldResult(int(number), *(array[fold == number] for array in arrays)) for number in np.unique(fold)]

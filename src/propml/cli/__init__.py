@@ -6,7 +6,7 @@ import sys
 
 from propml.cli.app import app
 from propml.cli.file_options import OTHER_NAMES
-from propml.cli.stopping import exit_code, hears_sigterm
+from propml.cli.stopping import hears_sigterm
 from propml.messages import called_as_options
 
 __all__ = ["app", "main"]
@@ -27,6 +27,3 @@ def main() -> None:
             raise
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
-    except KeyboardInterrupt as stop:
-        sys.stderr.write("stopped\n")
-        sys.exit(exit_code(stop))

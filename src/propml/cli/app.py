@@ -7,14 +7,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propml import __version__
 from propml.cli import benchmark, datasets, tune, vision
 from propml.cli.audit import audit, review
 from propml.cli.corrupt import corrupt
 from propml.cli.file_options import grouped, plain
 from propml.cli.models import evaluate, fit, predict
 from propml.cli.stopping import StoppableGroup
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="propml",
@@ -28,8 +27,6 @@ app = typer.Typer(
 
 def _version(show: bool) -> None:
     if show:
-        from propml import __version__
-
         typer.echo(__version__)
         raise typer.Exit
 
@@ -67,12 +64,11 @@ def demo(
     Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
     """
     from propml.benchmark import report
-    from propml.cli.benchmark import run
     from propml.extras import require
 
     require("matplotlib", "report")
     require("jinja2", "report")
-    run("quick", out=out / "results", methods=methods, workers=workers)
+    benchmark.run(experiment="quick", out=out / "results", methods=methods, workers=workers)
     report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
     _audit_mosaics(out / "review.html")
     typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
@@ -105,7 +101,7 @@ def info() -> None:
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
     table.add_row("device", f"cuda ({gpu})" if gpu else f"cpu ({torch.get_num_threads()} threads)")
     for number, folder in enumerate(data_dirs()):
-        table.add_row("data folders" if number == 0 else "", f"{folder}{'' if folder.is_dir() else '  (not there)'}")
+        table.add_row("" if number else "data folders", f"{folder}{'' if folder.is_dir() else '  (not there)'}")
     for extra in EXTRAS:
         state = "installed" if installed(extra) else f"missing: pip install 'propml[{extra}]'"
         table.add_row(f"extra {extra}", state, style=None if installed(extra) else "dim")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from propml.auditing.noise import AssumedNoise
     from propml.auditing.report import AuditReport
 
-__all__ = ["audit", "review"]
-
 WORST = 10
 
 
@@ -38,8 +36,8 @@ class Settings:
     incomplete: bool = opt.labels(
         "True labels may be missing from the candidates: propose those as well.", default=False
     )
-    seed: opt.Seed = 0
-    quick: opt.Quick = False
+    seed: int = opt.seed_option()
+    quick: bool = opt.quick_option()
     train_rows: int | None = opt.model(
         "Train each model on at most this many rows; 0: all. Every row is judged.",
         min=0,
@@ -49,7 +47,7 @@ class Settings:
         "The timm model that turns images into features.", metavar="NAME", show_default="that of propml vision features"
     )
     weights: str | None = opt.model("File of its weights.", metavar="FILE", show_default="pretrained, downloaded")
-    categorical: opt.Categorical = None
+    categorical: list[str] | None = opt.categorical_option()
 
 
 @opt.grouped
@@ -78,7 +76,7 @@ def audit(
         "with --backbone.",
         metavar="COLUMN",
     ),
-    allow_outside: opt.AllowOutside = False,
+    allow_outside: bool = opt.allow_outside_option(),
     *,
     running: opt.Running,
 ) -> None:
@@ -111,19 +109,21 @@ def audit(
     if again and streamed:
         raise ValueError(f"{out} holds the audit of a stream, which is not done again; give the decisions to --apply")
     if apply:
-        from propml.auditing.folder import apply_review
-
         path: str | Path
         conflicts: str | Path | None
         if streamed:
             from propml.streaming import stream_apply
+            from propml.streaming.folders import Folder
 
-            address = running.ray_address
-            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=address)
+            path, counts, conflicts = stream_apply(out, apply, undecided=undecided, ray_address=running.ray_address)
+            listed = Folder(out).read(Path(conflicts).name) if conflicts else b""
         else:
+            from propml.auditing.folder import apply_review
+
             path, counts, conflicts = apply_review(folder, apply, **moved, undecided=undecided)
+            listed = conflicts.read_bytes() if conflicts else b""
         if conflicts is not None:
-            _print_conflicts(Path(conflicts))
+            _print_conflicts(str(conflicts), listed)
         typer.echo(f"{counts} (--undecided {undecided})" if counts.undecided else str(counts))
         typer.echo(f"labels after your review: {path}")
         return
@@ -135,40 +135,31 @@ def audit(
     if undecided != "verdict":
         raise ValueError(f"--undecided {undecided} works only with --apply; leave it out")
     if reading.candidates is None and reading.sep != opt.SEP:
-        raise ValueError(
-            f"--sep {reading.sep} is for the column that --candidates names, and none is named; leave it out"
-        )
+        raise ValueError(f"--sep {reading.sep} is for the column that --candidates names; name one, or leave it out")
     if settings.incomplete and reading.candidates is not None and not opt.separator(reading.sep):
         raise ValueError("--incomplete adds labels, and with --sep none a cell holds one; leave out one of the two")
     noise = _noise(settings.noise)  # a slip in it is told before anything is read
     opt.checked_device(running.device)
-    told = opt.reading_options(vars(reading)) | {"image": image, "allow_outside": allow_outside}
+    told = reading.options() | {"image": image, "allow_outside": allow_outside}
     if running.streams(data):
-        _stream(data, out, told, noise, settings, running.ray_address)
+        from propml.streaming import stream_audit
+
+        how: dict[str, Any] = {
+            name: getattr(settings, name) for name in ("incomplete", "categorical", "train_rows", "seed")
+        }
+        how |= {"params": opt.QUICK if settings.quick else {}, "ray_address": running.ray_address}
+        with told_when_stopped("what is finished is kept; run the same command again to go on"):
+            found = stream_audit(data, out, reading=told, noise=noise, **how)
+        _print_found(found.columns, found.rows, found.counts, found.notes, found.worst, found.files)
         return
-    pictures: dict[str, Any] = {}
     if file.is_dir():
         from propml.vision.sources import table_in_folder
 
         file, pictures = table_in_folder(file, folder)
-    told |= {name: value for name, value in pictures.items() if not told.get(name) or name == "sep"}
+        told |= {name: value for name, value in pictures.items() if not told.get(name) or name == "sep"}
     if (settings.backbone or settings.weights) and not told["image"]:
-        raise ValueError(
-            "--backbone and --weights are for pictures, and no column of them is named; add --image COLUMN"
-        )
+        raise ValueError("--backbone and --weights need pictures, and no column of them is named; add --image COLUMN")
     _run(file, folder, told, {**vars(settings), "device": running.device})
-
-
-def _stream(
-    data: str, out: str, reading: dict[str, Any], noise: AssumedNoise, settings: Settings, ray_address: str | None
-) -> None:
-    from propml.streaming import stream_audit
-
-    told = {name: getattr(settings, name) for name in ("incomplete", "categorical", "train_rows", "seed")}
-    params = opt.QUICK if settings.quick else {}
-    with told_when_stopped("what is finished is kept; run the same command again to go on"):
-        found = stream_audit(data, out, reading=reading, noise=noise, params=params, ray_address=ray_address, **told)
-    _print_found(found.columns, found.rows, found.counts, found.notes, found.worst, found.files)
 
 
 def _audit_again(out: Path, again: list[Path], moved: dict[str, Path | None]) -> None:
@@ -239,25 +230,23 @@ def _run(
     typer.echo(f"next: open {files[0]}, decide, download your decisions, then: {command}")
 
 
-def _print_conflicts(path: Path) -> None:
+def _print_conflicts(path: str, content: bytes) -> None:
     """What reviewers disagree on; nobody has decided that."""
     import csv
 
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(content.decode("utf-8-sig").splitlines(keepends=True)))
     typer.echo(f"{len(rows)} conflicts, which count as undecided:", err=True)
     for row in rows[:WORST]:
-        typer.echo("  " + " · ".join(opt.printable(row[name]) for name in ("item", "label", "note")), err=True)
+        typer.echo(opt.plain_text("  " + " · ".join(row[name] for name in ("item", "label", "note"))), err=True)
     more = f"all {len(rows)} of them are in {path}; " if len(rows) > WORST else ""
     typer.echo(f"{more}load {path} into the page, filter by note, decide, and give --apply that file, too", err=True)
 
 
 def _print_found(columns: Any, items: int, counts: Any, notes: list[str], report: AuditReport, files: Any) -> None:
     """What became of columns, the number of verdicts of each kind, notes, the most suspicious labels, and the files."""
-    console = Console(soft_wrap=True)
-    print_columns(console, columns)
+    print_columns(columns)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    console.print(f"\n{items} items, {sum(counts.values())} labels judged: {told}", highlight=False)
+    typer.echo(f"\n{items} items, {sum(counts.values())} labels judged: {told}")
     opt.echo_notes(notes)
     names = ("item", "label", "verdict", "confidence", "probability")
     worst = [report.worst(WORST, "columns")[name] for name in names] if report.item_ids else []
@@ -266,7 +255,7 @@ def _print_found(columns: Any, items: int, counts: Any, notes: list[str], report
         table = opt.plain_table("most suspicious", "label", "verdict", numbers=("confidence", "P(true)"))
         for item, label, verdict, *numbers in rows:
             table.add_row(opt.printable(item), opt.printable(label), verdict, *(f"{number:.2f}" for number in numbers))
-        console.print(table)
+        Console(soft_wrap=True).print(table)
     for path in files:
         typer.echo(f"wrote {path}")
 

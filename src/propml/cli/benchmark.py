@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
+from propml.cli import file_options as opt
 from propml.cli.stopping import exit_code
 
 if TYPE_CHECKING:
@@ -20,50 +22,66 @@ if TYPE_CHECKING:
     from propml.benchmark.experiment import Experiment
     from propml.benchmark.store import ResultStore
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Compare methods: run the paper's experiments or your own, and report on what was measured.\n\n"
-    "[bold]propml benchmark run quick[/bold], then [bold]propml benchmark report results/quick[/bold]",
+app = opt.group_of_commands(
+    "Compare methods: run the paper's experiments or your own, and report on what was measured.\n\n"
+    "[bold]propml benchmark run quick[/bold], then [bold]propml benchmark report results/quick[/bold]"
 )
 
 # Of a table on a terminal; a longer title is broken.
 COLUMN_WIDTH = 13
 
-Name = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="A name of `propml benchmark list`, or the path of a .toml file.")
-]
-Out = Annotated[Path | None, typer.Option(help="Results folder.", show_default="results/EXPERIMENT")]
-Datasets = Annotated[list[str] | None, typer.Option(help="Only these, separated by commas.", metavar="A,B")]
-Methods = Annotated[list[str] | None, typer.Option(help="Only these, by their names in the tables.", metavar="A,B")]
-Levels = Annotated[list[str] | None, typer.Option(help="Only these levels.", metavar="50,100|flips 0.2")]
-Quick = Annotated[bool, typer.Option("--quick", help="The short form of the experiment, EXPERIMENT-quick.")]
-Seeds = Annotated[list[str] | None, typer.Option(help="Only these of the experiment's seeds.", metavar="0,1")]
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of an experiment, and where its results are."""
+
+    out: Path | None = opt.plain("Results folder.", show_default="results/EXPERIMENT")
+    datasets: list[str] | None = opt.plain("Only these, separated by commas.", metavar="A,B")
+    methods: list[str] | None = opt.plain("Only these, by their names in the tables.", metavar="A,B")
+    noise: list[str] | None = opt.plain("Only these levels.", metavar="50,100|flips 0.2")
+    seeds: list[str] | None = opt.plain("Only these of the experiment's seeds.", metavar="0,1")
+    quick: bool = opt.plain("The short form of the experiment, EXPERIMENT-quick.", default=False)
+
+    def of(self, name: str) -> tuple[Experiment, Path]:
+        """This part of the experiment of that name, and the folder of its results."""
+        from propml.benchmark.experiment import experiment_names, load_experiment
+
+        if self.quick:
+            if f"{name}-quick" not in experiment_names():
+                short = ", ".join(each.removesuffix("-quick") for each in experiment_names() if each.endswith("-quick"))
+                raise ValueError(f"{name} has no short form; leave out --quick, which is there for {short}")
+            name = f"{name}-quick"
+        whole = load_experiment(name)
+        part = whole.narrowed(
+            datasets=_parts(self.datasets),
+            methods=_parts(self.methods, {entry.name for entry in whole.methods}),
+            noise=_parts(self.noise),
+            seeds=_parts(self.seeds),
+        )
+        return part, self.out or Path("results") / part.name
+
+
+def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[str] | None:
+    """What an option was given, once or repeatedly, separated by commas; a known name may have a comma in it."""
+    if not options:
+        return None
+    pieces = [piece for option in options for piece in ([option] if option in known else option.split(","))]
+    return [piece.strip() for piece in pieces if piece.strip()]
 
 
 @app.command()
+@opt.grouped
 def run(
-    experiment: Name,
-    out: Out = None,
-    datasets: Datasets = None,
-    methods: Methods = None,
-    noise: Levels = None,
-    seeds: Seeds = None,
-    quick: Quick = False,
-    workers: Annotated[int, typer.Option(min=1, help="Local processes, with one thread each.")] = 1,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="For methods that can use a GPU: cpu, cuda, cuda:1.", show_default="experiment's")
-    ] = None,
-    retries: Annotated[int, typer.Option(min=0, help="Further tries where the process of a cell dies.")] = 2,
-    keep_failures: Annotated[
-        bool, typer.Option("--keep-failures", help="Leave what failed before as it is; else it is tried again.")
-    ] = False,
+    experiment: Annotated[
+        str,
+        typer.Argument(help="A name of `propml benchmark list`, or the path of a .toml file.", metavar="EXPERIMENT"),
+    ],
+    part: Part,
+    workers: int = opt.plain("Local processes, with one thread each.", default=1, min=1),
+    ray_address: str | None = opt.plain("Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."),
+    device: str | None = opt.plain("For methods that can use a GPU: cpu, cuda, cuda:1.", show_default="experiment's"),
+    retries: int = opt.plain("Further tries where the process of a cell dies.", default=2, min=0),
+    keep_failures: bool = opt.plain("Leave what failed before as it is; else it is tried again.", default=False),
 ) -> None:
     """Compute what an experiment lacks, and print the table.
 
@@ -79,11 +97,10 @@ def run(
     from propml.benchmark.runner import run_experiment
     from propml.benchmark.store import ResultStore
 
-    part = _experiment(experiment, datasets, methods, noise, seeds, quick)
-    folder = out or Path("results") / part.name
+    planned, folder = part.of(experiment)
     try:
         summary = run_experiment(
-            part,
+            planned,
             folder,
             workers=workers,
             ray_address=ray_address,
@@ -93,11 +110,11 @@ def run(
         )
     except KeyboardInterrupt as stop:
         raise typer.Exit(exit_code(stop)) from None  # the runner has told what is kept
-    _print_means(part, ResultStore(folder))
+    _print_means(planned, ResultStore(folder))
     before = f", {len(summary.skipped)} before" if summary.skipped else ""
     typer.echo(f"cells: {len(summary.done)} done now{before}; results: {folder}")
     if summary.failed:
-        lines = [f"{len(summary.failed)} of {len(part.cells())} cells failed:", *map(str, summary.failed)]
+        lines = [f"{len(summary.failed)} of {len(planned.cells())} cells failed:", *map(str, summary.failed)]
         typer.echo("\n  ".join(lines) + "\nThe same command tries them again.", err=True)
         raise typer.Exit(1)
 
@@ -107,7 +124,7 @@ def list_experiments() -> None:
     """The experiments that are known by name."""
     from propml.benchmark.experiment import experiment_names, load_experiment
 
-    table = _table("name", "cells")
+    table = opt.plain_table(Column("name", no_wrap=True), numbers=("cells",))
     table.add_column("title")
     for name in experiment_names():
         known = load_experiment(name)
@@ -116,14 +133,10 @@ def list_experiments() -> None:
 
 
 @app.command()
+@opt.grouped
 def status(
     place: Annotated[str, typer.Argument(metavar="RESULTS|EXPERIMENT", help="A results folder, or an experiment.")],
-    out: Out = None,
-    datasets: Datasets = None,
-    methods: Methods = None,
-    noise: Levels = None,
-    seeds: Seeds = None,
-    quick: Quick = False,
+    part: Part,
 ) -> None:
     """How many cells are done, missing and failed, and of which ones the code has changed since they were computed.
 
@@ -138,9 +151,8 @@ def status(
     from propml.benchmark.store import ResultStore
 
     if not (Path(place) / "results.jsonl").is_file():
-        part = _experiment(place, datasets, methods, noise, seeds, quick)
-        planned = {cell.key: cell.method.name for cell in part.cells()}
-        _print_status(ResultStore(out or Path("results") / part.name), planned)
+        planned, folder = part.of(place)
+        _print_status(ResultStore(folder), {cell.key: cell.method.name for cell in planned.cells()})
         return
     store = ResultStore(place)
     for name in dict.fromkeys(cell.experiment for cell in store.cells()):
@@ -148,11 +160,11 @@ def status(
         # Cells of an earlier form of the experiment are counted, too.
         stored = {cell.key: cell.method for cell in store.cells(name)}
         try:
-            planned = {cell.key: cell.method.name for cell in load_experiment(name).cells()}
+            whole = load_experiment(name)
         except ValueError:
             _print_status(store, stored, known=False)
         else:
-            _print_status(store, {**planned, **stored})
+            _print_status(store, {cell.key: cell.method.name for cell in whole.cells()} | stored)
 
 
 def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) -> None:
@@ -166,7 +178,7 @@ def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) 
     cells = store.cells(keys=keys)
     done = store.done() & keys.keys()
     failed = {cell.key: cell for cell in cells if cell.failure}
-    table = _table("method", "done", "missing", "failed")
+    table = opt.plain_table(Column("method", no_wrap=True), numbers=("done", "missing", "failed"))
     for name in [*dict.fromkeys(keys.values()), "all"]:
         own = {key for key, method in keys.items() if name in (method, "all")}
         missing = str(len(own - done - failed.keys())) if known else "?"
@@ -185,25 +197,20 @@ def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) 
 
 
 @app.command()
+@opt.grouped
 def report(
     folder: Annotated[Path, typer.Argument(help="Results folder, as `propml benchmark run` fills it.")],
-    experiment: Annotated[
-        list[str] | None,
-        typer.Option(help="Report on this experiment only; may be repeated. By default all that the folder holds."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the report, made if it is not there. Default: FOLDER/report.")
-    ] = None,
-    formats: Annotated[
-        str, typer.Option(help="What to write, separated by commas; svg, png or pdf: each figure.")
-    ] = "html,md,tex,csv",
-    paper: Annotated[
-        str | None,
-        typer.Option(
-            help="Published experiment to stand beside ours: real-world, artificial, vision, or none. "
-            "By default the one of the same name, if there is one."
-        ),
-    ] = None,
+    experiment: list[str] | None = opt.plain(
+        "Report on this experiment only; may be repeated. By default all that the folder holds."
+    ),
+    out: Path | None = opt.plain("Folder for the report, made if it is not there. Default: FOLDER/report."),
+    formats: str = opt.plain(
+        "What to write, separated by commas; svg, png or pdf: each figure.", default="html,md,tex,csv"
+    ),
+    paper: str | None = opt.plain(
+        "Published experiment to stand beside ours: real-world, artificial, vision, or none. "
+        "By default the one of the same name, if there is one."
+    ),
 ) -> None:
     """Write report.html (one file, no network), report.md, tables.tex and CSV from measured results.
 
@@ -211,14 +218,13 @@ def report(
     """
     from propml import benchmark
 
-    wanted = [name for part in formats.split(",") if (name := part.strip())]
     # What was asked for, without the folders of this machine.
     words = ["propml", "benchmark", "report", folder.name or "."]
     words += [word for name in experiment or () for word in ("--experiment", name)]
     files = benchmark.report(
         folder,
         out or folder / "report",
-        formats=wanted,
+        formats=_parts([formats]) or [],
         experiments=experiment,
         paper=paper,
         command=shlex.join([*words, *(["--paper", paper] if paper is not None else [])]),
@@ -228,21 +234,17 @@ def report(
 
 
 @app.command()
+@opt.grouped
 def compare(
     folder: Annotated[Path, typer.Argument(help="Results folder that holds what is judged.")],
     other: Annotated[
         Path | None, typer.Argument(help="Results folder of what it is judged by, such as those before a change.")
     ] = None,
-    of: Annotated[str, typer.Option(metavar="METHOD", help="What is judged, by its name in the tables.")] = (
-        "ProPML default"
+    of: str = opt.plain("What is judged, by its name in the tables.", default="ProPML default", metavar="METHOD"),
+    against: str | None = opt.plain(
+        "What it is judged by; the same method where two folders are given.", metavar="METHOD"
     ),
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="What it is judged by; the same method where two folders are given."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="What to compare; may be repeated.", show_default="average_precision")
-    ] = None,
+    metric: list[str] | None = opt.plain("What to compare; may be repeated.", show_default="average_precision"),
 ) -> None:
     """By how much one method is better than another, dataset by dataset, with a sign test over the datasets.
 
@@ -254,27 +256,20 @@ def compare(
     Before and after a change: [bold]propml benchmark compare results/after results/before[/bold]
     """
     from propml.benchmark.comparison import compare_pairs
-
-    judged, judge = _store(folder), None if other is None else _store(other)
-    for name in metric or ["average_precision"]:
-        _print_pair(compare_pairs(judged, of, against, other=judge, metric=name))
-
-
-def _store(folder: Path) -> ResultStore:
     from propml.benchmark.store import ResultStore
 
-    if not (folder / "results.jsonl").is_file():
-        raise FileNotFoundError(f"{folder} holds no results; give a folder that `propml benchmark run` has filled")
-    return ResultStore(folder)
+    stores = [ResultStore(each) for each in (folder, other) if each is not None]
+    for store in stores:
+        if not (store.folder / "results.jsonl").is_file():
+            raise FileNotFoundError(f"{store.folder} holds no results; `propml benchmark run` fills such a folder")
+    for name in metric or ["average_precision"]:
+        _print_pair(compare_pairs(stores[0], of, against, other=stores[1] if other else None, metric=name))
 
 
 def _print_pair(pair: PairedComparison) -> None:
-    from propml.paper.published import metric_of
-
-    arrow = "↑" if metric_of(pair.metric).higher_is_better else "↓"
     names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
-    title = f"{metric_of(pair.metric).title} {arrow}, percent: {pair.of} against {pair.against}"
-    table = _table("dataset", "settings", *names, "gain", "wins", "losses", title=title)
+    title = f"{_title(pair.metric)}: {pair.of} against {pair.against}"
+    table = _framed(title, "dataset", "settings", *names, "gain", "wins", "losses")
     for each in pair.datasets:
         counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
         table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
@@ -287,39 +282,6 @@ def _print_pair(pair: PairedComparison) -> None:
         typer.echo(f"left out: {pair.left_out} cells that only one of the two has")
 
 
-def _experiment(
-    name: str,
-    datasets: Sequence[str] | None,
-    methods: Sequence[str] | None,
-    noise: Sequence[str] | None,
-    seeds: Sequence[str] | None,
-    quick: bool,
-) -> Experiment:
-    from propml.benchmark.experiment import experiment_names, load_experiment
-
-    if quick:
-        if f"{name}-quick" not in experiment_names():
-            short = ", ".join(each.removesuffix("-quick") for each in experiment_names() if each.endswith("-quick"))
-            raise ValueError(f"{name} has no short form; leave out --quick, which is there for {short}")
-        name = f"{name}-quick"
-    whole = load_experiment(name)
-    names = {entry.name for entry in whole.methods}
-    return whole.narrowed(
-        datasets=_parts(datasets), methods=_parts(methods, names), noise=_parts(noise), seeds=_parts(seeds)
-    )
-
-
-def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[str] | None:
-    """What an option was given, once or repeatedly, separated by commas; None where it was not.
-
-    A known name may have a comma in it.
-    """
-    if not options:
-        return None
-    pieces = [piece for option in options for piece in ([option] if option in known else option.split(","))]
-    return [piece.strip() for piece in pieces if piece.strip()]
-
-
 def _print_means(experiment: Experiment, store: ResultStore) -> None:
     """The first metric of the experiment, one row per method and one column per setting; the best ones are bold."""
     from propml.benchmark.results import means
@@ -327,31 +289,31 @@ def _print_means(experiment: Experiment, store: ResultStore) -> None:
     from propml.noise import Setting
     from propml.paper.published import metric_of
 
-    metric, cells, console = metric_of(experiment.metrics[0]), experiment.cells(), Console()
+    metric, cells, console = experiment.metrics[0], experiment.cells(), Console()
     results = store.cells(keys={cell.key for cell in cells})
     shown = {(cell.setting, cell.method): "failed" for cell in results if cell.failure}
     settings = list(dict.fromkeys(Setting(cell.dataset, cell.noise) for cell in cells))
     for setting in settings:
         rows = means(cell for cell in results if cell.setting == setting)
-        values = {row.method: row.mean for row in rows if row.metric == experiment.metrics[0]}
-        best = (max if metric.higher_is_better else min)(values.values(), default=None)
+        values = {row.method: row.mean for row in rows if row.metric == metric}
+        best = (max if metric_of(metric).higher_is_better else min)(values.values(), default=None)
         for method, value in values.items():
             shown[setting, method] = f"[bold]{value:.2f}[/bold]" if value == best else f"{value:.2f}"
-    title = f"{metric.title} {'↑' if metric.higher_is_better else '↓'}, percent"
     per_table = max(1, (console.width - 20) // COLUMN_WIDTH)
     for first in range(0, len(settings), per_table):
         part = settings[first : first + per_table]
-        table = _table("", *(setting_name(*setting) for setting in part), title=title)
+        table = _framed(_title(metric), "", *(setting_name(*setting) for setting in part))
         for entry in experiment.methods:
             table.add_row(escape(entry.name), *(shown.get((setting, entry.name), "") for setting in part))
         console.print(table)
 
 
-def _table(words: str, *numbers: str, title: str = "") -> Table:
-    """A table with these columns; with a title it has a frame."""
-    plain: dict[str, Any] = {"box": None, "header_style": "bold", "padding": (0, 2, 0, 0), "pad_edge": False}
-    table = Table(title=escape(title), title_justify="left") if title else Table(**plain)
-    table.add_column(words, no_wrap=True)
-    for column in numbers:
-        table.add_column(escape(column), justify="right")
-    return table
+def _title(metric: str) -> str:
+    from propml.paper.published import metric_of
+
+    return f"{metric_of(metric).title} {'↑' if metric_of(metric).higher_is_better else '↓'}, percent"
+
+
+def _framed(title: str, words: str, *numbers: str) -> Table:
+    columns = [Column(words, no_wrap=True), *(Column(escape(name), justify="right") for name in numbers)]
+    return Table(*columns, title=escape(title), title_justify="left")

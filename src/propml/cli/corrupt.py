@@ -2,7 +2,6 @@
 
 import inspect
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -75,11 +74,11 @@ def corrupt(
     ),
     votes_out: Path | None = of_annotators("Write all votes as a .csv with item, annotator, label."),
     true_labels: str | None = opt.labels("Column of true labels in your file.", "--truth", metavar="COLUMN"),
-    sep: opt.Sep = opt.SEP,
-    label_columns: opt.LabelColumns = None,
-    ignore: opt.Ignore = None,
-    file_format: opt.Format = None,
-    delimiter: opt.Delimiter = None,
+    sep: str = opt.sep_option(),
+    label_columns: list[str] | None = opt.label_columns_option(),
+    ignore: list[str] | None = opt.ignore_option(),
+    file_format: str | None = opt.format_option(),
+    delimiter: str | None = opt.delimiter_option(),
     keep_unlabelled: bool = opt.plain("Keep rows without a true label; the paper drops them.", default=False),
     preview: bool = opt.plain(
         "Only print the levels that the paper's rounding reaches for 50, 100 and 150 %.", default=False
@@ -102,26 +101,30 @@ def corrupt(
     propml corrupt digits-mosaic --method annotators --annotators 5 --sensitivity 0.8 --false-positive-rate 0.1
     """
     from propml.auditing.folder import check_not_read
-    from propml.corruption import NEEDS_FEATURES, realised_levels, realised_ratio
+    from propml.corruption import NEEDS_FEATURES, realised_levels
     from propml.corruption import corrupt as make_candidates
     from propml.corruption.files import check_output, write_candidates, write_votes
     from propml.devices import cache_dir as user_cache
     from propml.tables.files import write_cleaned
 
     given = {name: _one_or_many(value) for name, value in vars(settings).items()}
-    reading: dict[str, Any] = {"candidates": true_labels, "sep": opt.separator(sep), "label_columns": label_columns}
-    reading |= {"ignore": ignore or (), "file_format": file_format, "delimiter": opt.delimiter_of(delimiter)}
+    reading: dict[str, Any] = {"candidates": true_labels, "label_columns": label_columns, "ignore": ignore or ()}
+    reading |= {"file_format": file_format, "delimiter": opt.delimiter_of(delimiter)}
     is_own = Path(data).exists() and not data.lower().endswith(".npz")
-    read = partial(_read_own, Path(data), reading) if is_own else partial(_read, data, data_dir, reading)
+    if not is_own and (unread := next((name for name, value in reading.items() if value), None)):
+        raise ValueError(f"{_flag(unread)} is for a file of yours, and {data} is none; leave it out")
+
+    def read(with_features: bool) -> _Clean:
+        if is_own:
+            return _read_own(Path(data), {**reading, "sep": opt.separator(sep)}, with_features)
+        return _read(data, data_dir, with_features, keep_unlabelled)
+
     if preview:
         unused = {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir}
         flags = [_flag(name) for name, value in unused.items() if value is not None]
         if flags := flags + ([] if method == "svm" else [f"--method {method}"]):
-            raise ValueError(
-                f"--preview prints what the paper's rounding makes of the labels and does nothing with "
-                f"{', '.join(flags)}; leave that out, or --preview"
-            )
-        _print_levels(data, realised_levels(_labelled(read(False), keep_unlabelled).truth))
+            raise ValueError(f"--preview only prints, and does nothing with {', '.join(flags)}; leave that out")
+        _print_levels(data, realised_levels(read(False).truth))
         return
     chosen = _settings_of(method, given)
     if out is not None and not is_own:
@@ -130,17 +133,14 @@ def corrupt(
         if method != "annotators":
             raise ValueError(f"--votes-out belongs to --method annotators, and the method is {method}; leave it out")
         if votes_out.suffix != ".csv" or not votes_out.parent.is_dir():
-            raise ValueError(
-                f"votes cannot be written to {votes_out}; give a file ending in .csv in an existing folder"
-            )
+            raise ValueError(f"votes cannot be written to {votes_out}; give a file in .csv in an existing folder")
         if out is not None and votes_out.resolve() == out.resolve():
             raise ValueError(f"--votes-out is {votes_out}, which is also --out; choose another --votes-out")
     check_not_read([path for path in (out, votes_out) if path is not None], [data])
-    clean = _labelled(read(method in NEEDS_FEATURES), keep_unlabelled)
-    if method in NEEDS_FEATURES and clean.X is None:
-        raise ValueError(
-            f"--method {method} looks at the features, and {data} holds none; choose another method, or a file with X"
-        )
+    needs_features = method in NEEDS_FEATURES
+    clean = read(needs_features)
+    if needs_features and clean.X is None:
+        raise ValueError(f"--method {method} looks at the features, and {data} holds none; choose another method")
     how: dict[str, Any] = {"labels": clean.label_names, "random_state": seed, **chosen}
     if method == "svm":
         folder = None if no_cache else cache_dir or user_cache() / "corruption"
@@ -152,7 +152,7 @@ def corrupt(
         write_candidates(out, candidates, clean.rows, {"data": data, "method": method, "seed": seed, **chosen})
     if votes_out is not None:
         write_votes(votes_out, candidates, clean.rows)
-    _print_summary(data, clean, candidates, realised_ratio(clean.truth, candidates), out)
+    _print_summary(data, clean, candidates, out)
 
 
 class _Clean(NamedTuple):
@@ -179,17 +179,13 @@ def _read_own(path: Path, reading: dict[str, Any], with_features: bool) -> _Clea
     return _Clean(X, truth, table.candidates.labels, table.rows, table.source.n_rows - len(truth), table)
 
 
-def _read(data: str, data_dir: Path | None, reading: dict[str, Any], with_features: bool) -> _Clean:
+def _read(data: str, data_dir: Path | None, with_features: bool, keep_unlabelled: bool) -> _Clean:
     """A dataset by name, or arrays."""
     import numpy as np
 
     from propml.corruption.files import read_clean
     from propml.datasets import load
 
-    for name in ("candidates", "label_columns", "ignore", "file_format", "delimiter"):
-        if reading[name]:
-            option = {"candidates": "--truth", **opt.OTHER_NAMES}.get(name, _flag(name))
-            raise ValueError(f"{option} is for a file of yours, and {data} is none; leave it out")
     if data.lower().endswith(".npz"):
         X, truth, names = read_clean(data)
     else:
@@ -198,21 +194,12 @@ def _read(data: str, data_dir: Path | None, reading: dict[str, Any], with_featur
             raise ValueError(f"{data} has no true labels, so there is nothing to corrupt")
         X, truth, names = getattr(loaded, "X", None), loaded.truth, loaded.label_names
     if X is not None and X.shape[:1] != truth.shape[:1]:
-        raise ValueError(
-            f"X of {data} has shape {X.shape} and its truth {truth.shape}; give one row of labels per row of X"
-        )
-    return _Clean(X if with_features else None, truth, names, np.arange(len(truth)))
-
-
-def _labelled(clean: _Clean, keep_unlabelled: bool) -> _Clean:
-    labelled = clean.truth.any(axis=1)
-    if keep_unlabelled or labelled.all():
-        return clean
-    if not labelled.any():
+        raise ValueError(f"X of {data} has shape {X.shape} and its truth {truth.shape}; give one row for each row of X")
+    rows = np.arange(len(truth)) if keep_unlabelled else np.flatnonzero(truth.any(axis=1))
+    if not rows.size:
         raise ValueError("no row has a true label, so there is nothing to corrupt")
-    X = None if clean.X is None else clean.X[labelled]
-    dropped = int((~labelled).sum())
-    return _Clean(X, clean.truth[labelled], clean.label_names, clean.rows[labelled], dropped)
+    X = X[rows] if with_features and X is not None else None
+    return _Clean(X, truth[rows], names, rows, dropped=len(truth) - len(rows))
 
 
 def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -229,15 +216,13 @@ def _settings_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
                 raise ValueError(f"--method {method} needs {_flag(name)}; see propml corrupt --help")
         elif value is not None:
             owner = next(owner for owner, parameters in takes.items() if name in parameters)
-            raise ValueError(
-                f"{_flag(name)} belongs to --method {owner}, and the method is {method}; "
-                f"leave it out, or choose that method"
-            )
+            raise ValueError(f"{_flag(name)} belongs to --method {owner}, and the method is {method}; leave it out")
     return chosen
 
 
 def _flag(name: str) -> str:
-    return "--annotators" if name == "n_annotators" else f"--{name.replace('_', '-')}"
+    others = {"n_annotators": "--annotators", "candidates": "--truth", **opt.OTHER_NAMES}
+    return others.get(name, f"--{name.replace('_', '-')}")
 
 
 def _one_or_many(value: Any) -> Any:
@@ -247,8 +232,10 @@ def _one_or_many(value: Any) -> Any:
     return value[0] if len(value) == 1 else value or None
 
 
-def _print_summary(data: str, clean: _Clean, candidates: "Candidates", level: "Realised", out: Path | None) -> None:
-    bare = int((candidates.sizes() == 0).sum())
+def _print_summary(data: str, clean: _Clean, candidates: "Candidates", out: Path | None) -> None:
+    from propml.corruption import realised_ratio
+
+    level, bare = realised_ratio(clean.truth, candidates), int((candidates.sizes() == 0).sum())
     told = {
         "rows × labels": f"{candidates.shape[0]} × {candidates.shape[1]}",
         "rows dropped (no true label)": str(clean.dropped) if clean.dropped else "",
@@ -267,9 +254,8 @@ def _print_summary(data: str, clean: _Clean, candidates: "Candidates", level: "R
 
 
 def _print_levels(data: str, levels: "dict[float, Realised]") -> None:
-    table = Table(
-        "asked ratio", "false per true", "candidates per row", "rows untouched", title=f"{data}, rounded down"
-    )
+    columns = ("asked ratio", "false per true", "candidates per row", "rows untouched")
+    table = Table(*columns, title=f"{data}, rounded down")
     for asked, level in levels.items():
         table.add_row(f"{asked:.0%}", f"{level.ratio:.3f}", f"{level.mean_size:.2f}", f"{level.untouched:.1%}")
     Console(soft_wrap=True).print(table, markup=False)

@@ -1,22 +1,18 @@
 """``propml datasets``: which there are, whether the files at hand are right, and downloading them."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from propml.cli.file_options import plain_table
+from propml.cli.file_options import group_of_commands, plain_table
 from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
-from propml.datasets.catalogue import Verification, at_hand
-from propml.datasets.dataset import Facts
+from propml.datasets.catalogue import at_hand
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, help="The datasets of the paper: list, check, download."
-)
+app = group_of_commands("The datasets of the paper: list, check, download.")
 
 DataDir = Annotated[
     Path | None,
@@ -43,12 +39,22 @@ def show(name: Name, data_dir: DataDir = None) -> None:
     """Show where a dataset comes from, and check the files on this machine."""
     entry = lookup(name)
     console = Console(soft_wrap=True, markup=False, highlight=False)
-    _describe(entry, console)
-    verification = verify(entry.name, data_dir)
-    _report(verification, console)
-    if verification.problems:
-        problems = "; ".join(verification.problems)
-        raise ValueError(f"{entry.title} in {verification.folder} is not as it should be: {problems}")
+    console.print(f"{entry.title} ({entry.suite})", style="bold")
+    for line in _described(entry):
+        console.print(line)
+    found = verify(entry.name, data_dir)
+    if entry.needs:
+        console.print(f"Found in {found.folder}")
+    for path, state in found.files:
+        console.print(f"  {path}: {state}")
+    if found.facts.copy:
+        console.print(f"This copy is {found.facts.copy}.")
+    table = plain_table("", numbers=("expected", "found", ""))
+    for check in found.checks:
+        table.add_row(check.what, _number(check.expected), _number(check.found), "ok" if check.ok else "WRONG")
+    console.print(table)
+    if found.problems:
+        raise ValueError(f"{entry.title} in {found.folder} is not as it should be: {'; '.join(found.problems)}")
     console.print("Everything is as it should be.")
 
 
@@ -68,36 +74,18 @@ def fetch_dataset(
         console.print(f"Note: {used} is searched first, and holds another copy.", markup=False, soft_wrap=True)
 
 
-def _describe(entry: Entry, console: Console) -> None:
-    console.print(f"{entry.title} ({entry.suite})", style="bold")
-    lines = [f"Source: {entry.source}"]
-    lines += [f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}" for file in entry.files]
-    lines += [f"Known: {_shape(facts)}{f' ({facts.copy})' if facts.copy else ''}" for facts in entry.facts]
+def _described(entry: Entry) -> Iterator[str]:
+    yield f"Source: {entry.source}"
+    for file in entry.files:
+        yield f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}"
+    for facts in entry.facts:
+        sizes = {"rows": facts.n_samples, "features": facts.n_features, "labels": facts.n_labels}
+        shape = " × ".join(f"{size} {what}" for what, size in sizes.items() if size is not None)
+        yield f"Known: {shape}{f' ({facts.copy})' if facts.copy else ''}"
     if entry.splits:
-        lines.append(f"Splits: {', '.join(entry.splits)}")
+        yield f"Splits: {', '.join(entry.splits)}"
     if entry.note:
-        lines.append(entry.note)
-    for line in lines:
-        console.print(line)
-
-
-def _report(verification: Verification, console: Console) -> None:
-    if verification.entry.needs:
-        console.print(f"Found in {verification.folder}")
-    for path, state in verification.files:
-        console.print(f"  {path}: {state}")
-    if verification.facts.copy:
-        console.print(f"This copy is {verification.facts.copy}.")
-    table = plain_table("", numbers=("expected", "found", ""))
-    for check in verification.checks:
-        verdict = "ok" if check.ok else "WRONG"
-        table.add_row(check.what, _number(check.expected), _number(check.found), verdict)
-    console.print(table)
-
-
-def _shape(facts: Facts) -> str:
-    sizes = [("rows", facts.n_samples), ("features", facts.n_features), ("labels", facts.n_labels)]
-    return " × ".join(f"{size} {what}" for what, size in sizes if size is not None)
+        yield entry.note
 
 
 def _number(value: float | None) -> str:

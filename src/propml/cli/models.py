@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Column
 
 from propml import file_errors
 from propml.cli import file_options as opt
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from propml.streaming.models import TopEvaluation
     from propml.targets import Candidates
 
-__all__ = ["evaluate", "fit", "predict"]
-
 # Rows that are predicted and written at a time.
 BLOCK_ROWS = 16_384
 # Rows × labels that methods with a matrix of them are given at most: 4 GB of scores.
@@ -36,18 +35,14 @@ def fit(
     data: Annotated[str, typer.Argument(help=f"{opt.DATA}.")],
     *,
     reading: opt.Reading,
-    out: Annotated[Path, typer.Option(help="Folder for the model; created if needed.")] = Path("model"),
-    categorical: opt.Categorical = None,
-    method: Annotated[
-        str | None,
-        opt.option(opt.MODEL, "propml, ridge, ml-knn, … (docs/methods.md).", show_default="propml, or many-labels"),
-    ] = None,
-    tuned: Annotated[
-        Path | None,
-        opt.option(opt.MODEL, "Take the arguments from this best.toml of `propml tune table`.", metavar="FILE"),
-    ] = None,
-    seed: opt.Seed = 0,
-    quick: opt.Quick = False,
+    out: Path = opt.plain("Folder for the model; created if needed.", default=Path("model")),
+    categorical: list[str] | None = opt.categorical_option(),
+    method: str | None = opt.model(
+        "propml, ridge, ml-knn, … (docs/methods.md).", show_default="propml, or many-labels"
+    ),
+    tuned: Path | None = opt.model("Take the arguments from this best.toml of `propml tune table`.", metavar="FILE"),
+    seed: int = opt.seed_option(),
+    quick: bool = opt.quick_option(),
     running: opt.Running,
 ) -> None:
     """Train a model on the candidate labels of your own file.
@@ -68,6 +63,7 @@ def fit(
     """
     from propml.auditing.folder import check_folder
     from propml.auditing.model_card import make_card, write_model
+    from propml.streaming.sample import MANY
     from propml.tables.features import learn_features
     from propml.tables.files import read_table
 
@@ -79,12 +75,9 @@ def fit(
 
     def suited(candidates: Candidates) -> CandidateClassifier:
         n_rows, n_labels = candidates.shape
-        if method is None and tuned is None:
-            from propml.streaming.sample import MANY
-
-            if n_labels > MANY:
-                opt.echo_notes([f"{n_labels} labels are many: --method many-labels is taken, see docs/many_labels.md"])
-                return _model("many-labels", seed, quick, running.device)
+        if method is None and tuned is None and n_labels > MANY:
+            opt.echo_notes([f"{n_labels} labels are many: --method many-labels is taken, see docs/many_labels.md"])
+            return _model("many-labels", seed, quick, running.device)
         if method != "many-labels" and n_rows * n_labels > MOST_CELLS:
             raise ValueError(
                 f"--method {method or 'propml'} makes a matrix of {n_rows} rows × {n_labels} labels, which is too "
@@ -92,8 +85,7 @@ def fit(
             )
         return asked
 
-    told = opt.reading_options(vars(reading))
-    console = Console(soft_wrap=True)
+    told = reading.options()
     if running.streams(data):
         from propml.streaming import stream_fit
 
@@ -101,9 +93,9 @@ def fit(
             how: dict[str, Any] = {"categorical": categorical, "seed": seed, "quick": quick}
             fitted = stream_fit(data, out, suited, reading=told, ray_address=running.ray_address, **how)
         opt.echo_notes(fitted.notes)
-        print_columns(console, fitted.columns)
+        print_columns(fitted.columns)
         drawn = f"{fitted.sample['rows_drawn']} of {fitted.sample['rows']} rows"
-        console.print(f"learned from {drawn}; model: {opt.printable(fitted.folder)}", highlight=False)
+        typer.echo(f"learned from {drawn}; model: {opt.plain_text(fitted.folder)}")
         return
     table = read_table(Path(data), **told)
     learned = learn_features(table, categorical=categorical or (), verbose=True)
@@ -112,10 +104,10 @@ def fit(
         model = suited(table.candidates).fit(learned.X, table.candidates)
     card = make_card(model, table, learned.features, seed=seed, quick=quick, reading=told)
     folder = write_model(out, model, learned.features, card)
-    print_columns(console, learned.features.describe())
+    print_columns(learned.features.describe())
     rows, labels = table.candidates.shape
     shape = f"{rows} rows, {len(learned.features.names)} features, {labels} labels"
-    console.print(f"{shape}; model: {opt.printable(folder)}", highlight=False)
+    typer.echo(f"{shape}; model: {opt.plain_text(folder)}")
 
 
 @opt.grouped
@@ -123,24 +115,16 @@ def predict(
     model: opt.ModelFolder,
     data: Annotated[str, typer.Argument(help="File with the same columns; labels are not needed.")],
     *,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where to write: .csv, .tsv, .json, .jsonl, .xlsx, .parquet or .feather; with --stream a folder.",
-            show_default="predictions, in the format of DATA",
-        ),
-    ] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Add the probability of every label, one column each.")
-    ] = False,
-    top: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Predict the N best labels, best first, however probable; a many-labels model: 5."
-        ),
-    ] = None,
-    id_column: opt.Id = None,
+    out: str | None = opt.plain(
+        "Where to write: .csv, .tsv, .json, .jsonl, .xlsx, .parquet or .feather; with --stream a folder.",
+        metavar="FILE",
+        show_default="predictions, in the format of DATA",
+    ),
+    probabilities: bool = opt.plain("Add the probability of every label, one column each.", default=False),
+    top: int | None = opt.plain(
+        "Predict the N best labels, best first, however probable; a many-labels model: 5.", metavar="N", min=1
+    ),
+    id_column: str | None = opt.id_option(),
     manner: opt.Manner,
     running: opt.Running,
 ) -> None:
@@ -162,11 +146,11 @@ def predict(
     if running.streams(data):
         from propml.streaming import stream_predict
 
-        told = {"id_column": id_column, **manner.options()}
         place = out or "predictions"
-        how: dict[str, Any] = {"top": top, "probabilities": probabilities}
+        how: dict[str, Any] = {"top": top, "probabilities": probabilities, "ray_address": running.ray_address}
         with told_when_stopped("what is finished is kept; run the same command again to go on"):
-            rows_done = stream_predict(model, data, place, reading=told, ray_address=running.ray_address, **how)
+            told = {"id_column": id_column, **manner.options()}
+            rows_done = stream_predict(model, data, place, reading=told, **how)
         typer.echo(f"{rows_done} rows; predictions: {place}/predictions")
         return
     file = like(Path(data), Path("predictions")) if out is None else Path(out)
@@ -210,16 +194,12 @@ def evaluate(
     model: opt.ModelFolder,
     data: Annotated[str, typer.Argument(help="File with the same columns, and with true labels.")],
     *,
-    truth: Annotated[
-        str | None, opt.option(opt.LABELS, "Column of true labels, separated by --sep.", metavar="COLUMN")
-    ] = None,
-    sep: opt.Sep = opt.SEP,
-    label_columns: opt.LabelColumns = None,
-    xml: opt.Xml = None,
-    ignore_unseen: Annotated[
-        bool, opt.option(opt.LABELS, "Ignore true labels that the model was not trained on.", "--ignore-unseen")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with values as fractions.")] = False,
+    truth: str | None = opt.labels("Column of true labels, separated by --sep.", metavar="COLUMN"),
+    sep: str = opt.sep_option(),
+    label_columns: list[str] | None = opt.label_columns_option(),
+    xml: Path | None = opt.xml_option(),
+    ignore_unseen: bool = opt.labels("Ignore true labels that the model was not trained on.", default=False),
+    as_json: bool = opt.plain("Print JSON, with values as fractions.", "--json", default=False),
     manner: opt.Manner,
     running: opt.Running,
 ) -> None:
@@ -231,56 +211,55 @@ def evaluate(
 
     [bold]propml evaluate model test.parquet --label-columns 'y_*' --json[/bold]
     """
-    import numpy as np
-
-    from propml.metrics import evaluate as all_metrics
-    from propml.tables.dataset import true_labels
-
     where: dict[str, Any] = {"sep": opt.separator(sep), "label_columns": label_columns, "xml": xml}
+    metrics: Evaluation | TopEvaluation
     if running.streams(data):
         from propml.streaming import stream_evaluate
 
         told = {"candidates": truth, **where, **manner.options()}
         address = running.ray_address
         metrics = stream_evaluate(model, data, reading=told, ignore_unseen=ignore_unseen, ray_address=address)
-        _print_metrics(metrics, as_json)
-        return
-    saved = _saved(model, running.device)
-    source = _opened(data, manner, plain=truth is not None or label_columns is not None)
-    merge = saved.card["settings"].get("reading", {}).get("merge_labels", False)
-    known = saved.model.labels_
-    true = true_labels(source, known, truth, **where, merge_labels=merge, ignore_unseen=ignore_unseen)
-    X = _features(saved, source, manner)
-    if not true.sizes().any():
-        raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
-    blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
-    if hasattr(saved.model, "predict_top"):
-        from propml.streaming.models import JUDGED, top_evaluation, top_sums
+    else:
+        from propml.tables.dataset import true_labels
 
-        top = np.concatenate([saved.model.predict_top(block, min(JUDGED[-1], len(known)))[0] for block in blocks])
-        _print_metrics(top_evaluation(top_sums(true.states, top, saved.card)), as_json)
-        return
-    scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
-    predicted = np.concatenate([saved.model.predict(block) for block in blocks])
-    metrics = all_metrics(true.states, scores, predicted)
-    _print_metrics(metrics, as_json)
-
-
-def _print_metrics(metrics: Evaluation | TopEvaluation, as_json: bool) -> None:
+        saved = _saved(model, running.device)
+        source = _opened(data, manner, plain=truth is not None or label_columns is not None)
+        merge = saved.card["settings"].get("reading", {}).get("merge_labels", False)
+        how = {**where, "merge_labels": merge, "ignore_unseen": ignore_unseen}
+        true = true_labels(source, saved.model.labels_, truth, **how)
+        X = _features(saved, source, manner)
+        if not true.sizes().any():
+            raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
+        metrics = _judged(saved, X, true)
     told = {"metrics": dict(metrics), "counts": metrics.counts()}
     typer.echo(json.dumps(told, indent=2) if as_json else str(metrics))
 
 
-def print_columns(console: Console, described: dict[str, str]) -> None:
+def _judged(saved: SavedModel, X: Any, true: Candidates) -> Evaluation | TopEvaluation:
+    """The metrics of what a model predicts; of many labels, only those on top of each row are looked at."""
+    import numpy as np
+
+    from propml.metrics import evaluate as all_metrics
+
+    blocks = [X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS)]
+    if hasattr(saved.model, "predict_top"):
+        from propml.streaming.models import JUDGED, top_evaluation, top_sums
+
+        most = min(JUDGED[-1], len(saved.model.labels_))
+        top = np.concatenate([saved.model.predict_top(block, most)[0] for block in blocks])
+        return top_evaluation(top_sums(true.states, top, saved.card))
+    scores = np.concatenate([saved.model.predict_proba(block) for block in blocks])
+    return all_metrics(true.states, scores, np.concatenate([saved.model.predict(block) for block in blocks]))
+
+
+def print_columns(described: dict[str, str]) -> None:
     """What became of every column; long tables of numbers are cut."""
-    table = opt.plain_table("column", "what became of it")
-    table.columns[0].no_wrap = True
-    most = 40
+    table, most = opt.plain_table(Column("column", no_wrap=True), "what became of it"), 40
     for name, sentence in list(described.items())[:most]:
         table.add_row(opt.printable(name), opt.printable(sentence))
-    console.print(table)
+    Console(soft_wrap=True).print(table)
     if len(described) > most:
-        console.print(f"… and {len(described) - most} more", highlight=False)
+        typer.echo(f"… and {len(described) - most} more")
 
 
 def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassifier:
@@ -288,9 +267,7 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
 
     kind = method_class(method)
     known = kind().get_params()
-    given: dict[str, Any] = {
-        name: value for name, value in (("random_state", seed), ("verbose", True)) if name in known
-    }
+    given: dict[str, Any] = {"random_state": seed, "verbose": True}
     if device != "auto":
         if "device" not in known:
             raise ValueError(f"--device is for networks, and --method {method} has none; leave it out")
@@ -298,8 +275,8 @@ def _model(method: str, seed: int, quick: bool, device: str) -> CandidateClassif
     if quick:
         if "hidden" not in known:
             raise ValueError(f"--quick makes the networks of --method propml small, and the method is {method}")
-        given |= {name: value for name, value in opt.QUICK.items() if name in known}
-    return kind(**given)
+        given |= opt.QUICK
+    return kind(**{name: value for name, value in given.items() if name in known})
 
 
 def _tuned(path: Path, method: str, quick: bool) -> dict[str, Any]:
@@ -336,14 +313,14 @@ def _saved(folder: Path, device: str) -> SavedModel:
 def _opened(data: str, manner: opt.Manner, *, plain: bool = False) -> Any:
     from propml.tables.sources import open_table
 
-    how = {"delimiter": opt.delimiter_of(manner.delimiter), "encoding": manner.encoding}
-    return open_table(Path(data), file_format=manner.file_format, plain=plain, **how)
+    how = {name: manner.options()[name] for name in ("file_format", "delimiter", "encoding")}
+    return open_table(Path(data), plain=plain, **how)
 
 
 def _features(saved: SavedModel, source: Any, manner: opt.Manner) -> Any:
     """The features of new rows; numbers and missing values are written as somebody says now, or as in training."""
     reading = saved.card["settings"].get("reading", {})
-    missing = reading.get("missing", ()) if manner.missing is None else opt.words_of(manner.missing)
+    missing = reading.get("missing", ()) if manner.missing is None else manner.options()["missing"]
     decimal = manner.decimal or reading.get("decimal")
     X, notes = saved.features.apply(source, decimal=decimal, missing=missing, verbose=True)
     opt.echo_notes(notes)

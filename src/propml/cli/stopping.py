@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
-
-__all__ = ["StoppableGroup", "exit_code", "hears_sigterm", "told_when_stopped"]
 
 
 class Terminated(KeyboardInterrupt):
@@ -38,9 +35,6 @@ def exit_code(stop: KeyboardInterrupt) -> int:
 @contextmanager
 def hears_sigterm() -> Iterator[None]:
     """While the block runs, SIGTERM stops it as Ctrl-C does; a second one does not stop what the first one began."""
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be heard
-        yield
-        return
 
     def stop(*_: Any) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -16,18 +16,12 @@ from propml.cli.stopping import told_when_stopped
 from propml.vision.recipe import PAPER as DEFAULT
 
 if TYPE_CHECKING:
-    from propml.tuning.tasks import AnyTask
+    from propml.tuning.tasks import Task
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
-    "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]",
+app = opt.group_of_commands(
+    "Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
+    "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]"
 )
-
 by_search, by_space, by_machines, of_images = map(opt.panel, ("Search", "Space", "Machines", "Images"))
 TRIALS = "Trials that the study is to have, earlier ones included."
 
@@ -55,7 +49,7 @@ class Search:
     )
     study: str = by_machines("Name of the study in its storage.", default="propml")
     workers: int = by_machines("Processes on this machine.", default=1, min=1)
-    device: opt.Device = "auto"
+    device: str = opt.device_option()
 
     def space(self) -> dict[str, Any]:
         """What --param says."""
@@ -76,8 +70,8 @@ def table(
     cv: int = by_search("Folds that every trial is judged on.", default=3, min=2),
     noise: float | None = opt.labels("DATASET with clean labels: percent of false ones.", min=0),
     truth: str | None = opt.labels("Column of true labels, for oracle.", metavar="COLUMN"),
-    categorical: opt.Categorical = None,
-    seed: opt.Seed = 0,
+    categorical: list[str] | None = opt.categorical_option(),
+    seed: int = opt.seed_option(),
 ) -> None:
     """Find the best arguments of a method on a table, without a clean label.
 
@@ -132,7 +126,7 @@ class Settings:
     weights: str = opt.model("none, pretrained or a file.", default="none")
     batch_size: int = opt.model("Images per step.", default=DEFAULT.batch_size, min=1)
     augment: str = opt.model("paper, randaugment, crop, light or none.", default=DEFAULT.augment)
-    seed: opt.Seed = DEFAULT.seed
+    seed: int = opt.seed_option(default=DEFAULT.seed)
 
 
 @app.command()
@@ -143,7 +137,7 @@ def vision(
     settings: Settings,
     trials: int = by_search(TRIALS, default=30, min=1),
     limit: int | None = of_images("Only the first so many.", min=1),
-    allow_outside: opt.AllowOutside = False,
+    allow_outside: bool = opt.allow_outside_option(),
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.
 
@@ -198,7 +192,7 @@ def _file(
     from propml.tuning.result import BEST, PAGE, TRIALS
 
     check_not_read([search.out / name for name in (BEST, TRIALS, PAGE)], [path])
-    options = opt.reading_options(vars(reading))
+    options = reading.options()
     options["ignore"] = [*options["ignore"], *([truth] if truth else [])]
     read = read_table(path, **options)
     learned = learn_features(read, categorical=categorical or (), verbose=True)
@@ -210,7 +204,7 @@ def _file(
     return learned.X, read.candidates, true.to_matrix()[read.rows]
 
 
-def _run(task: AnyTask, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None) -> None:
+def _run(task: Task, search: Search, trials: int, seed: int, experiment: dict[str, Any] | None = None) -> None:
     """Search, write what was found, and print the best trial and where everything is."""
     from propml.tuning.searching import run_search
     from propml.tuning.studies import without_secrets

@@ -21,18 +21,11 @@ if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
     from propml.vision.training import TrainingResult
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
+app = opt.group_of_commands(
+    "Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
     "Try it in a minute, without data: [bold]propml vision train --dataset digits-mosaic --backbone small_cnn "
-    "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]",
+    "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]"
 )
-
-
 of_images, on_machine = map(opt.panel, (IMAGES, MACHINE))
 
 
@@ -47,7 +40,7 @@ def _options() -> list[inspect.Parameter]:
         others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
         flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
-        option = opt.option(about["panel"], about["help"], *flags, show_default=shown)
+        option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
         hint: Any = Annotated[kind | None if default is None else kind, option]
         options.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return options
@@ -57,12 +50,9 @@ def _options() -> list[inspect.Parameter]:
 @partial(opt.grouped, settings=_options())
 def train(
     context: typer.Context,
-    dataset: Annotated[
-        str,
-        opt.option(
-            IMAGES, "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", metavar="NAME"
-        ),
-    ],
+    dataset: str = of_images(
+        "voc2007, coco2014, digits-mosaic; a devkit; a CSV with path and candidates.", default=..., metavar="NAME"
+    ),
     out: Path = opt.plain("Folder of the run; a new one for each.", default=Path("run")),
     recipe: str | None = opt.plain(
         "default (from pretrained weights, with care), paper (TResNet-L, 50 epochs at once), scratch (for "
@@ -114,7 +104,9 @@ def train(
     """
     from propml.vision.training import train as run_training
 
-    given = {name: _value(name, value) for name, value in settings.items() if _is_given(context, name)}
+    # By name: typer brings a copy of click whose values are not those of click itself.
+    sources = {name: getattr(context.get_parameter_source(name), "name", "") for name in settings}
+    given = {name: _value(name, value) for name, value in settings.items() if sources[name] == "COMMANDLINE"}
     chosen = _recipe(recipe, {**_tuned(tuned), **given})
     where = {"size": chosen.size, "data_dir": data, "allow_outside": allow_outside}
     train_on, report_on = _sources(dataset, split, validation, chosen, slice(limit), where)
@@ -131,19 +123,12 @@ def train(
             tensorboard=tensorboard,
             tell=_note,
         )
-    if os.environ.get("RANK", "0") == "0":
+    if _is_first():
         _tell(result, chosen)
 
 
 for command in (predict, picture, features, export):
     app.command()(command)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = context.get_parameter_source(name)
-    # By name: typer brings a copy of click whose values are not those of click itself.
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _value(name: str, value: Any) -> Any:
@@ -204,8 +189,13 @@ def _sources(
     return learned, judged if validation is not None or judged.truth is not None else None
 
 
+def _is_first() -> bool:
+    """Whether this process speaks, of all those that ``torchrun`` starts."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _note(sentence: str) -> None:
-    if os.environ.get("RANK", "0") == "0":
+    if _is_first():
         opt.echo_notes([sentence])
 
 
@@ -214,11 +204,9 @@ def _tell(result: TrainingResult, recipe: VisionRecipe) -> None:
         "candidates": "the best on held-out candidates",
         "oracle": "the best on the true labels of the validation images, as the paper selects",
         "last": "the last one",
-    }[recipe.select]
-    averaged = {"raw": "weights", "ema": "averaged weights", "half": "weights half-way from the frozen network"}[
-        result.weights
-    ]
-    which = f"{averaged} of epoch {result.epoch} of {recipe.epochs}, {how}"
+    }
+    weights = {"raw": "weights", "ema": "averaged weights", "half": "weights half-way from the frozen network"}
+    which = f"{weights[result.weights]} of epoch {result.epoch} of {recipe.epochs}, {how[recipe.select]}"
     if result.epoch == 0:
         which = "the head on frozen features"
         which += "; no tuned network was better beyond doubt" if recipe.tune == "all" else ""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from propml.vision.predict import Predictions
     from propml.vision.sources import ImageSource
 
-__all__ = ["export", "features", "picture", "predict"]
-
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
@@ -29,38 +27,28 @@ DatasetName = Annotated[
 top_labels = partial(opt.plain, "The N most probable labels instead.", min=1, metavar="N")
 probable = partial(opt.plain, "Labels of at least this probability.", default=0.5, min=0, max=1)
 AS_WANTED = "as the weights want it"
-PART = "Part of the dataset: train, test, or as the dataset calls it."
+part_of_dataset = partial(opt.plain, "Part of the dataset: train, test, or as the dataset calls it.")
 
 
 @dataclass(frozen=True)
 class Images:
-    """Which images of a dataset, and what their candidates are."""
+    """How images of a dataset are found, and what their candidates are."""
 
-    split: str = opt.plain(PART, default="train")
     noise: float | None = opt.plain(
         "Make candidates: flip each label that is not true with this probability.", min=0, max=1
     )
     seed: int = opt.plain("Seed of --noise, and of the images that a picture shows.", default=0, min=0)
     data: Path | None = opt.plain("Folder to search first for known datasets.")
-    allow_outside: opt.AllowOutside = False
+    allow_outside: bool = opt.allow_outside_option()
 
-    def source(self, dataset: str, trained: TrainedNetwork) -> ImageSource:
+    def source(self, dataset: str, split: str, trained: TrainedNetwork) -> ImageSource:
         """The images as the network saw them in training, with the candidates that training would draw for them."""
         from propml.vision.sources import open_source
         from propml.vision.training_data import draw_candidates
 
-        size = trained.recipe.side
-        source = open_source(dataset, self.split, size=size, data_dir=self.data, allow_outside=self.allow_outside)
-        if self.noise is None:
-            return source
-        return source.with_candidates(draw_candidates(source, self.noise, self.seed))
-
-
-@dataclass(frozen=True)
-class Unseen(Images):
-    """Those of the part that is not learned from, unless another is named."""
-
-    split: str = opt.plain(PART, default="test")
+        where: dict[str, Any] = {"data_dir": self.data, "allow_outside": self.allow_outside}
+        source = open_source(dataset, split, size=trained.recipe.side, **where)
+        return source if self.noise is None else source.with_candidates(draw_candidates(source, self.noise, self.seed))
 
 
 @dataclass(frozen=True)
@@ -78,49 +66,30 @@ class Running:
         return {"on_error": on_error, "batch_size": self.batch_size, "workers": self.workers, "device": device}
 
 
-@dataclass(frozen=True)
-class Backbone:
-    """The network that turns images into features, and how it wants them."""
-
+@opt.grouped
+def features(
+    dataset: DatasetName,
     backbone: str | None = opt.plain(
         "A model of timm, such as resnet50.", metavar="NAME", show_default=VisionRecipe.backbone
-    )
+    ),
     weights: str = opt.plain(
         "Weights of the backbone: a file (safetensors or torch.save), pretrained (downloaded), or none (random, the "
         "same every time).",
         default="pretrained",
         metavar="FILE",
-    )
-    model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER")
-    size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED)
-    mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED)
-    std: str | None = opt.plain("Standard deviation to divide them by.", metavar="R,G,B", show_default=AS_WANTED)
-
-    def network(self) -> TrainedNetwork:
-        """That of the run, or the backbone with its weights."""
-        from propml.vision.checkpoint import load_network
-        from propml.vision.deep_features import backbone_alone
-
-        if self.model is None:
-            weights = None if self.weights == "none" else self.weights
-            scale = {"mean": _triple(self.mean, "--mean"), "std": _triple(self.std, "--std")}
-            return backbone_alone(self.backbone or VisionRecipe.backbone, weights, self.size, **scale)
-        if self.backbone or self.size or self.mean or self.std or self.weights != "pretrained":
-            raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
-        return load_network(self.model)
-
-
-@opt.grouped
-def features(
-    dataset: DatasetName,
-    *,
-    backbone: Backbone,
+    ),
+    model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER"),
+    size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED),
+    mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED),
+    std: str | None = opt.plain("Standard deviation to divide them by.", metavar="R,G,B", show_default=AS_WANTED),
     mirror: bool = opt.plain(
         "Average the features of each image and its mirror image.", "--mirror/--no-mirror", default=True
     ),
     out: Path = opt.plain("Where to write, .npz or .parquet.", default=Path("features.npz")),
     cache: Path | None = opt.plain("Folder for computed features.", show_default="the user's cache"),
-    chosen: Images,
+    split: str = part_of_dataset(default="train"),
+    *,
+    images: Images,
     running: Running,
 ) -> None:
     """Turn images into a table of features with a pretrained backbone. Try this first.
@@ -139,11 +108,22 @@ def features(
 
     [bold]propml vision features voc2007 --model run --split test --out test.parquet[/bold]
     """
-    from propml.vision.deep_features import check_destination, compute_features, write_features
+    from propml.vision.checkpoint import load_network
+    from propml.vision.deep_features import backbone_alone, check_destination, compute_features, write_features
 
     check_destination(out)
-    trained = backbone.network()
-    source = chosen.source(dataset, trained)
+    if model is None:
+        try:
+            scale = [None if text is None else [float(part) for part in text.split(",")] for text in (mean, std)]
+        except ValueError as error:
+            raise ValueError(f"--mean and --std are three numbers, such as 0.485,0.456,0.406: {error}") from None
+        kept_weights = None if weights == "none" else weights
+        trained = backbone_alone(backbone or VisionRecipe.backbone, kept_weights, size, mean=scale[0], std=scale[1])
+    elif backbone or size or mean or std or weights != "pretrained":
+        raise ValueError("--model has its own network; leave out --backbone, --weights, --size, --mean and --std")
+    else:
+        trained = load_network(model)
+    source = images.source(dataset, split, trained)
     with told_when_stopped("what was computed is kept, and the same command goes on"):
         kept = "auto" if cache is None else cache
         computed = compute_features(trained, source, mirror=mirror, cache=kept, verbose=True, **running.arguments())
@@ -151,17 +131,6 @@ def features(
     _tell_skipped(computed.skipped)
     n, d = computed.X.shape
     typer.echo(f"{n} images, {d} features, {len(source.label_names)} labels; written: {out}")
-
-
-def _triple(text: str | None, option: str) -> list[float] | None:
-    """Three numbers separated by commas."""
-    if text is None:
-        return None
-    try:
-        red, green, blue = map(float, text.split(","))
-    except ValueError:
-        raise ValueError(f"{option} is {text!r}; give three numbers, such as 0.485,0.456,0.406") from None
-    return [red, green, blue]
 
 
 @opt.grouped
@@ -200,7 +169,7 @@ def predict(
     if out is None:
         for path, own in zip(predictions.paths, labels, strict=True):
             text = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
-            typer.echo(f"{_plain(path)}: {_plain(text)}")
+            typer.echo(opt.plain_text(f"{path}: {text}"))
     else:
         _write_csv(out, predictions, labels)
     if picture is not None:
@@ -218,8 +187,9 @@ def picture(
     images: int = opt.plain("Number of images, drawn at random.", "--images", "-n", default=12, min=1),
     top: int | None = top_labels(),
     threshold: float = probable(),
+    split: str = part_of_dataset(default="test"),
     *,
-    chosen: Unseen,
+    chosen: Images,
     running: Running,
 ) -> None:
     """Draw a grid of images with their predicted, candidate and true labels.
@@ -238,7 +208,7 @@ def picture(
 
     check_picture(out)
     trained, run = load_network(model), running.arguments()
-    source = chosen.source(dataset, trained)
+    source = chosen.source(dataset, split, trained)
     if source.label_names != trained.label_names:
         raise ValueError(f"{dataset} has other labels than the network in {model}; give images with the same labels")
     drawn = np.random.default_rng(chosen.seed).permutation(len(source))[:images]
@@ -302,11 +272,6 @@ def _draw(picture: Path, predictions: Predictions, size: int, top: int | None, t
 def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
     """Every image that was left out, by name, on standard error."""
     for path, why in skipped:
-        typer.echo(f"left out: {_plain(path)} ({_plain(why)})", err=True)
+        typer.echo(opt.plain_text(f"left out: {path} ({why})"), err=True)
     if skipped:
         typer.echo(f"{len(skipped)} images could not be read and were left out", err=True)
-
-
-def _plain(text: object) -> str:
-    """Text that moves no cursor; what a terminal prints is no markup here."""
-    return opt.printable(text).replace("\\[", "[")

@@ -127,16 +127,12 @@ def _annotator_count(n_annotators: int | None, names: Sequence[Hashable] | None,
     told = {len(np.asarray(value)) for value in values if np.ndim(value) == 1}
     told |= {len(names)} if names is not None else set()
     told |= {n_annotators} if n_annotators is not None else set()
-    if not told:
-        raise ValueError("how many annotators? give n_annotators, or one sensitivity per annotator")
-    if len(told) > 1:
+    count = min(told, default=0)
+    if len(told) != 1 or count < 1:
         raise ValueError(
-            f"the number of annotators is said to be {' and '.join(map(str, sorted(told)))}; "
-            f"give n_annotators, names and lists of rates of one length"
+            f"the number of annotators is {' and '.join(map(str, sorted(told))) or 'not given'}; "
+            f"give n_annotators (at least 1), names and lists of rates of one length"
         )
-    count = told.pop()
-    if count < 1:
-        raise ValueError(f"{count} annotators were asked for; at least one is needed")
     if names is not None and len(set(names)) < count:
         raise ValueError("two annotators have the same name; give each their own")
     return count

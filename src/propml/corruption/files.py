@@ -3,7 +3,7 @@
 import json
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,8 @@ from propml.targets import Candidates
 SUFFIXES = (".npz", ".csv")
 
 
-class CleanFile(NamedTuple):
-    """What a user's ``.npz`` holds: ``X`` may be missing, names too."""
-
-    X: np.ndarray | None
-    truth: np.ndarray
-    label_names: tuple[Hashable, ...] | None
-
-
-def read_clean(path: str | Path) -> CleanFile:
-    """Read the arrays ``X``, ``truth`` and, where there are names, ``label_names`` from an ``.npz`` file."""
+def read_clean(path: str | Path) -> tuple[np.ndarray | None, np.ndarray, tuple[Hashable, ...] | None]:
+    """The arrays ``X``, ``truth`` and ``label_names`` of an ``.npz`` file; X and names may be missing."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}; give an .npz file with the arrays X and truth")
@@ -34,16 +26,13 @@ def read_clean(path: str | Path) -> CleanFile:
         arrays = load_arrays(path)
         if "truth" not in arrays:
             raise ValueError(
-                f"{path} holds no array named truth; save one with numpy.savez(path, X=features, truth=labels), "
-                f"where labels is 0/1 of shape (n_samples, n_labels)"
+                f"{path} holds no array named truth; save it with numpy.savez(path, X=features, truth=labels)"
             )
         truth = arrays["truth"]
         if truth.ndim != 2 or truth.dtype.kind not in "biuf" or 0 in truth.shape:
-            raise ValueError(
-                f"{path}: truth has shape {truth.shape} and type {truth.dtype}, expected 0/1 of shape "
-                f"(n_samples, n_labels)"
-            )
-        return CleanFile(arrays.get("X"), truth, names_in(arrays, "label_names", truth.shape[1], path))
+            given = f"truth has shape {truth.shape} and type {truth.dtype}"
+            raise ValueError(f"{path}: {given}, expected 0/1 of shape (n_samples, n_labels)")
+        return arrays.get("X"), truth, names_in(arrays, "label_names", truth.shape[1], path)
 
 
 def check_output(path: str | Path) -> Path:

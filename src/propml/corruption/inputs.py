@@ -27,17 +27,13 @@ def clean_labels(truth: Any, labels: Iterable[Hashable] | None = None) -> Candid
     truth = list(truth) if isinstance(truth, Iterator) else truth
     clean = as_candidates(truth, labels, empty="ignore")
     if not isinstance(truth, Candidates) and set(clean.labels) <= {0, 1} and form_of(truth) == "classes":
-        raise ValueError(
-            "truth is one row of 0 and 1, expected a matrix; give [truth] for one row, or "
-            "Candidates.from_classes(truth) for one class per row"
-        )
+        raise ValueError("truth is one row of 0 and 1; give [truth], or Candidates.from_classes(truth) for classes")
     if clean.has_unknown:
         at = clean.states.tocoo()
         first = np.flatnonzero(at.data < 0)[0]
         row, label = at.coords[0][first], clean.labels[at.coords[1][first]]
         raise ValueError(
-            f"row {row}, label {label!r} of the truth is unknown (-1); corruption needs clean labels, "
-            f"so write 1 where a label is true and 0 where it is not"
+            f"row {row}, label {label!r} of the truth is unknown (-1); write 1 where it is true, 0 elsewhere"
         )
     return clean
 
@@ -46,12 +42,6 @@ def uncorrupted(truth: Any, *, random_state: RandomState = 0, labels: Iterable[H
     """The true labels as candidates, and nothing else: what noise is compared with.
 
     The arguments are those of :func:`independent_flips`; the seed changes nothing.
-
-    Examples
-    --------
-    >>> uncorrupted([[1, 0], [0, 1]]).to_matrix()
-    array([[1, 0],
-           [0, 1]], dtype=int8)
     """
     return clean_labels(truth, labels)
 
@@ -64,21 +54,14 @@ def dense_features(X: Any, clean: Candidates) -> np.ndarray:
     bad = np.argwhere(~np.isfinite(features))
     if bad.size:
         row, column = bad[0]
-        raise ValueError(
-            f"row {row}, feature {column} of X is {features[row, column]}; "
-            f"distances need finite features, so fill or drop such values first"
-        )
+        raise ValueError(f"row {row}, feature {column} of X is {features[row, column]}; fill or drop such values first")
     if len(features) != len(clean):
         raise ValueError(f"X has {len(features)} rows and the truth {len(clean)}; give one row of labels per row of X")
     return features
 
 
 def probabilities_each(name: str, value: ArrayLike, owners: Sequence[Hashable], owner: str) -> np.ndarray:
-    """A probability for each label or annotator, ``(n_owners,)``, from one number or from one for each.
-
-    >>> probabilities_each("rate", 0.5, ["cat", "dog"], "label")
-    array([0.5, 0.5])
-    """
+    """A probability for each label or annotator, ``(n_owners,)``, from one number or from one for each."""
     rates = np.asarray(value, dtype=np.float64)
     if rates.ndim > 1 or (rates.ndim == 1 and len(rates) != len(owners)):
         raise ValueError(f"{name} has shape {rates.shape}; give one number, or one per {owner}: {len(owners)} of them")
@@ -95,16 +78,13 @@ def generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is not None and (not isinstance(random_state, int | np.integer) or random_state < 0):
-        raise ValueError(
-            f"random_state is {random_state!r}; give a non-negative integer, a numpy.random.Generator, "
-            f"or None for a different result each time"
-        )
+        raise ValueError(f"random_state is {random_state!r}; give a whole number from 0 on, a NumPy generator or None")
     return np.random.default_rng(None if random_state is None else [int(random_state), STREAM])
 
 
 def seed_of(random_state: RandomState) -> int:
     """An integer seed: the one that was given, or one drawn from the generator."""
-    rng = generator(random_state)
+    rng = generator(random_state)  # which refuses what is no seed
     return int(random_state) if isinstance(random_state, int | np.integer) else int(rng.integers(2**31))
 
 

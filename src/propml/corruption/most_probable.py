@@ -59,15 +59,12 @@ def add_most_probable(
     clean = clean_labels(truth, labels)
     probabilities = np.asarray(probabilities, dtype=np.float64)
     if probabilities.shape != clean.shape:
-        raise ValueError(
-            f"the probabilities have shape {probabilities.shape} and the truth {clean.shape}; "
-            f"give one number per row and label"
-        )
+        shapes = f"the probabilities have shape {probabilities.shape} and the truth {clean.shape}"
+        raise ValueError(f"{shapes}; give one number per row and label")
     if len(bad := np.argwhere(~np.isfinite(probabilities))):
         row, column = bad[0]
-        raise ValueError(
-            f"the probability of row {row}, label {clean.labels[column]!r} is {probabilities[row, column]}"
-        )
+        value = probabilities[row, column]
+        raise ValueError(f"the probability of row {row}, label {clean.labels[column]!r} is {value}; give finite ones")
     counts = false_counts(clean, probabilities, ratio, rounding, random_state)
     return add_labels(clean, lambda true, rows: highest_spare(true, probabilities[rows], counts[rows]))
 
@@ -131,7 +128,7 @@ def realised_ratio(truth: Any, candidates: Any) -> Realised:
     proposed = (candidates.states > 0).astype(np.int8)
     if proposed.shape != true.shape:
         raise ValueError(
-            f"the candidates have shape {proposed.shape}, the truth {true.shape}; give the same rows and labels"
+            f"candidates have shape {proposed.shape}, the truth {true.shape}; give the same rows and labels"
         )
     n_true = int(true.sum(dtype=np.int64))
     if n_true == 0:

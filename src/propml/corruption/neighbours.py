@@ -77,11 +77,6 @@ def label_distances(features: np.ndarray, clean: Candidates) -> np.ndarray:
     """Squared distance of each row to the nearest *other* row with each label, ``(n_samples, n_labels)``.
 
     Infinite where no other row has the label.
-
-    >>> label_distances(np.array([[0.0], [1.0], [3.0]]), clean_labels([[1, 0], [0, 1], [1, 0]]))
-    array([[ 9.,  1.],
-           [ 1., inf],
-           [ 9.,  4.]])
     """
     n_rows, n_labels = clean.shape
     bearers = sp.csc_array(clean.states)

@@ -102,9 +102,7 @@ def fixed_count(
     array([3, 4])
     """
     if mode not in ("fill", "add"):
-        raise ValueError(
-            f'mode is {mode!r}; choose "fill" (up to count candidates) or "add" (count more than are true)'
-        )
+        raise ValueError(f'mode is {mode!r}; choose "fill" (up to count labels) or "add" (count more labels)')
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
         raise ValueError(f"count is {count!r}; give the number of labels as an integer that is not negative")
     clean = clean_labels(truth, labels)

@@ -16,8 +16,6 @@ import hashlib
 import json
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from propml.atomic_files import replacing
 from propml.corruption.inputs import RandomState, clean_labels, dense_features, seed_of
 from propml.corruption.most_probable import Rounding, add_most_probable
+from propml.file_errors import FileError, reading
 from propml.progress import track
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates
@@ -120,8 +119,8 @@ class SVMConfusions(BaseEstimator):
 
     def fit(self, X: Any, truth: Any) -> Self:
         """Learn which labels are plausible for which rows."""
-        how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs, "cache_dir": self.cache_dir}
-        self.probabilities_ = svm_probabilities(X, truth, **how, verbose=self.verbose)
+        how = {name: value for name, value in self.get_params().items() if name not in ("ratio", "rounding")}
+        self.probabilities_ = svm_probabilities(X, truth, **how)
         self.n_features_in_ = int(np.shape(X)[1])
         return self
 
@@ -188,7 +187,8 @@ class _Machines:
         for train, test in folds.split(positive, positive):
             held_out[test] = self.decisions(positive, train, test)
         everyone = np.arange(len(positive))
-        return sigmoid(self.decisions(positive, everyone, everyone), *fit_sigmoid(held_out, positive))
+        slope, offset = fit_sigmoid(held_out, positive)
+        return expit(-(slope * self.decisions(positive, everyone, everyone) + offset))
 
     def decisions(self, positive: np.ndarray, train: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Decision values on ``rows`` of the machine that is trained on ``train``."""
@@ -208,22 +208,18 @@ class _Machines:
 # line search after Lin, Lin and Weng (2007), "A note on Platt's probabilistic outputs for support vector machines"
 
 
-def smoothed_targets(positive: np.ndarray) -> np.ndarray:
-    """Targets a little inside (0, 1), ``(N₊+1)/(N₊+2)`` and ``1/(N₋+2)``, so that the sigmoid stays finite."""
-    n_positive = int(positive.sum())
-    return np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (len(positive) - n_positive + 2))
-
-
-def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray, *, max_iter: int = 100) -> tuple[float, float]:
+def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
     """The slope and offset of ``P(positive | f) = 1 / (1 + exp(slope * f + offset))`` of highest likelihood.
 
     ``decisions`` and ``positive`` are those of rows ``(n_samples,)`` that the classifier did not see. The slope is
     negative where high decision values mean "positive". About ten Newton steps are needed.
     """
-    targets = smoothed_targets(positive)
-    design = np.stack([decisions, np.ones_like(decisions)])
     n_positive = int(positive.sum())
-    weights = np.array([0.0, np.log((len(positive) - n_positive + 1) / (n_positive + 1))])
+    n_negative = len(positive) - n_positive
+    # A little inside (0, 1), so that the sigmoid stays finite.
+    targets = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    design = np.stack([decisions, np.ones_like(decisions)])
+    weights = np.array([0.0, np.log((n_negative + 1) / (n_positive + 1))])
 
     def loss_of(weights: np.ndarray) -> float:
         """The negative log likelihood −Σ t·log p + (1−t)·log(1−p), without overflow."""
@@ -231,7 +227,7 @@ def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray, *, max_iter: int = 
         return float((np.logaddexp(0, exponents) - (1 - targets) * exponents).sum())
 
     loss = loss_of(weights)
-    for _ in range(max_iter):
+    for _ in range(100):
         probability = expit(-(weights @ design))
         gradient = design @ (targets - probability)
         if np.abs(gradient).max() < 1e-10 * len(positive):
@@ -246,11 +242,6 @@ def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray, *, max_iter: int = 
                 return float(weights[0]), float(weights[1])
         weights, loss = weights - size * step, trial
     return float(weights[0]), float(weights[1])
-
-
-def sigmoid(decisions: np.ndarray, slope: float, offset: float) -> np.ndarray:
-    """``1 / (1 + exp(slope * decisions + offset))``."""
-    return expit(-(slope * decisions + offset))
 
 
 # -- probabilities on disk, under a key made of everything they depend on
@@ -274,15 +265,15 @@ def cached_array(
     """
     path = Path(folder) / f"{key}.npz"
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with reading(path, "cache file", "it is computed again"), np.load(path, allow_pickle=False) as stored:
             values = stored["values"]
-        if values.shape != shape or values.dtype != np.float64:
-            raise ValueError("it holds another array than its name says")
-        return values
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # what is wrong with the folder is told where the array is to be stored
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        warnings.warn(f"the cache file {path} cannot be used ({error}); it is computed again", stacklevel=2)
+            if values.shape != shape or values.dtype != np.float64:
+                raise ValueError("it holds another array than its name says")
+            return values
+    except FileError as error:
+        warnings.warn(str(error), stacklevel=2)
+    except OSError:
+        pass  # there is none; what is wrong with the folder is told where the array is to be stored
     values = np.asarray(compute(), dtype=np.float64)
     try:
         with replacing(path) as beside, beside.open("wb") as file:

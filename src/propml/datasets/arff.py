@@ -21,13 +21,10 @@ from propml.file_errors import reading
 from propml.schema import checked_csr
 from propml.unpacking import open_unpacked
 
-__all__ = ["Arff", "Attribute", "decoded", "read_arff", "read_header", "split_cells", "without_comment"]
-
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)$", re.IGNORECASE)
 _CELL = re.compile(rf"\s*({_QUOTED}|[^,'\"][^,]*?|)\s*(,|$)")
 _BEFORE_COMMENT = re.compile(rf"(?:{_QUOTED}|[^%])*?(?=%|$)")
-_NUMERIC = ("numeric", "real", "integer")
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,11 @@ def read_arff(path: str | Path) -> Arff:
             text, _ = decoded(file.read())
         lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         relation, attributes, start = read_header(lines, path)
-        texts = [(number, without_comment(line).strip()) for number, line in enumerate(lines[start:], start + 1)]
-        filled = [(number, text) for number, text in texts if text]
-        if not filled:
+        numbered = enumerate(lines[start:], start + 1)
+        rows = [(number, text) for number, line in numbered if (text := without_comment(line).strip())]
+        if not rows:
             raise ValueError(f"{path} has no rows after @data; the file may be truncated")
-        rows = [(f"{path}: line {number} (row {i})", text) for i, (number, text) in enumerate(filled)]
-        return Arff(relation, attributes, _read_rows(rows, attributes))
+        return Arff(relation, attributes, _read_rows(rows, attributes, path))
 
 
 def decoded(content: bytes) -> tuple[str, str]:
@@ -73,9 +69,6 @@ def decoded(content: bytes) -> tuple[str, str]:
         return content.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         return content.decode("latin-1"), "latin-1"
-
-
-# -- the header -------------------------------------------------------------------------------------------------------
 
 
 def read_header(lines: Sequence[str], path: Path) -> tuple[str, tuple[Attribute, ...], int]:
@@ -88,9 +81,7 @@ def read_header(lines: Sequence[str], path: Path) -> tuple[str, tuple[Attribute,
             continue
         where = f"{path}: line {number}"
         keyword = text.split(None, 1)[0].lower()
-        if keyword == "@data":
-            if not attributes:
-                raise ValueError(f"{where}: @data comes before any @attribute")
+        if keyword == "@data" and attributes:
             return relation, tuple(attributes.values()), number
         if keyword == "@relation":
             relation = unquote(text[len(keyword) :].strip())
@@ -100,9 +91,7 @@ def read_header(lines: Sequence[str], path: Path) -> tuple[str, tuple[Attribute,
                 raise ValueError(f"{where}: attribute {attribute.name!r} is declared twice; rename one of them")
             attributes[attribute.name] = attribute
         else:
-            raise ValueError(
-                f"{where}: {text[:60]!r} stands where @relation, @attribute or @data is expected; is this an ARFF file?"
-            )
+            raise ValueError(f"{where}: {text[:60]!r} stands where @relation or @attribute is expected")
     raise ValueError(f"{path} has no @data line; the file is truncated or is not ARFF")
 
 
@@ -140,9 +129,7 @@ def without_comment(line: str) -> str:
     >>> without_comment("1,'50 %' % half")
     "1,'50 %' "
     """
-    if "%" not in line:
-        return line
-    match = _BEFORE_COMMENT.match(line)
+    match = _BEFORE_COMMENT.match(line) if "%" in line else None
     return match[0] if match else line
 
 
@@ -153,29 +140,26 @@ def _read_attribute(text: str, where: str) -> Attribute:
     name, declared = unquote(match[1]), without_comment(match[2]).strip()
     if declared.startswith("{"):
         cells = split_cells(declared[1:-1]) if declared.endswith("}") else None
-        if not cells or not all(cells):
-            raise ValueError(f"{where}: the values of attribute {name!r} are not of the form {{a,b,…}}")
-        values = tuple(unquote(cell) for cell in cells)
-        if len(set(values)) != len(values):
-            raise ValueError(f"{where}: attribute {name!r} declares a value twice")
+        values = tuple(map(unquote, cells or ()))
+        if not cells or not all(cells) or len(set(values)) != len(values):
+            raise ValueError(f"{where}: the values of attribute {name!r} are not of the form {{a,b,…}}, each once")
         return Attribute(name, values)
-    kind = declared.split(None, 1)[0].lower() if declared else ""
-    if kind not in _NUMERIC:
+    if next(iter(declared.lower().split()), "") not in ("numeric", "real", "integer"):
         raise ValueError(
-            f"{where}: attribute {name!r} has {f'type {kind!r}' if kind else 'no type'}, expected numeric, real, "
-            f"integer or {{a,b,…}}; remove the attribute or encode it as numbers"
+            f"{where}: attribute {name!r} has type {declared!r}, expected numeric, real, integer or {{a,b,…}}; "
+            f"remove the attribute or encode it as numbers"
         )
     return Attribute(name)
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def _read_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute]) -> np.ndarray | sp.csr_array:
-    """The numbers of all rows, each given by its place and its text; sparse where the first row is."""
+def _read_rows(
+    rows: Sequence[tuple[int, str]], attributes: Sequence[Attribute], path: Path
+) -> np.ndarray | sp.csr_array:
+    """The numbers of all rows, each given by its line and its text; sparse where the first row is."""
     sparse = rows[0][1].startswith("{")
     columns, values, ends = array("q"), array("d"), array("q", [0])
-    for where, text in rows:
+    for row, (line, text) in enumerate(rows):
+        where = f"{path}: line {line} (row {row})"
         if text.startswith("{") != sparse:
             one, others = ("dense", "sparse") if sparse else ("sparse", "dense")
             raise ValueError(f"{where} is a {one} row among {others} ones; write all rows in the same way")
@@ -192,13 +176,9 @@ def _read_rows(rows: Sequence[tuple[str, str]], attributes: Sequence[Attribute])
 
 def _dense_cells(text: str, attributes: Sequence[Attribute], where: str) -> dict[int, str]:
     cells = split_cells(text)
-    if cells is None:
-        raise ValueError(f"{where} has a quote that is not closed; the file may be truncated")
-    if len(cells) != len(attributes):
-        raise ValueError(
-            f"{where} has {len(cells)} values, the header declares {len(attributes)} attributes; "
-            f"the file may be truncated"
-        )
+    if cells is None or len(cells) != len(attributes):
+        found = "a quote that is not closed" if cells is None else f"{len(cells)} values"
+        raise ValueError(f"{where} has {found}, the header declares {len(attributes)} attributes; is it truncated?")
     return dict(enumerate(cells))
 
 
@@ -209,15 +189,10 @@ def _sparse_cells(text: str, attributes: Sequence[Attribute], where: str) -> dic
     row: dict[int, str] = {}
     for cell in cells if cells != [""] else ():
         position, value = (*cell.split(None, 1), "", "")[:2]
-        if not position.isdecimal() or int(position) >= len(attributes):
-            raise ValueError(
-                f"{where}: {cell!r} is not of the form 'position value' with a position "
-                f"between 0 and {len(attributes) - 1}"
-            )
-        column = int(position)
-        if column in row:
-            raise ValueError(f"{where} gives attribute {attributes[column].name!r} twice; remove one of the values")
-        row[column] = value
+        if not position.isdecimal() or int(position) >= len(attributes) or int(position) in row:
+            expected = f"with each position once, between 0 and {len(attributes) - 1}"
+            raise ValueError(f"{where}: {cell!r} is not of the form 'position value' {expected}")
+        row[int(position)] = value
     return row
 
 
@@ -232,14 +207,8 @@ def _number(cell: str, attribute: Attribute, where: str) -> float:
     same = [] if number is None else [j for j, value in enumerate(values or ()) if _finite(value) == number]
     if len(same) == 1:  # 1.0 where 1 is declared
         return same[0]
-    if cell == "?":
-        raise ValueError(
-            f"{where}: attribute {attribute.name!r} is missing (?); fill it in or remove the row before reading"
-        )
-    declared = f"declared are {', '.join(values[:10])}{', …' if len(values) > 10 else ''}" if values else ""
-    raise ValueError(
-        f"{where}: attribute {attribute.name!r} has value {text!r}, {declared or 'expected a finite number'}"
-    )
+    expected = f"one of {', '.join(values[:10])}{', …' if len(values) > 10 else ''}" if values else "a finite number"
+    raise ValueError(f"{where}: attribute {attribute.name!r} has value {text!r}, expected {expected}; fill it in")
 
 
 def _finite(text: str) -> float | None:

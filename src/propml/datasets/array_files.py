@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -17,11 +16,6 @@ from propml.file_errors import reading
 from propml.schema import checked_csr
 from propml.targets import Candidates
 from propml.unpacking import check_unpacked, check_zip, inflated, open_unpacked
-
-__all__ = [
-    "CANDIDATE_KEYS", "checked_features", "load_arrays", "names_in", "read_mat", "read_mat5", "read_npz",
-    "read_svmlight",
-]  # fmt: skip
 
 # More is a slip in the file, and would fill the memory with the names of its features alone.
 MAX_FEATURES = 10_000_000
@@ -47,12 +41,7 @@ def checked_features(X: Any, path: Path, called: str) -> Any:
 
 
 def _dataset(
-    name: str,
-    X: Any,
-    labels: Sequence[str],
-    given: Any,
-    truth: np.ndarray | None = None,
-    features: tuple[str, ...] | None = None,
+    name: str, X: Any, labels: Sequence[str], given: Any, truth: Any = None, features: tuple[str, ...] | None = None
 ) -> Dataset:
     candidates = None if given is None else Candidates.from_matrix(given, labels, empty="ignore")
     features = features or tuple(f"feature_{j}" for j in range(X.shape[1]))
@@ -92,14 +81,15 @@ def read_npz(path: Path, labels: Sequence[str] | None, name: str) -> Dataset:
     n_labels = next((matrix.shape[1] for matrix in (given, truth) if matrix is not None), 0)
     if labels is None:
         labels = (n_labels and names_in(content, "label_names", n_labels, path)) or list(map(str, range(n_labels)))
-    if truth is not None and not np.isin(truth, (0, 1)).all():
-        row, label = np.argwhere(~np.isin(truth, (0, 1)))[0].tolist()
-        told = "unknown (-1)" if truth[row, label] == -1 else f"{truth[row, label]:g}"
-        raise ValueError(
-            f"{path}: row {row}: label {labels[label]!r} is {told}; truth has entries other than 0 and 1, "
-            f"by which nothing can be judged: write one of them, or leave the row out"
-        )
-    truth = None if truth is None else truth.astype(np.uint8)
+    if truth is not None:
+        if (wrong := np.argwhere(~np.isin(truth, (0, 1)))).size:
+            row, label = wrong[0].tolist()
+            told = "unknown (-1)" if truth[row, label] == -1 else f"{truth[row, label]:g}"
+            raise ValueError(
+                f"{path}: row {row}: label {labels[label]!r} is {told}; truth has entries other than 0 and 1, "
+                f"by which nothing can be judged: write one of them, or leave the row out"
+            )
+        truth = truth.astype(np.uint8)
     return _dataset(name, X, labels, given, truth, names_in(content, "feature_names", X.shape[1], path))
 
 
@@ -117,10 +107,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     with reading(path, "npz file of plain arrays", "save it with numpy.savez, without objects"):
         check_zip(path)
         with np.load(path, allow_pickle=False) as file:
-            content = {key: file[key] for key in file.files}
-            if strange := next((key for key, value in content.items() if not isinstance(value, np.ndarray)), None):
-                raise ValueError(f"its member {strange!r} is not an array")
-            return content
+            content = dict(file)
+        if strange := [key for key, value in content.items() if not isinstance(value, np.ndarray)]:
+            raise ValueError(f"its member {strange[0]!r} is not an array")
+        return content
 
 
 def _feature_matrix(content: dict[str, np.ndarray], path: Path) -> Any:
@@ -167,17 +157,11 @@ def read_mat(path: str | Path, *, name: str | None = None, needed: bool = True) 
         content = read_mat5(path, {"data", "target", *CANDIDATE_KEYS})
         key = next((key for key in CANDIDATE_KEYS if key in content), None)
         if "data" not in content or (key is None and needed):
-            found = ", ".join(sorted(content)) or "nothing"
-            raise ValueError(
-                f"{path} holds {found}; expected the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
-            )
+            expected = f"the variables data, target and one of {' or '.join(CANDIDATE_KEYS)}"
+            raise ValueError(f"{path} holds {', '.join(sorted(content)) or 'nothing'}; expected {expected}")
         X = _mat_features(content["data"], path)
         candidates = None if key is None else _label_matrix(content[key], key, X.shape[0], path)
         truth = _label_matrix(content["target"], "target", X.shape[0], path) if "target" in content else None
-        if truth is not None and candidates is not None and truth.shape != candidates.shape:
-            raise ValueError(
-                f"{path}: target has {truth.shape[1]} labels and {key} has {candidates.shape[1]}; they must be the same"
-            )
         n_labels = next((matrix.shape[1] for matrix in (candidates, truth) if matrix is not None), 0)
         return _dataset(name or path.stem, X, [f"label_{j}" for j in range(n_labels)], candidates, truth)
 
@@ -195,13 +179,10 @@ def _mat_features(data: Any, path: Path) -> np.ndarray | sp.csr_array:
 def _label_matrix(stored: Any, key: str, n_samples: int, path: Path) -> np.ndarray:
     """0/1 of shape ``(n_samples, n_labels)`` from what is stored as ``(n_labels, n_samples)``."""
     if stored.ndim != 2 or stored.shape[1] != n_samples or stored.shape[0] == 0:
-        raise ValueError(
-            f"{path}: {key} has shape {stored.shape}, expected (n_labels, {n_samples}): one column per row of data"
-        )
+        raise ValueError(f"{path}: {key} has shape {stored.shape}, expected (n_labels, {n_samples}) as data has rows")
     check_unpacked(path, stored.shape[0] * n_samples)
     matrix = stored.toarray() if sp.issparse(stored) else np.asarray(stored)
-    bad = np.argwhere((matrix != 0) & (matrix != 1))
-    if bad.size:
+    if (bad := np.argwhere((matrix != 0) & (matrix != 1))).size:
         label, row = bad[0]
         raise ValueError(f"{path}: {key} is {matrix[label, row]} for label {label} of row {row}, expected 0 or 1")
     return np.ascontiguousarray(matrix.T, dtype=np.uint8)
@@ -239,15 +220,11 @@ def _elements(buffer: memoryview, order: str, *, padded: bool = True) -> Iterato
     """Type and bytes of each element; elements of up to four bytes are packed into their tag."""
     position = 0
     while position < len(buffer):
-        if len(buffer) - position < 8:
-            raise ValueError("an element is cut off")
         kind, size = struct.unpack_from(f"{order}II", buffer, position)
         start = position + 8
         if kind >> 16:
             kind, size, start = kind & 0xFFFF, kind >> 16, position + 4
             position += 8
-            if size > 4:
-                raise ValueError("a small element is too long")
         else:
             position = start + (size + 7) // 8 * 8 if padded else start + size
         if start + size > len(buffer):
@@ -258,46 +235,26 @@ def _elements(buffer: memoryview, order: str, *, padded: bool = True) -> Iterato
 def _matrix(body: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, Any]:
     """Name and value of a matrix element; the value is read only where the name is wanted."""
     elements = _elements(body, order)
-    parts = list(islice(elements, 3))
-    if len(parts) < 3 or len(parts[0][1]) < 4 or parts[1][0] not in _NUMBERS:
-        raise ValueError("a variable has no flags, dimensions or name")
-    flags = struct.unpack_from(f"{order}I", parts[0][1])[0]
-    shape = tuple(int(size) for size in _numbers(parts[1], order))
-    name = bytes(parts[2][1]).decode("latin-1")
+    (_, flag_bytes), sizes, (_, letters) = islice(elements, 3)
+    (flags,) = struct.unpack_from(f"{order}I", flag_bytes)
+    shape, name = tuple(_numbers(sizes, order).tolist()), bytes(letters).decode("latin-1")
     kind = flags & 0xFF
     is_real = not flags & _COMPLEX_FLAG and (kind == _SPARSE_CLASS or kind in _NUMERIC_CLASSES)
     if not is_real if wanted is None else name not in wanted:
         return name, None
     if not is_real:
         raise ValueError(f"{name} is not a matrix of real numbers")
-    if len(shape) < 2 or min(shape) < 0:
-        raise ValueError(f"{name} has shape {shape}")
     values = [_numbers(element, order) for element in elements]
-    if kind == _SPARSE_CLASS:
-        return name, _sparse(name, shape, values)
-    if len(values) != 1 or math.prod(shape) != len(values[0]):
-        raise ValueError(f"{name} has shape {shape} and not as many entries")
+    if kind == _SPARSE_CLASS:  # by columns, which are the rows of the transpose
+        rows, ends, entries = values
+        used = slice(int(ends[-1]))
+        return name, checked_csr(entries[used], rows[used], ends, shape[::-1]).T
+    if len(values) != 1 or min(shape) < 0:
+        raise ValueError(f"{name} has shape {shape} and {len(values)} parts")
     return name, values[0].reshape(shape, order="F")
-
-
-def _sparse(name: str, shape: tuple[int, ...], values: list[np.ndarray]) -> sp.csc_array:
-    if len(values) != 3 or len(shape) != 2 or len(values[1]) != shape[1] + 1:
-        raise ValueError(f"{name} is not a whole sparse matrix")
-    rows, ends, entries = values
-    n_entries = int(ends[-1])
-    if not 0 <= n_entries <= min(len(rows), len(entries)):
-        raise ValueError(f"{name} has fewer entries than it says")
-    try:  # by columns, which are the rows of the transpose
-        return checked_csr(entries[:n_entries], rows[:n_entries], ends, shape[::-1]).T
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 def _numbers(part: tuple[int, memoryview], order: str) -> np.ndarray:
     kind, body = part
-    if kind not in _NUMBERS:
-        raise ValueError(f"an element of type {kind} stands where numbers are expected")
     kind_of_number = np.dtype(order + _NUMBERS[kind])
-    if len(body) % kind_of_number.itemsize:
-        raise ValueError("an element ends inside a number")
     return np.frombuffer(body, dtype=kind_of_number).astype(kind_of_number.newbyteorder("="))

@@ -16,8 +16,6 @@ from propml.datasets.registry import REGISTRY
 from propml.devices import cache_dir
 from propml.messages import did_you_mean
 
-__all__ = ["Check", "Verification", "at_hand", "find", "load", "lookup", "names", "verify"]
-
 
 def names(suite: str | None = None) -> tuple[str, ...]:
     """The names that :func:`load` knows, of one suite or of all.
@@ -69,8 +67,17 @@ def load(name: str, data_dir: str | Path | None = None, **options: Any) -> Datas
     entry = lookup(name)
     folder = find(entry, data_dir)
     loaded = entry.read(folder, **options)
-    if isinstance(loaded, Dataset) and entry.needs:
-        _check_shape(loaded, entry, folder)
+    if isinstance(loaded, ImageDataset) or not entry.needs:
+        return loaded
+    # A truncated file can be well-formed: its shape gives it away.
+    shape = (*loaded.X.shape, len(loaded.label_names))
+    known = [(facts.n_samples, facts.n_features, facts.n_labels) for facts in entry.facts]
+    if shape not in known:
+        found, *expected = (" × ".join(map(str, size)) for size in (shape, *known))
+        raise ValueError(
+            f"{entry.title} in {folder} is {found} (rows × features × labels), expected {' or '.join(expected)}; "
+            f"the file is truncated or is another version. Fetch it again, or read it with the reader of its format"
+        )
     return loaded
 
 
@@ -102,18 +109,6 @@ def at_hand(entry: Entry, data_dir: str | Path | None = None) -> Path | None:
     if entry.archive:
         return next((folder / entry.archive for folder in folders if (folder / entry.archive).is_file()), None)
     return None
-
-
-def _check_shape(dataset: Dataset, entry: Entry, folder: Path) -> None:
-    """A truncated file can be well-formed: its shape gives it away."""
-    shape = (*dataset.X.shape, len(dataset.label_names))
-    known = [(facts.n_samples, facts.n_features, facts.n_labels) for facts in entry.facts]
-    if shape not in known:
-        sizes = " or ".join(" × ".join(map(str, size)) for size in known)
-        raise ValueError(
-            f"{entry.title} in {folder} is {' × '.join(map(str, shape))} (rows × features × labels), expected {sizes}; "
-            f"the file is truncated or is another version. Fetch it again, or read it with the reader of its format"
-        )
 
 
 @dataclass(frozen=True)
@@ -155,38 +150,39 @@ def verify(name: str, data_dir: str | Path | None = None) -> Verification:
     """
     entry = lookup(name)
     folder = find(entry, data_dir)
-    splits: list[dict[str, Any]] = [{"split": each} for each in entry.splits] if entry.suite == "vision" else [{}]
-    parts = [load(entry.name, data_dir, **options) for options in splits]
-    whole, images = parts[0], [part for part in parts if isinstance(part, ImageDataset)]
-    if images:
-        paths = tuple(path for part in images for path in part.paths)
-        whole = replace(images[0], paths=paths, truth=np.concatenate([part.truth for part in images]))
+    if entry.suite == "vision":
+        parts: list[Any] = [load(entry.name, data_dir, split=split) for split in entry.splits]
+        paths = tuple(path for part in parts for path in part.paths)
+        whole = replace(parts[0], paths=paths, truth=np.concatenate([part.truth for part in parts]))
+    else:
+        whole = load(entry.name, data_dir)
     statistics = whole.statistics()
     facts = next((facts for facts in entry.facts if facts.n_samples == statistics.n_samples), entry.facts[0])
     return Verification(entry, folder, facts, _compare(statistics, facts), _file_states(entry, folder))
 
 
+_COMPARED = {
+    "rows": "n_samples",
+    "features": "n_features",
+    "labels": "n_labels",
+    "true labels per row": "mean_true",
+    "candidates per row": "mean_candidates",
+    "rows without a true label": "rows_without_truth",
+    "rows without a candidate": "rows_without_candidates",
+    "rows whose candidates lack a true label": "rows_missing_truth",
+}
+
+
 def _compare(statistics: Statistics, facts: Facts) -> tuple[Check, ...]:
-    named = {
-        "rows": "n_samples",
-        "features": "n_features",
-        "labels": "n_labels",
-        "true labels per row": "mean_true",
-        "candidates per row": "mean_candidates",
-        "rows without a true label": "rows_without_truth",
-        "rows without a candidate": "rows_without_candidates",
-    }
     checks = []
-    for what, field in named.items():
+    for what, field in _COMPARED.items():
         expected, found = getattr(facts, field), getattr(statistics, field)
-        if expected is None and found is None:
-            continue
-        tolerance = facts.tolerance if field.startswith("mean") else 0
-        ok = expected is None or (found is not None and abs(found - expected) <= tolerance)
-        checks.append(Check(what, expected, found, ok))
-    if statistics.rows_missing_truth is not None:
-        missing = statistics.rows_missing_truth
-        checks.append(Check("rows whose candidates lack a true label", 0, missing, missing == 0))
+        if field == "rows_missing_truth" and found is not None:
+            expected = 0
+        if expected is not None or found is not None:
+            tolerance = facts.tolerance if field.startswith("mean") else 0
+            ok = expected is None or (found is not None and abs(found - expected) <= tolerance)
+            checks.append(Check(what, expected, found, ok))
     return tuple(checks)
 
 
@@ -196,6 +192,5 @@ def _file_states(entry: Entry, folder: Path) -> tuple[tuple[Path, str], ...]:
     states = []
     for file in entry.files:
         path = existing_file(folder, file.path) or folder / file.path
-        same = file.checksum is not None and matches(path, file.checksum)
-        states.append((path, "as published" if same else "differs from the published file"))
+        states.append((path, "as published" if matches(path, file.checksum) else "differs from the published file"))
     return tuple(states)

@@ -12,8 +12,6 @@ import scipy.sparse as sp
 
 from propml.targets import Candidates
 
-__all__ = ["Dataset", "Entry", "Facts", "ImageDataset", "RemoteFile", "Statistics"]
-
 
 @dataclass(frozen=True)
 class Statistics:

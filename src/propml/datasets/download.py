@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from propml.datasets.catalogue import lookup
-from propml.datasets.dataset import Entry, RemoteFile
+from propml.datasets.dataset import Entry
 from propml.datasets.locations import (
     DamagedArchive,
     checksum_of,
@@ -28,8 +28,6 @@ from propml.datasets.locations import (
 )
 from propml.messages import renamed_argument
 from propml.progress import progress_bar
-
-__all__ = ["download", "fetch"]
 
 _BLOCK = 1 << 18
 _WEB = ("http", "https")
@@ -47,10 +45,6 @@ class _OnlyWeb(urllib.request.HTTPRedirectHandler):
 
 
 _open = urllib.request.build_opener(_OnlyWeb).open
-
-
-class _Dropped(Exception):
-    """The transfer stopped early; what has come so far is kept."""
 
 
 @renamed_argument("show_progress", "verbose")
@@ -73,8 +67,10 @@ def fetch(
         By default ``PROPML_DATA`` where one may write, otherwise the user's cache.
     force : bool
         Replace files that are there and are not the published ones.
-    retries, wait : int, float
-        See :func:`download`.
+    retries : int
+        How many tries in a row may bring nothing new.
+    wait : float
+        Seconds before the first retry; doubled with each one.
 
     Returns
     -------
@@ -85,7 +81,11 @@ def fetch(
     if not entry.files:
         raise ValueError(f"{entry.title} is part of the package; there is nothing to fetch")
     for folder in [Path(data_dir).expanduser()] if data_dir else data_dirs():
-        if _complete(entry, folder):
+        if entry.folder:
+            complete = all(existing_file(folder, path) for path in entry.needs)
+        else:
+            complete = all(matches(existing_file(folder, file.path), file.checksum) for file in entry.files)
+        if complete:
             return folder
     folder = writable_data_dir(data_dir)
     how: dict[str, Any] = {"retries": retries, "wait": wait, "verbose": verbose}
@@ -94,7 +94,7 @@ def fetch(
         return folder
     for file in entry.files:
         present = existing_file(folder, file.path)
-        if _is_published(present, file):
+        if matches(present, file.checksum):
             continue
         if present is not None and not force:
             raise ValueError(
@@ -103,16 +103,6 @@ def fetch(
             )
         download(file.url, folder / file.path, checksum=file.checksum, **how)
     return folder
-
-
-def _complete(entry: Entry, folder: Path) -> bool:
-    if entry.folder:
-        return all(existing_file(folder, path) for path in entry.needs)
-    return all(_is_published(existing_file(folder, file.path), file) for file in entry.files)
-
-
-def _is_published(path: Path | None, file: RemoteFile) -> bool:
-    return path is not None and (file.checksum is None or matches(path, file.checksum))
 
 
 def _fetch_archives(entry: Entry, folder: Path, how: dict[str, Any]) -> None:
@@ -144,56 +134,41 @@ def download(
     timeout: float = 30.0,
     verbose: bool = True,
 ) -> Path:
-    """Download ``url`` to ``path``.
+    """Download ``url`` to ``path``, by way of ``path`` + ``.part``, which a later call goes on with.
 
-    The bytes go to ``path`` + ``.part``; a later call asks the server for the rest of it. When all have come and
-    the checksum is right the file is renamed. A wrong checksum removes everything that was written.
-
-    Parameters
-    ----------
-    url : str
-        ``http://`` or ``https://``.
-    path : Path
-        Its folder is created.
-    checksum : str, optional
-        ``"git:<hex>"`` or ``"sha256:<hex>"``; without it only the size that the server announces is checked.
-    retries : int
-        How many tries in a row may bring nothing new.
-    wait : float
-        Seconds before the first retry; doubled with each one.
-    timeout : float
-        Seconds without a byte after which a connection counts as dropped.
+    Without a ``checksum`` only the size that the server announces is checked; a wrong one removes what was written.
+    ``retries`` and ``wait`` are those of :func:`fetch`. After ``timeout`` seconds without a byte a connection counts as
+    dropped.
     """
     if urllib.parse.urlsplit(url).scheme not in _WEB:
         raise ValueError(f"{url} is not an http or https address")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    failures, resumed = 0, part.exists()
+    failures = 0
     while True:
         before = _size(part)
         try:
             _transfer(url, part, timeout, verbose)
-        except _Dropped as error:
+            break
+        except (OSError, http.client.HTTPException) as error:
             failures = 0 if _size(part) > before else failures + 1
-            if failures > retries:
-                raise OSError(f"{url} could not be downloaded: {error}; {_kept(part)}") from error
+            lasting = isinstance(error, urllib.error.HTTPError) and error.code not in _PASSING
+            if lasting or failures > retries:
+                kept = f"{_size(part)} bytes are kept, and the next try goes on from there"
+                raise OSError(f"{url} could not be downloaded: {error}; {kept}") from error
             time.sleep(wait * 2**failures if failures else 0)
-            continue
-        found = checksum_of(part, checksum.partition(":")[0]) if checksum else None
-        if found == checksum:
-            os.replace(part, path)
-            return path
+    if checksum is not None and (found := checksum_of(part, checksum.partition(":")[0])) != checksum:
         part.unlink()
-        if not resumed:
-            raise ValueError(
-                f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
-                f"Something on the way changed it: try again, or from another network"
-            )
-        failures, resumed = 0, False  # the beginning may have been of another file: once more, from the start
+        raise ValueError(
+            f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "
+            f"Something on the way changed it: try again, or from another network"
+        )
+    os.replace(part, path)
+    return path
 
 
 def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
-    """One connection; raises ``_Dropped`` when it ends before the file does."""
+    """One connection; raises an ``OSError`` when it ends before the file does."""
     start = _size(part)
     headers = {"User-Agent": "propml", "Accept-Encoding": "identity"}
     if start:
@@ -202,46 +177,25 @@ def _transfer(url: str, part: Path, timeout: float, verbose: bool) -> None:
         response = _open(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # nothing after the end: the part is whole, or it is longer than the file
-            if error.headers.get("Content-Range") == f"bytes */{start}":
-                return
-            part.unlink(missing_ok=True)
-            raise _Dropped("what had been fetched before does not fit the file") from error
-        told = f"the server answered {error.code} {error.reason}"
-        raise _Dropped(told) if error.code in _PASSING else OSError(f"{url} could not be downloaded: {told}") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise _Dropped(str(error) or type(error).__name__) from error
+        if start and error.code == 416:  # there is nothing after what has come
+            return
+        raise
     with response:
         if response.status != 206:  # a server may ignore the range and send all of the file
             start = 0
         elif start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             part.unlink()
-            raise _Dropped("the server sent another range than it was asked for")
+            raise ConnectionError("the server sent another range than it was asked for")
         announced = response.headers.get("Content-Length", "")
         total = start + int(announced) if announced.isdecimal() else None
         bar_shown = progress_bar(f"fetching {part.stem}", total or 0, show=verbose)
         with bar_shown as bar, part.open("ab" if start else "wb") as file:
             bar.advance(start)
-            while block := _block(response):
+            while block := response.read(_BLOCK):
                 file.write(block)
                 bar.advance(len(block))
     if total is not None and _size(part) != total:
-        raise _Dropped(f"the connection ended after {_size(part)} of {total} bytes")
-
-
-def _block(response: http.client.HTTPResponse) -> bytes:
-    """The next bytes; trouble of the disk, which another try does not mend, is not of this kind."""
-    try:
-        return response.read(_BLOCK)
-    except (OSError, http.client.HTTPException) as error:
-        raise _Dropped(str(error) or type(error).__name__) from error
-
-
-def _kept(part: Path) -> str:
-    if not _size(part):
-        part.unlink(missing_ok=True)
-        return "nothing has come yet; try again later, or from another network"
-    return f"{_size(part)} bytes are kept in {part}, and the next try goes on from there"
+        raise ConnectionError(f"the connection ended after {_size(part)} of {total} bytes")
 
 
 def _size(part: Path) -> int:

@@ -13,8 +13,6 @@ import numpy as np
 from propml.datasets.dataset import Dataset
 from propml.targets import Candidates
 
-__all__ = ["digits_mosaic", "digits_mosaic_images"]
-
 # The last fifth: neighbours in the file are often of one hand, so a random fifth would be an easier test.
 _N_TEST_DIGITS = 360
 # Mean squared pixel difference (pixels in [0, 1]) over which a resemblance fades by a factor of e.

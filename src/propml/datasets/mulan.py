@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree import ElementTree
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,8 +14,6 @@ import scipy.sparse as sp
 from propml.datasets.arff import Arff, Attribute, read_arff
 from propml.datasets.dataset import Dataset
 from propml.file_errors import reading
-
-__all__ = ["read_label_header", "read_mulan", "read_xml"]
 
 
 def read_mulan(
@@ -57,14 +54,12 @@ def read_mulan(
     attributes = parts[0].attributes
     position = {attribute.name: j for j, attribute in enumerate(attributes)}
     labels = read_label_header(xml) if isinstance(xml, str | Path) else tuple(xml)
-    absent = [label for label in labels if label not in position]
-    if absent:
+    if absent := [label for label in labels if label not in position]:
         raise ValueError(
             f"{xml} names {len(labels)} labels, of which {len(absent)} are not attributes of {paths[0]} "
             f"({', '.join(map(repr, absent[:3]))}); do the two files belong together?"
         )
-    chosen = set(labels)
-    features = [attribute for attribute in attributes if attribute.name not in chosen]
+    features = [attribute for attribute in attributes if attribute.name not in labels]
     if not features:
         raise ValueError(f"{xml} names every attribute of {paths[0]} as a label; no feature is left")
     with reading(paths[0], "Mulan dataset"):
@@ -85,39 +80,18 @@ def read_label_header(path: str | Path) -> tuple[str, ...]:
     """The label names of a Mulan XML header; labels may be nested (hierarchies)."""
     path = Path(path)
     root = read_xml(path)
-    if root.tag != "labels":
-        raise ValueError(f"{path} has <{root.tag}> at its root, expected the <labels> of a Mulan header")
-    names = [element.get("name", "") for element in root.iter("label")]
-    if not names or not all(names):
-        raise ValueError(f"{path} has {'a <label> without a name' if names else 'no <label>'}; it is no Mulan header")
-    twice = [label for label, count in Counter(names).items() if count > 1]
-    if twice:
+    names = [element.get("name", "") for element in root.iterfind(".//{*}label")]
+    if root.tag.rpartition("}")[2] != "labels" or not names or not all(names):
+        raise ValueError(f"{path} is no Mulan header, which is <labels> with a <label name=…> for each label")
+    if twice := [label for label, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{path} names label {twice[0]!r} twice; remove one of the two")
     return tuple(names)
 
 
-def read_xml(path: Path) -> Element:
-    """The root element of an XML file; tags are given without their namespace prefix.
-
-    A file with a document type is refused: that is where entities are declared, and with them bombs. These few lines
-    stand here because defusedxml would be another dependency for them.
-    """
-    builder = TreeBuilder()
-    parser = expat.ParserCreate()
-
-    def refuse(*_: object) -> None:
-        raise ValueError(
-            f"{path} declares a document type or entities, which are refused because they can exhaust the memory; "
-            f"remove the <!DOCTYPE …> part"
-        )
-
-    parser.StartElementHandler = lambda tag, attributes: builder.start(tag.rpartition(":")[2], attributes)
-    parser.EndElementHandler = lambda tag: builder.end(tag.rpartition(":")[2])
-    parser.CharacterDataHandler = builder.data
-    parser.StartDoctypeDeclHandler = refuse
+def read_xml(path: Path) -> ElementTree.Element:
+    """The root element of an XML file; expat, which reads it, refuses entities that grow without measure."""
     with reading(path, "XML file", "it may be truncated: copy it again"):
-        parser.Parse(path.read_bytes(), True)
-        return builder.close()
+        return ElementTree.parse(path).getroot()
 
 
 def _as_numbers(parts: Sequence[Arff]) -> Any:
@@ -153,7 +127,6 @@ def _truth(data: Any, labels: Sequence[Attribute], position: dict[str, int], pat
                 f"{path}: label {label.name!r} has values {', '.join(label.values[:5])}, expected 0 and 1; "
                 f"is it a feature that the XML names by mistake?"
             )
-        bad = np.flatnonzero((numbers[:, j] != 0) & (numbers[:, j] != 1))
-        if bad.size:
+        if (bad := np.flatnonzero((numbers[:, j] != 0) & (numbers[:, j] != 1))).size:
             raise ValueError(f"{path}: label {label.name!r} is {numbers[bad[0], j]:g} in row {bad[0]}, expected 0 or 1")
     return numbers.astype(np.uint8)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from propml.datasets.array_files import read_mat
 from propml.datasets.dataset import Dataset, Entry, Facts, RemoteFile
@@ -16,18 +15,12 @@ from propml.datasets.mosaic import digits_mosaic
 from propml.datasets.mulan import read_mulan
 from propml.datasets.text_sets import TEXT_ENTRIES
 
-__all__ = ["REGISTRY"]
-
-_MULAN = ("tsoumakas/mulan", "43f6389095ad71984264db4387a8074b22bc7d4a")
-_PML = ("fangyan1221/partial-multi-label-learning", "6d93795c88c104c5b0cb50bcb6e2f2515c1fbe4f")
-_CHD = ("hxtruong6/inference_probabilistic_mlc", "ec4cbdc10ce98a71800e8a641cacb677773bedfc")
+_RAW = "https://raw.githubusercontent.com"
+_MULAN = f"{_RAW}/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a/data/multi-label"
+_PML = f"{_RAW}/fangyan1221/partial-multi-label-learning/6d93795c88c104c5b0cb50bcb6e2f2515c1fbe4f"
+_CHD = f"{_RAW}/hxtruong6/inference_probabilistic_mlc/ec4cbdc10ce98a71800e8a641cacb677773bedfc/datasets"
 _VOC = "http://host.robots.ox.ac.uk/pascal/VOC/voc2007"
 _COCO = "http://images.cocodataset.org"
-
-
-def _raw(source: tuple[str, str], path: str) -> str:
-    repository, commit = source
-    return f"https://raw.githubusercontent.com/{repository}/{commit}/{quote(path)}"
 
 
 def _read_mulan_from(
@@ -45,7 +38,7 @@ def _mulan(
     files = []
     for suffix, blob in zip(words[::2], words[1::2], strict=True):
         file = f"{name}.{suffix}" if suffix in ("arff", "xml") else f"{name}-{suffix}.arff"
-        files.append(RemoteFile(f"{folder}/{file}", _raw(_MULAN, f"data/multi-label/{name}/{file}"), f"git:{blob}"))
+        files.append(RemoteFile(f"{folder}/{file}", f"{_MULAN}/{name}/{file}", f"git:{blob}"))
     needs = tuple(file.path for file in files)
     arff = tuple(path for path in needs if path.endswith(".arff"))
     read = partial(_read_mulan_from, name=name, arff=arff, xml=f"{folder}/{name}.xml")
@@ -57,13 +50,11 @@ def _pml(title: str, blob: str, *facts: Facts, suite: str = "real-world", note: 
     """A dataset with real candidate labels, in a ``.mat`` file; ``blob`` names it and gives its git blob id."""
     file, _, identifier = blob.partition(" ")
     name, path = title.lower(), f"pml/{file}"
-    files = (RemoteFile(path, _raw(_PML, f"PML real-world datasets/{file}"), f"git:{identifier}"),)
+    files = (RemoteFile(path, f"{_PML}/PML%20real-world%20datasets/{file}", f"git:{identifier}"),)
     source = "https://github.com/fangyan1221/partial-multi-label-learning"
-
-    def read(folder: Path) -> Dataset:
-        return read_mat(folder / path, name=name)
-
-    return Entry(name, title, suite, facts, files, read, (path,), source, note=note)
+    return Entry(
+        name, title, suite, facts, files, lambda folder: read_mat(folder / path, name=name), (path,), source, note=note
+    )
 
 
 _extra = partial(_mulan, suite="extra", folder="more")
@@ -172,13 +163,7 @@ _ENTRIES = (
         title="CHD_49",
         suite="extra",
         facts=(Facts(555, 49, 6, 2.580, rows_without_truth=3),),
-        files=(
-            RemoteFile(
-                "more/CHD_49.arff",
-                _raw(_CHD, "datasets/CHD_49.arff"),
-                "git:972cd919fbc8a51bc94c1deb73a1ada0d7cc1931",
-            ),
-        ),
+        files=(RemoteFile("more/CHD_49.arff", f"{_CHD}/CHD_49.arff", "git:972cd919fbc8a51bc94c1deb73a1ada0d7cc1931"),),
         # It comes without a header, so that the labels are named here.
         read=partial(
             _read_mulan_from, name="chd-49", arff=("more/CHD_49.arff",), xml=tuple(f"label{j}" for j in range(1, 7))

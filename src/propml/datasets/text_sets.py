@@ -21,8 +21,6 @@ from propml.file_errors import reading
 from propml.targets import Candidates
 from propml.unpacking import open_unpacked
 
-__all__ = ["TEXT_ENTRIES", "Texts", "read_texts"]
-
 GOEMOTIONS = [
     "admiration", "amusement", "anger", "annoyance", "approval", "caring", "confusion", "curiosity", "desire",
     "disappointment", "disapproval", "disgust", "embarrassment", "excitement", "fear", "gratitude", "grief", "joy",

@@ -35,7 +35,6 @@ from propml.losses.problem import CandidateLoss
 from propml.losses.propall import ProPaLLLoss, propall_loss
 from propml.losses.propml import ProPMLLoss, propml_loss
 from propml.losses.ranking import rank_loss
-from propml.losses.refined import refined_loss
 from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
 from propml.losses.unbiased import UnbiasedLoss, unbiased_loss
 from propml.messages import former_names
@@ -54,7 +53,6 @@ __all__ = [
     "propall_loss",
     "propml_loss",
     "rank_loss",
-    "refined_loss",
     "sampled_bce_loss",
     "sampled_propml_loss",
     "unbiased_loss",

@@ -151,8 +151,10 @@ def unpacked(candidates: Marks, label_dim: int) -> Tensor:
     return candidates
 
 
-def check_marks(marks: Tensor, mask: Tensor | None = None) -> None:
+def check_marks(marks: Tensor, mask: Tensor | None = None, *, soft: bool = False) -> None:
     """Refuse what is neither 1 (candidate), 0 (excluded) nor -1 or NaN (unknown), unless it is masked.
+
+    A ``soft`` candidate may be any number in (0, 1].
 
     A GPU is not asked, the host would have to wait for the answer; nor can compiled and transformed code look at
     values. There a candidate is what lies above 0.5, and unknown what does not lie above -0.5.
@@ -162,12 +164,14 @@ def check_marks(marks: Tensor, mask: Tensor | None = None) -> None:
     if type(marks) not in (Tensor, torch.nn.Parameter) or torch._C._are_functorch_transforms_active():
         return
     wrong = states_of(marks) == 2
+    if soft:
+        wrong &= (marks < 0) | (marks > 1)
     if mask is not None:
         wrong &= mask != 0
     if wrong.any():
         raise ValueError(
             f"candidates hold {marks[wrong][0].item():g}; give 1 for a candidate, 0 for an excluded label, and -1 or "
-            "NaN for an unknown one (refined_loss takes values between 0 and 1)"
+            "NaN for an unknown one (a candidate of rank_loss may be any number in (0, 1])"
         )
 
 

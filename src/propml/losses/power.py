@@ -50,6 +50,8 @@ def power_loss(
     The gradient on a candidate's logit is :math:`-|S|^{1-a} \, \frac{p_i^a}{\sum_S p^a} (1 - p_i)`: of the pull that
     BCE gives to every candidate alike, each gets the share of its :math:`p_i^a`. Below a = 1 the pull does not die when
     one candidate is found. Label weights enter the mean: |S| becomes the sum of the candidates' weights.
+    In float32 the value of a small order above 0.001 loses digits as 1/a grows: the relative error was up to 3e-5 at
+    a = 0.01. Gradients do not.
     """
     problem = Problem(POWER, _formula, candidates, lam, label_dim, label_weight, example_weight, mask, {"order": order})
     return computed(logits, problem, reduction)

@@ -86,8 +86,8 @@ def entries_of(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis.
 
-    Where an entry is neither, its logit is 0, so that it does no harm whatever it was. Candidates may have ``soft``
-    values; all others than 1, 0, -1 and NaN are refused where they are not.
+    Where an entry is neither, its logit is 0, so that it does no harm whatever it was. ``soft`` candidates are
+    numbers in (0, 1]; all others than 1, 0, -1 and NaN are refused.
     """
     candidates = unpacked(candidates, label_dim)
     if candidates.shape != logits.shape:
@@ -99,7 +99,7 @@ def entries_of(
     lifted = torch.promote_types(logits.dtype, torch.float32)
     z = logits.to(lifted).movedim(label_dim, -1)
     marks = candidates.movedim(label_dim, -1)
-    positive = marks if marks.dtype == torch.bool else marks > 0.5
+    positive = marks if marks.dtype == torch.bool else marks > (0 if soft else 0.5)
     known = None if marks.dtype in (torch.bool, torch.uint8) else marks > -0.5  # not so for NaN
     if mask is not None:
         if mask.shape != logits.shape or mask.dtype != torch.bool:
@@ -107,8 +107,7 @@ def entries_of(
         counted = mask.movedim(label_dim, -1)
         positive = positive & counted
         known = counted if known is None else known & counted
-    if not soft:
-        check_marks(candidates, mask)
+    check_marks(candidates, mask, soft=soft)
     if known is None:
         return z, positive, ~positive
     return torch.where(known, z, 0.0), positive, known & ~positive

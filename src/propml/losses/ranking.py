@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from propml.losses.candidates import Marks
+from propml.losses.candidates import Marks, unpacked
 from propml.losses.problem import Lam, check_non_negative, entries_of, highest, weighted
 
 
@@ -27,6 +27,8 @@ def rank_loss(
 
     Parameters
     ----------
+    candidates : Tensor, same shape as ``logits``, or CandidateBits
+        A candidate may be a number in (0, 1]: how much its pairs count, for instance how plausible it is.
     lam : float or Tensor
         A plain factor, for the sake of a common signature: candidates and excluded labels enter in pairs, so there is
         nothing to balance.
@@ -51,7 +53,8 @@ def rank_loss(
     tensor([1.2500])
     """
     check_non_negative("lam", lam)
-    z, positive, negative = entries_of(logits, candidates, mask, label_dim)
+    candidates = unpacked(candidates, label_dim)
+    z, positive, negative = entries_of(logits, candidates, mask, label_dim, soft=True)
     # Differences alone count: around the row's middle the sums of squares lose no digits.
     n_known = (positive | negative).sum(dim=-1, keepdim=True)
     z = z - z.detach().sum(dim=-1, keepdim=True) / n_known.clamp(min=1)
@@ -61,7 +64,8 @@ def rank_loss(
     # How many excluded labels lie above z_i - 1: searchsorted wants ascending order, hence the signs.
     inside = torch.searchsorted(-excluded.detach().contiguous(), -margin.contiguous(), right=False)
     # Relative to the heaviest: the product of two labels' weights may be more or less than float32 holds.
-    inner = positive.to(z) if label_weight is None else _relative(label_weight.to(z), positive)
+    counted = torch.where(positive, candidates.movedim(label_dim, -1).to(z), 0.0)
+    inner = counted if label_weight is None else counted * _relative(label_weight.to(z), positive)
     outer = negative.to(z) if label_weight is None else _relative(label_weight.to(z), negative)
     weight = outer.gather(-1, order)
     number, counted = _sums_of_first(weight, inside), weight * values

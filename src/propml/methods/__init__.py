@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from propml.methods.many_labels import ManyLabelClassifier
     from propml.methods.ml_knn import MLkNNClassifier
     from propml.methods.particle import PARMAPClassifier, PARVLSClassifier
-    from propml.methods.pml_fp import PMLfpClassifier
-    from propml.methods.pml_lc import PMLlcClassifier
+    from propml.methods.pml_lc_fp import PMLfpClassifier, PMLlcClassifier
     from propml.methods.pml_lrs import PMLLRSClassifier
     from propml.methods.pml_ni import PMLNIClassifier
     from propml.methods.propml import ProPMLClassifier

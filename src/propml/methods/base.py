@@ -1,12 +1,10 @@
 """What every method is: a scikit-learn classifier of candidate labels.
 
-A method is one file with one subclass. It stores its arguments in ``__init__`` and brings two functions, ``_fit`` and
+A method is one file with one subclass, whose fields are its arguments. It brings two functions, ``_fit`` and
 ``_scores``; what is here makes a classifier of them: it validates, names labels, predicts, saves and loads.
 """
 
-from __future__ import annotations
-
-import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -14,10 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from propml.file_errors import reading
 from propml.persistence import read_state, write_state
@@ -81,11 +84,11 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
         """Learn from checked features and candidates; what is learned goes into attributes that end in ``_``."""
-        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+        raise NotImplementedError
 
     def _scores(self, X: Features) -> np.ndarray:
         """Scores ``(n_samples, n_labels)``, larger for more likely labels; 0.5 is where a label becomes likely."""
-        raise TypeError(f"{type(self).__name__} does not say how it scores")
+        raise NotImplementedError
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Strictly increasing from scores to (0, 1); by default a sigmoid with 0.5 and slope 1 at a score of 0.5."""
@@ -111,7 +114,10 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         """Checked features and candidates; sets ``labels_``, ``classes_``, ``thresholds_`` and how the answer looks."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        y = _without_needless_axis(np.asarray(y) if _is_array_only_by_name(y) else y)
+        known = isinstance(y, Candidates) or hasattr(y, "ndim") or hasattr(y, "columns")
+        y = np.asarray(y) if hasattr(y, "__array__") and not known else y
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1 and not np.isin(y, (-1, 0, 1)).all():
+            y = column_or_1d(y, warn=True)  # a column of classes; one of 0/1 is one label
         self._single_label = form_of(y) == "classes"
         if self._single_label:
             if type(y) is not np.ndarray or y.dtype.kind == "O":
@@ -140,39 +146,35 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         finite: Any = "allow-nan" if self._takes_missing else True
         return {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite}
 
-    def _raw_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "labels_")
-        return self._scores(self._checked(X))
-
     def _checked(self, X: Any) -> Features:
+        """Features of new rows."""
+        check_is_fitted(self, "labels_")
         features = validate_data(self, X, reset=False, **self._checks())
         return sp.csr_array(features) if sp.issparse(features) else features
 
     def _with_truth(self, X: Any, truth: Any) -> tuple[Features, np.ndarray]:
         """Checked features of a fitted method, and which of its labels are true in each row."""
-        check_is_fitted(self, "labels_")
-        features = self._checked(X)
-        states = self._states_of(truth)
+        features, states = self._checked(X), self._states_of(truth)
         check_consistent_length(features, states)
         return features, states[:, : len(self.labels_)] > 0
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores ``(n_samples, n_labels)``; for two classes their difference, ``(n_samples,)``, as in scikit-learn."""
-        scores = self._raw_scores(X)
+        scores = self._scores(self._checked(X))
         if self._single_label and scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities ``(n_samples, n_labels)``, strictly between 0 and 1."""
-        raw = self._probabilities(self._raw_scores(X))
+        raw = self._probabilities(self._scores(self._checked(X)))
         inside = np.clip(raw, np.finfo(raw.dtype).tiny, 1 - np.finfo(raw.dtype).epsneg)
         # Classes exclude each other: a softmax of the logits sums to one and keeps the order of any two classes.
         return softmax(logit(inside), axis=1) if self._single_label else inside
 
     def predict(self, X: Any) -> np.ndarray:
         """0/1 ``(n_samples, n_labels)``, or classes ``(n_samples,)`` after a 1-D class vector."""
-        scores = self._raw_scores(X)
+        scores = self._scores(self._checked(X))
         if self._single_label:
             return self.classes_[scores.argmax(axis=1)]
         return (self._probabilities(scores) > self.thresholds_).astype(np.int64)
@@ -297,26 +299,36 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return self._scores(np.zeros((1, self.n_features_in_)))
 
 
-def _without_needless_axis(y: Any) -> Any:
-    """A column of classes ``(n, 1)`` as a vector, with scikit-learn's warning; a column of 0/1 stays one label."""
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1 and not np.isin(y, (-1, 0, 1)).all():
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,), "
-            "for example using ravel().",
-            DataConversionWarning,
-            stacklevel=3,
-        )
-        return y.ravel()
-    return y
-
-
-def _is_array_only_by_name(y: Any) -> bool:
-    """Whether this can become an array and shows nothing else that we know how to read."""
-    known = isinstance(y, Candidates) or hasattr(y, "ndim") or hasattr(y, "columns")
-    return hasattr(y, "__array__") and not known
-
-
 def check_some(candidates: Candidates) -> None:
     """Refuse candidates without any."""
     if not (candidates.states.data > 0).any():
         raise ValueError("no row has a candidate label, so there is nothing to learn; check how y was made")
+
+
+def check_positive(model: CandidateClassifier, *names: str) -> None:
+    """Refuse arguments that are not positive numbers."""
+    for name in names:
+        if not getattr(model, name) > 0:
+            raise ValueError(f"{name} is {getattr(model, name)}; {type(model).__name__} needs a positive number")
+
+
+def positive_int(name: str, value: Any) -> int:
+    """The number, if it is a whole one of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
+    return int(value)
+
+
+def number_within(name: str, value: Any, lowest: float, below: float, told: str = "") -> float:
+    """The number, if it lies in [lowest, below); ``told`` says what else may be given."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not lowest <= value < below:
+        told = told or f"a number of at least {lowest:g} and below {below:g}"
+        raise ValueError(f"{name} is {value!r}; give {told}")
+    return float(value)
+
+
+def choice_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """The value, if it is one of those that are known."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(known)}")
+    return value

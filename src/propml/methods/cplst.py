@@ -22,19 +22,19 @@ Deviations:
 * Candidates are taken for true labels, since the method knows only those.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.base import CandidateClassifier, Features, check_positive
+from propml.methods.linear_algebra import RidgeSystem, with_bias
 from propml.schema import Array
 from propml.targets import Candidates
 
 
+@dataclass(eq=False, repr=False)
 class CPLSTClassifier(CandidateClassifier):
     """Ridge regression onto principal codes of the candidate labels.
 
@@ -61,25 +61,23 @@ class CPLSTClassifier(CandidateClassifier):
     (2, 1)
     """
 
+    code_length: int | float | None = None
+    lam: float = 0.1
+
     _learned: ClassVar = {
         "means_": Array("f", "labels"),
         "codes_": Array("f", "labels", "codes"),
         "coef_": Array("f", "features+1", "codes"),
     }
 
-    def __init__(self, code_length: int | float | None = None, lam: float = 0.1) -> None:
-        self.code_length = code_length
-        self.lam = lam
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        if not self.lam > 0:
-            raise ValueError(f"lam is {self.lam}; CPLST needs a positive number")
+        check_positive(self, "lam")
         features, labels = with_bias(X), candidates.to_matrix(np.float64)
         n_labels = labels.shape[1]
         n_codes = self._n_codes(n_labels)
         self.means_ = labels.mean(axis=0)
         labels -= self.means_
-        weights = ridge_weights(features, labels, self.lam)
+        weights = RidgeSystem(features, self.lam).weights(labels)
         explained = np.asarray(features.T @ labels).T @ weights  # Y' H Y
         _, vectors = scipy.linalg.eigh(explained, subset_by_index=(n_labels - n_codes, n_labels - 1))
         self.codes_ = np.ascontiguousarray(vectors[:, ::-1])

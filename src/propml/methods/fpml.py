@@ -31,22 +31,21 @@ Deviations, all of them choices that the reconstruction leaves open:
 Published numbers were made on features in [−1, 1].
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
-from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_algebra import dense, with_bias
+from propml.methods.base import Features, check_positive, positive_int
+from propml.methods.linear_algebra import LinearClassifier, RidgeSystem, with_bias
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates
 
 
-class FPMLClassifier(CandidateClassifier):
+@dataclass(eq=False, repr=False)
+class FPMLClassifier(LinearClassifier):
     """Joint low-rank factorisation of candidate labels and features (reconstructed).
 
     Parameters
@@ -78,6 +77,15 @@ class FPMLClassifier(CandidateClassifier):
     n_iter_ : int
     """
 
+    rank: int | None = None
+    lam1: float = 1.0
+    lam2: float = 1.0
+    lam3: float = 10.0
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: int = 0
+    verbose: bool = False
+
     _learned: ClassVar = {
         "coef_": Array("f", "features+1", "labels"),
         "sample_factor_": Array("f", "rows", "rank"),
@@ -86,110 +94,38 @@ class FPMLClassifier(CandidateClassifier):
         "n_iter_": int,
     }
 
-    def __init__(
-        self,
-        rank: int | None = None,
-        lam1: float = 1.0,
-        lam2: float = 1.0,
-        lam3: float = 10.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.rank = rank
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.lam3 = lam3
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        self._check_arguments()
-        S = candidates.to_sparse().astype(np.float64)
-        k = self.rank or max(S.shape[1], 100)
+        check_positive(self, "lam1", "lam2", "lam3")
+        positive_int("max_iter", self.max_iter)
+        lam1, lam2, S = self.lam1, self.lam2, candidates.to_sparse().astype(np.float64)
+        k = max(S.shape[1], 100) if self.rank is None else positive_int("rank", self.rank)
         G = np.random.default_rng(self.random_state).uniform(size=(X.shape[0], min(k, X.shape[0])))
-        smoother = Smoother(with_bias(X), self.lam3 / self.lam2)
-        smooth = np.zeros_like(G)  # H G
-        Q = np.zeros((S.shape[1], G.shape[1]))
-        norms = _squared(S), _squared(X)
+        Q, smooth = np.zeros((S.shape[1], G.shape[1])), np.zeros_like(G)
+        system = RidgeSystem(with_bias(X), self.lam3 / lam2)
+        size_of_S, size_of_X = _squared(S), _squared(X)
         objective: list[float] = []
         with progress_bar("fPML", self.max_iter, show=self.verbose) as bar:
             for _ in range(self.max_iter):
-                G, Q, F = self._sweep(X, S, G, Q, smooth)
-                smooth = smoother.fitted(G)
-                objective.append(self._objective(X, S, norms, (G, Q, F), smooth))
+                # Φ W = smooth Q', with the Q that W was made with.
+                inverse, old_Q = scipy.linalg.pinvh(G.T @ G), Q
+                Q = (S.T @ G + lam2 * old_Q @ (smooth.T @ G)) @ inverse / (1 + lam2)
+                F = np.asarray(X.T @ G) @ inverse
+                right = S @ Q + lam2 * smooth @ (old_Q.T @ Q) + lam1 * np.asarray(X @ F)
+                G = right @ scipy.linalg.pinvh((1 + lam2) * Q.T @ Q + lam1 * F.T @ F)
+                smooth = system.fitted(G)
+                # The objective at the best W, from k × k traces: nothing of the size of S or X is made.
+                inner, labels = G.T @ G, Q.T @ Q
+                of_labels = size_of_S - 2 * np.vdot(S.T @ G, Q) + np.vdot(inner, labels)
+                of_features = size_of_X - 2 * np.vdot(np.asarray(X.T @ G), F) + np.vdot(inner, F.T @ F)
+                of_mapping = np.vdot(inner - G.T @ smooth, labels)
+                objective.append(float(of_labels + lam1 * of_features + lam2 * of_mapping))
                 bar.advance(note=f"objective {objective[-1]:.6g}")
                 if len(objective) > 1 and objective[-2] - objective[-1] < self.tol * objective[-2]:
                     break
-        self.coef_ = smoother.weights(G) @ Q.T
+        self.coef_ = system.weights(G) @ Q.T
         self.sample_factor_, self.label_factor_ = G, Q
         self.objective_ = np.array(objective)
         self.n_iter_ = len(objective)
-
-    def _sweep(
-        self, X: Features, S: sp.csr_array, G: np.ndarray, Q: np.ndarray, smooth: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Q, F and G, each at its minimum given the others; Φ W = ``smooth`` Q' with the Q that W was made with."""
-        inverse = scipy.linalg.pinvh(G.T @ G)
-        new_Q = (S.T @ G + self.lam2 * Q @ (smooth.T @ G)) @ inverse / (1 + self.lam2)
-        F = np.asarray(X.T @ G) @ inverse
-        system = (1 + self.lam2) * new_Q.T @ new_Q + self.lam1 * F.T @ F
-        right = S @ new_Q + self.lam2 * smooth @ (Q.T @ new_Q) + self.lam1 * np.asarray(X @ F)
-        return right @ scipy.linalg.pinvh(system), new_Q, F
-
-    def _objective(
-        self,
-        X: Features,
-        S: sp.csr_array,
-        norms: tuple[float, float],
-        factors: tuple[np.ndarray, np.ndarray, np.ndarray],
-        smooth: np.ndarray,
-    ) -> float:
-        """The objective at the best W, from k × k traces: nothing of the size of S or X is made."""
-        G, Q, F = factors
-        inner, labels = G.T @ G, Q.T @ Q
-        of_labels = norms[0] - 2 * np.vdot(S.T @ G, Q) + np.vdot(inner, labels)
-        of_features = norms[1] - 2 * np.vdot(np.asarray(X.T @ G), F) + np.vdot(inner, F.T @ F)
-        of_mapping = np.vdot(inner - G.T @ smooth, labels)
-        return float(of_labels + self.lam1 * of_features + self.lam2 * of_mapping)
-
-    def _scores(self, X: Features) -> np.ndarray:
-        return np.asarray(with_bias(X) @ self.coef_)
-
-    def _check_arguments(self) -> None:
-        for name in ("lam1", "lam2", "lam3"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; fPML needs positive weights")
-        if self.rank is not None and self.rank < 1:
-            raise ValueError(f"rank is {self.rank}; give a positive number of dimensions, or None")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter is {self.max_iter}; give a positive number")
-
-
-class Smoother:
-    """Ridge regression on fixed features for many targets: one factor of the smaller of the two equal systems."""
-
-    def __init__(self, features: Features, alpha: float) -> None:
-        n, d = features.shape
-        self.features, self.alpha, self.primal = features, alpha, d <= n
-        gram = dense(features.T @ features if self.primal else features @ features.T)
-        gram[np.diag_indices_from(gram)] += alpha
-        self.factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-
-    def weights(self, targets: np.ndarray) -> np.ndarray:
-        """(Φ'Φ + α I)⁻¹ Φ' B."""
-        if self.primal:
-            return scipy.linalg.cho_solve(self.factor, np.asarray(self.features.T @ targets), check_finite=False)
-        return np.asarray(self.features.T @ scipy.linalg.cho_solve(self.factor, targets, check_finite=False))
-
-    def fitted(self, targets: np.ndarray) -> np.ndarray:
-        """H B = Φ (Φ'Φ + α I)⁻¹ Φ' B."""
-        if self.primal:
-            return np.asarray(self.features @ self.weights(targets))
-        return targets - self.alpha * scipy.linalg.cho_solve(self.factor, targets, check_finite=False)
 
 
 def _squared(matrix: Features) -> float:

@@ -14,8 +14,7 @@ come down to this when every row is an anchor. The n × n kernel of the training
 the distance.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -25,7 +24,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from propml.methods.base import CandidateClassifier, Features
+from propml.methods.base import CandidateClassifier, Features, check_positive
 from propml.schema import Array
 from propml.targets import Candidates
 
@@ -33,6 +32,7 @@ from propml.targets import Candidates
 BLOCK = 2**23
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidgeClassifier(CandidateClassifier):
     """RBF kernel ridge regression on candidate labels.
 
@@ -60,19 +60,17 @@ class KernelRidgeClassifier(CandidateClassifier):
            [1, 0]])
     """
 
+    alpha: float = 1.0
+    gamma: float | Literal["scale"] = "scale"
+
     _learned: ClassVar = {
         "gamma_": float,
         "rows_": Array("f", "rows", "features", sparse=True),
         "dual_coef_": Array("f", "rows", "labels"),
     }
 
-    def __init__(self, alpha: float = 1.0, gamma: float | Literal["scale"] = "scale") -> None:
-        self.alpha = alpha
-        self.gamma = gamma
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        if not self.alpha > 0:
-            raise ValueError(f"alpha is {self.alpha}; kernel ridge regression needs a positive number")
+        check_positive(self, "alpha")
         self.gamma_ = self._width(X)
         self.rows_ = X
         kernel = self._kernel(X)
@@ -83,13 +81,11 @@ class KernelRidgeClassifier(CandidateClassifier):
         self.dual_coef_ = np.ascontiguousarray(coef)
 
     def _width(self, X: Features) -> float:
-        if isinstance(self.gamma, str):
-            if self.gamma != "scale":
-                raise ValueError(f"gamma is {self.gamma!r}; give a positive number or 'scale'")
+        if self.gamma == "scale":
             variance = _variance(X)
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        if not self.gamma > 0:
-            raise ValueError(f"gamma is {self.gamma}; give a positive number or 'scale'")
+        if isinstance(self.gamma, str) or not self.gamma > 0:
+            raise ValueError(f"gamma is {self.gamma!r}; give a positive number or 'scale'")
         return float(self.gamma)
 
     def _kernel(self, X: Features) -> np.ndarray:

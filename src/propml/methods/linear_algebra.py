@@ -4,9 +4,6 @@ Proximal steps: prox_{t f}(A) = argmin_B ½‖B − A‖² + t f(B); for f = ‖
 singular values.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import expit
 
-from propml.methods.base import Features
+from propml.methods.base import CandidateClassifier, Features
 
 # Rows up to which all inner products are kept (800 MB); above, they are computed where they are needed.
 GRAM_ROWS = 10_000
@@ -35,24 +32,40 @@ def with_bias(X: Features) -> Features:
     return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
 
-def ridge_weights(features: Features, targets: np.ndarray, alpha: float) -> np.ndarray:
-    """(Φ'Φ + α I)⁻¹ Φ' Y, by the smaller of the two equal systems."""
-    n, d = features.shape
-    if d <= n:
-        gram = dense(features.T @ features)
-        return scipy.linalg.solve(gram + alpha * np.eye(d), features.T @ targets, assume_a="pos")
-    kernel = dense(features @ features.T)
-    return np.asarray(features.T @ scipy.linalg.solve(kernel + alpha * np.eye(n), targets, assume_a="pos"))
+class RidgeSystem:
+    """Ridge regression on fixed features for many targets: one factor of the smaller of the two equal systems."""
+
+    def __init__(self, features: Features, alpha: float) -> None:
+        n, d = features.shape
+        self.features, self.alpha, self.primal = features, alpha, d <= n
+        gram = dense(features.T @ features if self.primal else features @ features.T)
+        gram[np.diag_indices_from(gram)] += alpha
+        self.factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+
+    def weights(self, targets: np.ndarray) -> np.ndarray:
+        """(Φ'Φ + α I)⁻¹ Φ' B."""
+        if self.primal:
+            return scipy.linalg.cho_solve(self.factor, np.asarray(self.features.T @ targets), check_finite=False)
+        return np.asarray(self.features.T @ scipy.linalg.cho_solve(self.factor, targets, check_finite=False))
+
+    def fitted(self, targets: np.ndarray) -> np.ndarray:
+        """H B = Φ (Φ'Φ + α I)⁻¹ Φ' B."""
+        if self.primal:
+            return np.asarray(self.features @ self.weights(targets))
+        return targets - self.alpha * scipy.linalg.cho_solve(self.factor, targets, check_finite=False)
+
+
+class LinearClassifier(CandidateClassifier):
+    """Base of methods with scores that are linear in the features; the last row of ``coef_`` is the bias."""
+
+    coef_: np.ndarray
+
+    def _scores(self, X: Features) -> np.ndarray:
+        return np.asarray(with_bias(X) @ self.coef_)
 
 
 class InnerProducts:
-    """Inner products of the rows: all that neighbours, reconstructions and dual machines need to know of them.
-
-    >>> products = InnerProducts(np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 3.0]]))
-    >>> products.among(np.array([[1, 2]]))
-    array([[[5., 6.],
-            [6., 9.]]])
-    """
+    """Inner products of the rows: all that neighbours, reconstructions and dual machines need to know of them."""
 
     def __init__(self, X: Features) -> None:
         self.X = X
@@ -77,41 +90,22 @@ class InnerProducts:
         return products
 
 
-@dataclass(frozen=True)
 class PrincipalAxes:
     """Φ = U Σ V', from the smaller of Φ'Φ and ΦΦ': one factorisation, after which ridge-like systems are divisions.
 
     Weights that are learned from Φ'(…) lie in the span of V, so nothing is lost: W = V B, Φ W = (U Σ) B, ‖W‖ = ‖B‖.
-    Sparse features stay sparse.
-
-    Attributes
-    ----------
-    features : ndarray or csr_array, shape (n_samples, n_features)
-        Φ.
-    squares : ndarray, shape (rank,)
-        Σ², without zeros.
-    directions : ndarray
-        V itself, ``(n_features, rank)``, where there are not more features than rows; otherwise U Σ⁻¹, so that
-        V = Φ' U Σ⁻¹.
-    primal : bool
-        Whether ``directions`` is V.
+    Sparse features stay sparse. ``squares`` are Σ², ``(rank,)``, without zeros; ``directions`` is V where there are not
+    more features than rows (``primal``), and otherwise U Σ⁻¹, so that V = Φ' U Σ⁻¹.
     """
 
-    features: Features
-    squares: np.ndarray
-    directions: np.ndarray
-    primal: bool
-
-    @classmethod
-    def of(cls, features: Features) -> PrincipalAxes:
-        """Of a matrix of rows, ``(n_samples, n_features)``."""
-        primal = features.shape[1] <= features.shape[0]
-        gram = dense(features.T @ features if primal else features @ features.T)
+    def __init__(self, features: Features) -> None:
+        self.features, self.primal = features, features.shape[1] <= features.shape[0]
+        gram = dense(features.T @ features if self.primal else features @ features.T)
         # The transpose of a symmetric matrix is itself, in the order in which LAPACK works without a copy.
         squares, vectors = scipy.linalg.eigh(gram.T, driver="evd", overwrite_a=True, check_finite=False)
         real = squares > squares[-1] * max(features.shape) * np.finfo(squares.dtype).eps
-        squares, vectors = squares[real], vectors[:, real]
-        return cls(features, squares, vectors if primal else vectors / np.sqrt(squares), primal)
+        self.squares, vectors = squares[real], vectors[:, real]
+        self.directions = vectors if self.primal else vectors / np.sqrt(self.squares)
 
     @cached_property
     def scaled(self) -> np.ndarray:
@@ -134,28 +128,14 @@ class PrincipalAxes:
 
 
 def soft(A: np.ndarray, t: float) -> np.ndarray:
-    """sign(A) max(|A| − t, 0): the proximal step of t ‖·‖₁.
-
-    >>> soft(np.array([-3.0, -0.5, 2.0]), 1.0)
-    array([-2., -0.,  1.])
-    """
+    """sign(A) max(|A| − t, 0): the proximal step of t ‖·‖₁."""
     return np.sign(A) * np.maximum(np.abs(A) - t, 0.0)
 
 
-def singular_value_threshold(A: np.ndarray, t: float) -> np.ndarray:
-    """U max(Σ − t, 0) V' for A = U Σ V': the proximal step of t ‖·‖_*.
-
-    >>> singular_value_threshold(np.diag([3.0, 1.0]), 2.0).round(12)
-    array([[1., 0.],
-           [0., 0.]])
-    """
-    return shrunk_singular_values(A, t)[0]
-
-
-def shrunk_singular_values(A: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
-    """What :func:`singular_value_threshold` gives, and the singular values that are left in it, falling."""
+def singular_value_threshold(A: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """U max(Σ − t, 0) V' for A = U Σ V', the proximal step of t ‖·‖_*, and the singular values left in it, falling."""
     if A.shape[0] < A.shape[1]:
-        shrunk, left_over = shrunk_singular_values(A.T, t)
+        shrunk, left_over = singular_value_threshold(A.T, t)
         return shrunk.T, left_over
     if np.linalg.norm(A) <= t:  # then no singular value is above t, and none need be found
         return np.zeros_like(A), np.zeros(0)
@@ -181,11 +161,7 @@ def regressed_cut(scores: np.ndarray, marked: np.ndarray, *, released: bool = Fa
 
 
 def cut_probabilities(scores: np.ndarray, cut_coef: np.ndarray) -> np.ndarray:
-    """Probabilities ``(n_samples, n_labels)``, 0.5 for a score at the cut of its row.
-
-    >>> cut_probabilities(np.array([[0.6, 0.2]]), np.array([1.0, 0.0, 0.0])).round(2)
-    array([[0.5 , 0.17]])
-    """
+    """Probabilities ``(n_samples, n_labels)``, 0.5 for a score at the cut of its row."""
     cuts = with_bias(scores) @ cut_coef
     return expit(4.0 * (scores - cuts[:, None]))
 

@@ -17,10 +17,9 @@ Deviations from the paper, and from :class:`~propml.methods.ProPMLClassifier`:
 * Probabilities are those of being a *candidate*: slope and offset of the sigmoid are fitted to held-out candidates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -28,12 +27,11 @@ import scipy.sparse as sp
 import torch
 from scipy.special import expit
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from propml.devices import choose_device
 from propml.losses.sampled import sampled_bce_loss, sampled_propml_loss
-from propml.methods.base import CandidateClassifier, Features
-from propml.methods.propml_arguments import FEWEST_ROWS, choice_of, number_or_auto, positive_int
+from propml.methods.base import CandidateClassifier, Features, choice_of, number_within, positive_int
+from propml.methods.propml_arguments import FEWEST_ROWS, batch_size_of, widths_of
 from propml.neural.encoding import FeatureScaler
 from propml.neural.many_labels import (
     Cells,
@@ -58,6 +56,7 @@ MOST_HELD_OUT = 4096
 STEPS, PATIENT_STEPS = 2000, 100
 
 
+@dataclass(eq=False, repr=False)
 class ManyLabelClassifier(CandidateClassifier):
     """A network for thousands to a million labels, with memory for rows × candidates only.
 
@@ -105,6 +104,24 @@ class ManyLabelClassifier(CandidateClassifier):
     (200, 3)
     """
 
+    loss: Literal["propml", "bce"] = "propml"
+    _: KW_ONLY
+    lam: float | Literal["auto"] = "auto"
+    hidden: tuple[int, ...] = (256,)
+    dropout: float = 0.2
+    n_sampled: int = 1000
+    frequent: float = 0.5
+    held_out: float = 0.1
+    k: int = 5
+    epochs: int | Literal["auto"] = "auto"
+    patience: int | Literal["auto"] = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    learning_rate: float = 4e-3
+    table_rate: float = 0.02
+    device: str = "auto"
+    random_state: Any = None
+    verbose: bool = False
+
     _takes_unknown = True
     _takes_missing = True
     _learned: ClassVar = {
@@ -121,103 +138,65 @@ class ManyLabelClassifier(CandidateClassifier):
         "history_": [{"loss": float, "ndcg?": float}],
     }
 
-    def __init__(
-        self,
-        loss: Literal["propml", "bce"] = "propml",
-        *,
-        lam: float | Literal["auto"] = "auto",
-        hidden: tuple[int, ...] = (256,),
-        dropout: float = 0.2,
-        n_sampled: int = 1000,
-        frequent: float = 0.5,
-        held_out: float = 0.1,
-        k: int = 5,
-        epochs: int | Literal["auto"] = "auto",
-        patience: int | Literal["auto"] = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        learning_rate: float = 4e-3,
-        table_rate: float = 0.02,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.hidden = hidden
-        self.dropout = dropout
-        self.n_sampled = n_sampled
-        self.frequent = frequent
-        self.held_out = held_out
-        self.k = k
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.table_rate = table_rate
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
         device, states = choose_device(self.device), candidates.states
         seed = int(check_random_state(self.random_state).randint(2**31 - 4))
         order = np.random.default_rng(seed).permutation(len(candidates))
-        share = _within("held_out", self.held_out, 0, 1)
+        share = number_within("held_out", self.held_out, 0, 1)
         n_held = 0 if len(order) < FEWEST_ROWS else min(math.ceil(share * len(order)), MOST_HELD_OUT, len(order) - 1)
         held, train = order[:n_held], order[n_held:]
         recipe = self._recipe(candidates, len(train))
+        widths = widths_of(self.hidden)
+        if not widths:
+            raise ValueError("hidden is (); give the width of at least one layer, such as (256,)")
         scaler = FeatureScaler(X.shape[1]).fit(X)
         scaled = scaler.transform(X)
         start = torch.Generator().manual_seed(seed)
-        network = ManyLabelNetwork(scaler.n_outputs, len(self.labels_), self._widths(), start)
+        network = ManyLabelNetwork(scaler.n_outputs, len(self.labels_), widths, start)
         squares = scaled.multiply(scaled) if sp.issparse(scaled) else scaled**2
         network.scale_first_layer(float(squares.sum()) / len(order))
         network.bias.data.copy_(torch.from_numpy(label_log_odds(states[train])))
         network.to(device)
         features, cells = _on_device(scaled, device), Cells(states, device, torch.int8)
-        rows = [torch.as_tensor(part, device=device) for part in (train, held)]
+        rows, held_rows = (torch.as_tensor(part, device=device) for part in (train, held))
         show = True if self.verbose else None
-        self.history_ = train_network(network, features, cells, rows[0], rows[1], recipe, seed, show)
-        slope, offset = held_out_sigmoid(network, features, cells, rows[1], recipe, seed)
+        self.history_ = train_network(network, features, cells, rows, held_rows, recipe, seed, show)
+        slope, offset = held_out_sigmoid(network, features, cells, held_rows, recipe, seed)
         self.lam_ = recipe.lam
+        network.requires_grad_(False).cpu()
         self.network_: dict[str, Any] = {
             "scaler": scaler_state(scaler),
-            "weights": [weight.detach().cpu().numpy() for weight in network.weights],
-            "biases": [bias.detach().cpu().numpy() for bias in network.biases],
-            "table": network.table.detach().cpu().numpy(),
-            "bias": network.bias.detach().cpu().numpy(),
+            "weights": [weight.numpy() for weight in network.weights],
+            "biases": [bias.numpy() for bias in network.biases],
+            "table": network.table.numpy(),
+            "bias": network.bias.numpy(),
             "slope": slope,
             "offset": offset,
         }
 
     def _recipe(self, candidates: Candidates, n_train: int) -> ManyRecipe:
         """What the arguments mean for so many rows."""
-        lam = number_or_auto("lam", self.lam, 0, np.inf, "a number of at least 0")
         loss = LOSSES[choice_of("loss", self.loss, LOSSES)]
-        if lam == "auto":
+        if self.lam == "auto":
             sizes = candidates.sizes()
             lam = 1 / (3 * float(sizes[sizes > 0].mean())) if self.loss == "propml" else 1.0
-        automatic = 128 if n_train < 20_000 else min(1024, n_train // 160)
-        batch_size = _or_auto("batch_size", self.batch_size, automatic)
+        else:
+            lam = number_within("lam", self.lam, 0, np.inf, 'a number of at least 0, or "auto"')
+        batch_size = batch_size_of(self.batch_size, n_train)
         steps = -(-n_train // batch_size)
         return ManyRecipe(
             loss,
             lam,
             positive_int("n_sampled", self.n_sampled),
-            _within("frequent", self.frequent, 0, 1),
-            _within("dropout", self.dropout, 0, 1),
-            _or_auto("epochs", self.epochs, int(np.clip(STEPS // steps, 20, 250))),
-            _or_auto("patience", self.patience, max(3, PATIENT_STEPS // steps)),
+            number_within("frequent", self.frequent, 0, 1),
+            number_within("dropout", self.dropout, 0, 1),
+            int(np.clip(STEPS // steps, 20, 250)) if self.epochs == "auto" else positive_int("epochs", self.epochs),
+            max(3, PATIENT_STEPS // steps) if self.patience == "auto" else positive_int("patience", self.patience),
             batch_size,
-            _within("learning_rate", self.learning_rate, 1e-12, np.inf),
-            _within("table_rate", self.table_rate, 1e-12, np.inf),
+            number_within("learning_rate", self.learning_rate, 1e-12, np.inf),
+            number_within("table_rate", self.table_rate, 1e-12, np.inf),
             min(positive_int("k", self.k), candidates.shape[1]),
         )
-
-    def _widths(self) -> tuple[int, ...]:
-        if not isinstance(self.hidden, tuple | list) or not self.hidden:
-            raise ValueError(f"hidden is {self.hidden!r}; give the width of at least one layer, such as (256,)")
-        return tuple(positive_int("a width in hidden", width) for width in self.hidden)
 
     # -- scores --------------------------------------------------------------------------------------------------
 
@@ -231,10 +210,9 @@ class ManyLabelClassifier(CandidateClassifier):
         probabilities : ndarray of float32, shape (n_samples, k)
             That each of them is a candidate.
         """
-        check_is_fitted(self, "labels_")
+        features = self._checked(X)
         if positive_int("k", k) > len(self.labels_):
             raise ValueError(f"k is {k} and there are {len(self.labels_)} labels; choose k from 1 to that")
-        features = self._checked(X)
         labels = np.empty((features.shape[0], k), dtype=np.int64)
         probabilities = np.empty((features.shape[0], k), dtype=np.float32)
         for part, logits in self._logit_blocks(features, choose_device(self.device), torch.float32):
@@ -278,14 +256,3 @@ class ManyLabelClassifier(CandidateClassifier):
 
 def _on_device(scaled: Any, device: torch.device) -> SparseInput | DenseInput:
     return SparseInput(scaled, device) if sp.issparse(scaled) else DenseInput(scaled, device)
-
-
-def _within(name: str, value: Any, lowest: float, below: float) -> float:
-    """The number, if it lies in [lowest, below)."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not lowest <= value < below:
-        raise ValueError(f"{name} is {value!r}; give a number of at least {lowest:g} and below {below:g}")
-    return float(value)
-
-
-def _or_auto(name: str, value: Any, automatic: int) -> int:
-    return automatic if isinstance(value, str) and value == "auto" else positive_int(name, value)

@@ -23,19 +23,19 @@ Deviations:
 scikit-multilearn, by default, counts each training row among its own neighbours; that is not done here.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from propml.methods.base import CandidateClassifier, Features
+from propml.methods.base import CandidateClassifier, Features, check_positive, positive_int
 from propml.methods.neighbours import nearest_rows
 from propml.schema import Array
 from propml.targets import Candidates
 
 
+@dataclass(eq=False, repr=False)
 class MLkNNClassifier(CandidateClassifier):
     """k nearest neighbours, weighed label by label.
 
@@ -65,6 +65,10 @@ class MLkNNClassifier(CandidateClassifier):
            [0, 1]])
     """
 
+    k: int = 10
+    s: float = 1.0
+    verbose: bool = False
+
     _learned: ClassVar = {
         "rows_": Array("f", "rows", "features", sparse=True),
         "carried_": Array("iu", "rows", "labels", sparse=True, least=0, most=1),
@@ -73,33 +77,23 @@ class MLkNNClassifier(CandidateClassifier):
         "posterior_": Array("f", "counts", "labels", least=0, most=1),
     }
 
-    def __init__(self, k: int = 10, s: float = 1.0, verbose: bool = False) -> None:
-        self.k = k
-        self.s = s
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        if not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise ValueError(f"k is {self.k!r}; ML-kNN needs an integer number of neighbours, 1 or more")
-        if not self.s > 0:
-            raise ValueError(f"s is {self.s}; ML-kNN needs a positive smoothing, or unseen counts have no chance")
+        check_positive(self, "s")
         n_rows, n_labels = candidates.shape
-        n_counts = min(self.k, n_rows - 1) + 1
+        n_counts = min(positive_int("k", self.k), n_rows - 1) + 1
         self.rows_, self.carried_ = X, candidates.to_sparse().astype(np.int32)
         counts = self._counts(nearest_rows(X, X, n_counts - 1, leave_out_self=True, verbose=self.verbose))
         cells = (self.carried_.toarray() * n_counts + counts) * n_labels + np.arange(n_labels)
         seen = np.bincount(cells.ravel(), minlength=2 * n_counts * n_labels)
-        self._weigh(seen.reshape(2, n_counts, n_labels))
-
-    def _weigh(self, seen: np.ndarray) -> None:
-        """From how often r neighbours were seen, without and with a label, to the score for each r."""
+        # How often r neighbours were seen, without and with a label.
+        seen = seen.reshape(2, n_counts, n_labels)
         absent, present = seen.sum(axis=1)
         self.prior_ = (self.s + present) / (2 * self.s + absent + present)
-        self.likelihood_ = (self.s + seen) / (self.s * seen.shape[1] + seen.sum(axis=1, keepdims=True))
+        self.likelihood_ = (self.s + seen) / (self.s * n_counts + seen.sum(axis=1, keepdims=True))
         without, with_label = (1 - self.prior_) * self.likelihood_[0], self.prior_ * self.likelihood_[1]
         self.posterior_ = with_label / (with_label + without)
         # "Above" everywhere else, "from 0.5 on" here.
-        self.thresholds_ = np.full(seen.shape[2], np.nextafter(0.5, 0.0))
+        self.thresholds_ = np.full(n_labels, np.nextafter(0.5, 0.0))
 
     def _scores(self, X: Features) -> np.ndarray:
         counts = self._counts(nearest_rows(X, self.rows_, len(self.posterior_) - 1))
@@ -111,7 +105,6 @@ class MLkNNClassifier(CandidateClassifier):
     def _counts(self, nearest: np.ndarray) -> np.ndarray:
         """How many of a row's neighbours carry each label."""
         n, k = nearest.shape
-        graph = sp.csr_array((n, self.carried_.shape[0]), dtype=np.int32)
-        if k:
-            graph = sp.csr_array((np.ones(n * k, np.int32), nearest.ravel(), np.arange(0, n * k + 1, k)), graph.shape)
+        starts = k * np.arange(n + 1)
+        graph = sp.csr_array((np.ones(n * k, np.int32), nearest.ravel(), starts), (n, self.carried_.shape[0]))
         return (graph @ self.carried_).toarray()

@@ -4,14 +4,13 @@ All distances of a block are first taken roughly, in float32 by one matrix produ
 nearest, given the largest error that those may have, are few; only their distances are computed as they are defined.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
 from propml.methods.base import Features
+from propml.methods.linear_algebra import dense
 from propml.progress import progress_bar
 
 # Rough distances that are held at once (16 MB), and entries of the differences between rows (2 MB, to stay in cache).
@@ -43,10 +42,11 @@ def nearest_rows(
     found = np.empty((n_queries, k), dtype=np.int64)
     if k == 0:
         return found
-    rough = _RoughDistances(rows, largest=max(_largest(queries), _largest(rows)))
+    largest = max(_largest(queries), _largest(rows))
+    rough = _RoughDistances(rows, 1.0 / largest if largest > 0 else 1.0)
     with progress_bar("nearest neighbours", n_queries, show=verbose) as bar:
         for block in gen_batches(n_queries, max(1, BLOCK // n_rows)):
-            some = _in_the_form_of(rows, queries[block])
+            some = sp.csr_array(queries[block]) if sp.issparse(rows) else dense(queries[block])
             distances, lengths = rough.to(some)
             if leave_out_self:
                 distances[np.arange(len(distances)), range(n_queries)[block]] = np.inf
@@ -59,10 +59,10 @@ def nearest_rows(
 class _RoughDistances:
     """Squared distances to rows, in float32."""
 
-    def __init__(self, rows: Features, largest: float) -> None:
+    def __init__(self, rows: Features, scale: float) -> None:
         # Far from the origin the product would leave no digits of the distances; sparse rows must stay where they are.
         self.centre = rows.mean(axis=0) if isinstance(rows, np.ndarray) else None
-        self.scale = 1.0 / largest if largest > 0 else 1.0
+        self.scale = scale
         self.rows = self._rough(rows)
         self.lengths = row_norms(self.rows, squared=True)
         # Relative to the squared lengths: the bound for a sum of as many products, in whichever order.
@@ -76,8 +76,7 @@ class _RoughDistances:
         """Distances ``(n_queries, n_rows)``, and the squared lengths of the queries."""
         rough = self._rough(queries)
         lengths = row_norms(rough, squared=True)
-        products = (rough * np.float32(-2.0)) @ self.rows.T
-        distances = products if isinstance(products, np.ndarray) else products.toarray()
+        distances = dense((rough * np.float32(-2.0)) @ self.rows.T)
         distances += self.lengths
         distances += lengths[:, None]
         return distances, lengths
@@ -111,10 +110,4 @@ def _first_of_each(row: np.ndarray, column: np.ndarray, distances: np.ndarray, k
 
 def _largest(rows: Features) -> float:
     values = rows if isinstance(rows, np.ndarray) else rows.data
-    return float(max(values.max(), -values.min())) if values.size else 0.0
-
-
-def _in_the_form_of(rows: Features, queries: Features) -> Features:
-    if isinstance(rows, np.ndarray):
-        return queries if isinstance(queries, np.ndarray) else queries.toarray()
-    return sp.csr_array(queries)
+    return max(values.max(initial=0.0), -values.min(initial=0.0))

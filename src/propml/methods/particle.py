@@ -59,8 +59,7 @@ Of PAR-VLS:
 - The release scales the scores to [0, 1] in each row, which leaves their order as it is, and so the metrics.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,7 +68,7 @@ from scipy.special import expit
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from propml.methods.base import CandidateClassifier, Features
+from propml.methods.base import CandidateClassifier, Features, check_positive, positive_int
 from propml.methods.linear_algebra import InnerProducts
 from propml.methods.particle_pairs import MACHINES, count_votes, train_pairs
 from propml.methods.particle_propagation import credible_labels, scaled_rows
@@ -77,6 +76,7 @@ from propml.schema import Array
 from propml.targets import Candidates
 
 
+@dataclass(eq=False, repr=False)
 class ParticleClassifier(CandidateClassifier):
     """Base of PAR-MAP and PAR-VLS, which read the votes of the machines.
 
@@ -109,6 +109,16 @@ class ParticleClassifier(CandidateClassifier):
         What :func:`propml.methods.particle_pairs.train_pairs` made.
     """
 
+    k: int = 10
+    alpha: float = 0.95
+    threshold: float = 0.9
+    C: float = 1.0
+    tol: float = 1e-3
+    inner_folds: int = 10
+    paper: bool = False
+    random_state: int | None = 0
+    verbose: bool = False
+
     #: Whether the virtual label takes part in the pairs.
     _virtual = False
 
@@ -117,83 +127,35 @@ class ParticleClassifier(CandidateClassifier):
         "machines_": MACHINES,
     }
 
-    def __init__(
-        self,
-        k: int = 10,
-        alpha: float = 0.95,
-        threshold: float = 0.9,
-        C: float = 1.0,
-        tol: float = 1e-3,
-        inner_folds: int = 10,
-        paper: bool = False,
-        random_state: int | None = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.k = k
-        self.alpha = alpha
-        self.threshold = threshold
-        self.C = C
-        self.tol = tol
-        self.inner_folds = inner_folds
-        self.paper = paper
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        self._check_arguments()
+        positive_int("k", self.k)
+        check_positive(self, "C", "tol")
+        for name, good, wanted in (
+            ("alpha", 0 <= self.alpha < 1, "a part from 0 up to, but not including, 1"),
+            ("threshold", 0 < self.threshold <= 1, "a number above 0 and up to 1"),
+            ("inner_folds", positive_int("inner_folds", self.inner_folds) > 1, "2 folds or more"),
+        ):
+            if not good:
+                raise ValueError(f"{name} is {getattr(self, name)}; {type(self).__name__} needs {wanted}")
         marks = candidates.to_matrix(bool)
-        products = InnerProducts(X)
+        products, folds = InnerProducts(X), np.zeros(len(marks), dtype=np.intp)
+        if len(marks) > 1:
+            splitter = KFold(min(self.inner_folds, len(marks)), shuffle=True, random_state=self.random_state)
+            for fold, (_, rows) in enumerate(splitter.split(folds)):
+                folds[rows] = fold
         # Threads cost more than they bring in the many small systems of both stages.
         with threadpool_limits(limits=1, user_api="blas"):
-            credible = credible_labels(
-                products,
-                marks,
-                k=self.k,
-                alpha=self.alpha,
-                threshold=self.threshold,
-                folds=self._deal(len(marks)),
-                released=self.paper,
-            )
+            credible = credible_labels(products, marks, folds, self.k, self.alpha, self.threshold, self.paper)
             self.machines_ = train_pairs(
                 products, credible, marks, self.C, self.tol, virtual=self._virtual, verbose=self.verbose
             )
         self.credible_ = sp.csr_array(credible.astype(np.int8))
 
-    def _deal(self, n: int) -> np.ndarray:
-        """The inner fold of each row."""
-        folds = np.zeros(n, dtype=np.intp)
-        if n > 1:
-            splitter = KFold(min(self.inner_folds, n), shuffle=True, random_state=self.random_state)
-            for fold, (_, rows) in enumerate(splitter.split(folds)):
-                folds[rows] = fold
-        return folds
-
-    def _check_arguments(self) -> None:
-        for name, good, wanted in (
-            ("k", isinstance(self.k, int | np.integer) and self.k >= 1, "an integer number of neighbours, 1 or more"),
-            ("alpha", 0 <= self.alpha < 1, "a part from 0 up to, but not including, 1"),
-            ("threshold", 0 < self.threshold <= 1, "a number above 0 and up to 1"),
-            ("C", self.C > 0, "a positive number"),
-            ("tol", self.tol > 0, "a positive number"),
-            (
-                "inner_folds",
-                isinstance(self.inner_folds, int | np.integer) and self.inner_folds >= 2,
-                "an integer number of folds, 2 or more",
-            ),
-        ):
-            if not good:
-                raise ValueError(f"{name} is {getattr(self, name)}; {type(self).__name__} needs {wanted}")
-
 
 class PARMAPClassifier(ParticleClassifier):
     """PARTICLE with maximum a posteriori reasoning.
 
-    Parameters
-    ----------
-    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
-        As in :class:`ParticleClassifier`.
-    paper : bool
-        Do as the released code does: no propagation, credible labels that are no candidates, and its decision.
+    Arguments are those of :class:`ParticleClassifier`. ``paper=True`` also decides as the released code does.
 
     Attributes
     ----------
@@ -208,13 +170,9 @@ class PARMAPClassifier(ParticleClassifier):
     --------
     >>> X = np.array([[-1.0], [-0.9], [-0.8], [0.8], [0.9], [1.0]])
     >>> candidates = np.array([[1, 0], [1, 1], [1, 0], [0, 1], [1, 1], [0, 1]])
-    >>> PARMAPClassifier(k=2).fit(X, candidates).credible_.toarray()
-    array([[1, 0],
-           [1, 0],
-           [1, 0],
-           [0, 1],
-           [0, 1],
-           [0, 1]], dtype=int8)
+    >>> PARMAPClassifier(k=2).fit(X, candidates).credible_.toarray().T
+    array([[1, 1, 1, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1]], dtype=int8)
     """
 
     _truth_rows = "test"
@@ -260,29 +218,16 @@ class PARMAPClassifier(ParticleClassifier):
 class PARVLSClassifier(ParticleClassifier):
     """PARTICLE with virtual label splitting.
 
-    Parameters
-    ----------
-    k, alpha, threshold, C, tol, inner_folds, random_state, verbose
-        As in :class:`ParticleClassifier`.
-    paper : bool
-        Do as the released code does: no propagation, credible labels that are no candidates, and its rounding.
-
-    Attributes
-    ----------
-    credible_, machines_
-        As in :class:`ParticleClassifier`; the virtual label is the last of the machines.
+    Arguments and attributes are those of :class:`ParticleClassifier`; the virtual label is the last of the machines.
+    ``paper=True`` also rounds as the released code does.
 
     Examples
     --------
     >>> X = np.array([[-1.0], [-0.9], [-0.8], [0.8], [0.9], [1.0]])
     >>> candidates = np.array([[1, 0], [1, 1], [1, 0], [0, 1], [1, 1], [0, 1]])
-    >>> PARVLSClassifier(k=2).fit(X, candidates).predict(X)
-    array([[1, 0],
-           [1, 0],
-           [1, 0],
-           [0, 1],
-           [0, 1],
-           [0, 1]])
+    >>> PARVLSClassifier(k=2).fit(X, candidates).predict(X).T
+    array([[1, 1, 1, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1]])
     """
 
     _virtual = True
@@ -298,10 +243,6 @@ def vote_likelihood(votes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """How probable each number of votes is for each label, from the rows that are marked, with Laplace smoothing.
 
     There is one row per label, which sums to 1, and one column per number of votes, 0 to ``n_labels - 1``.
-
-    >>> vote_likelihood(np.array([[0, 1], [1, 0], [1, 0]]), np.array([[False, True], [True, True], [True, False]]))
-    array([[0.25, 0.75],
-           [0.5 , 0.5 ]])
     """
     n_labels = votes.shape[1]
     _, label = np.nonzero(rows)

@@ -10,13 +10,12 @@ Pairs of which one side has no row get no machine. A machine is linear and made 
 which is given the inner products of its rows: they are known already.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC
+from sklearn.utils import gen_batches
 
 from propml.methods.base import Features
 from propml.methods.linear_algebra import BLOCK, InnerProducts, dense
@@ -37,32 +36,19 @@ MACHINES: Schema = {
 }
 
 
-class Problems(NamedTuple):
-    """The rows of each machine, one machine after the other.
+def pair_problems(
+    credible: np.ndarray, candidates: np.ndarray, *, virtual: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The labels of each machine, ``(n_machines, 2)``, and from which rows it learns which signs.
 
-    Attributes
-    ----------
-    start : ndarray of int, shape (n_machines + 1,)
-        Machine m has the entries from ``start[m]`` up to ``start[m + 1]``.
-    rows : ndarray of int, shape (n_entries,)
-    signs : ndarray of -1.0 and 1.0, shape (n_entries,)
-    """
-
-    start: np.ndarray
-    rows: np.ndarray
-    signs: np.ndarray
-
-
-def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool) -> tuple[np.ndarray, Problems]:
-    """The labels of each machine, ``(n_machines, 2)``, and the rows from which it learns.
-
-    The lower label comes first; it wins where the sign is positive. With ``virtual`` the virtual label takes part,
-    whose index is ``n_labels``.
+    Machine m has the entries of ``rows`` and ``signs`` from ``start[m]`` up to ``start[m + 1]``. The lower label comes
+    first; it wins where the sign is positive. With ``virtual`` the virtual label takes part, whose index is
+    ``n_labels``.
 
     >>> credible = np.array([[True, False, False], [False, True, False]])
-    >>> pairs, problems = pair_problems(credible, credible, virtual=False)
-    >>> pairs.tolist(), problems.rows.tolist(), problems.signs.tolist()
-    ([[0, 1]], [0, 1], [1.0, -1.0])
+    >>> pairs, start, rows, signs = pair_problems(credible, credible, virtual=False)
+    >>> pairs.tolist(), start.tolist(), rows.tolist(), signs.tolist()
+    ([[0, 1]], [0, 2], [0, 1], [1.0, -1.0])
     """
     n, n_labels = candidates.shape
     row, winner = np.nonzero(credible)
@@ -81,20 +67,13 @@ def pair_problems(credible: np.ndarray, candidates: np.ndarray, *, virtual: bool
     # A credible label outside the candidates can put a row on both sides: it stays on the positive one.
     first = np.argsort(-signs, kind="stable")
     code, chosen = np.unique(pair[first] * n + row[first], return_index=True)
-    return _with_both_sides(code // n, code % n, signs[first][chosen], n_labels)
-
-
-def _with_both_sides(
-    pair: np.ndarray, row: np.ndarray, signs: np.ndarray, n_labels: int
-) -> tuple[np.ndarray, Problems]:
-    """Machines from entries that are sorted by pair, without those that know one side only."""
-    names, machine, sizes = np.unique(pair, return_inverse=True, return_counts=True)
-    balance = np.bincount(machine, weights=signs, minlength=len(names))
-    two_sided = np.abs(balance) < sizes
+    signs = signs[first][chosen]
+    # Pairs that know one side only get no machine.
+    names, machine, sizes = np.unique(code // n, return_inverse=True, return_counts=True)
+    two_sided = np.abs(np.bincount(machine, weights=signs, minlength=len(names))) < sizes
     kept = two_sided[machine]
-    start = np.concatenate([[0], np.cumsum(sizes[two_sided])])
     pairs = np.column_stack(np.divmod(names[two_sided], n_labels + 1))
-    return pairs, Problems(start, row[kept], signs[kept])
+    return pairs, np.concatenate([[0], np.cumsum(sizes[two_sided])]), (code % n)[kept], signs[kept]
 
 
 def train_pairs(
@@ -113,21 +92,19 @@ def train_pairs(
     ``weights``: of the features (n_machines, n_features), or, where that would take more room, of the training rows in
     ``rows`` (n_machines, n_rows).
     """
-    pairs, problems = pair_problems(credible, candidates, virtual=virtual)
-    entries = np.zeros(len(problems.rows))
+    pairs, starts, members, signs = pair_problems(credible, candidates, virtual=virtual)
+    entries = np.zeros(len(members))
     bias, accuracy = np.zeros((2, len(pairs)))
     svm = SVC(C=C, kernel="precomputed", tol=tol)
     with progress_bar("pairs of labels", total=len(pairs), show=verbose) as bar:
-        for machine in range(len(pairs)):
-            place = slice(problems.start[machine], problems.start[machine + 1])
-            signs, kernel = problems.signs[place], products.among(problems.rows[None, place])[0]
-            svm.fit(kernel, signs)
-            own = np.zeros(len(signs))
+        for machine, place in enumerate(map(slice, starts[:-1], starts[1:])):
+            kernel, own = products.among(members[None, place])[0], entries[place]
+            svm.fit(kernel, signs[place])
             own[svm.support_] = svm.dual_coef_[0]
-            entries[place], bias[machine] = own, svm.intercept_[0]
-            accuracy[machine] = (signs * (kernel @ own + bias[machine]) > 0).mean()
+            bias[machine] = svm.intercept_[0]
+            accuracy[machine] = (signs[place] * (kernel @ own + bias[machine]) > 0).mean()
             bar.advance()
-    weights = sp.csr_array((entries, problems.rows, problems.start), shape=(len(pairs), products.n_rows), copy=True)
+    weights = sp.csr_array((entries, members, starts), shape=(len(pairs), products.n_rows), copy=True)
     weights.eliminate_zeros()
     learned = {"pairs": pairs, "accuracy": accuracy, "bias": bias, "n_labels": candidates.shape[1] + virtual}
     used = np.unique(weights.indices)
@@ -145,16 +122,11 @@ def count_votes(X: Features, machines: dict[str, Any], *, weighted: bool) -> np.
     """
     pairs, votes = machines["pairs"], np.zeros((X.shape[0], machines["n_labels"]))
     each = machines["accuracy"] if weighted else np.ones(len(pairs))
-    places = np.arange(len(pairs))
     shape = (machines["n_labels"], len(pairs))
-    lower, upper = (sp.csr_array((each, (pairs[:, side], places)), shape=shape) for side in (0, 1))
-    step = max(1, BLOCK // max(1, len(pairs)))
-    for start in range(0, X.shape[0], step):
-        block = X[start : start + step]
-        if machines["rows"] is not None:
-            block = block @ machines["rows"].T
+    lower, upper = (sp.csr_array((each, (side, np.arange(len(pairs)))), shape=shape) for side in pairs.T)
+    for rows in gen_batches(X.shape[0], max(1, BLOCK // max(1, len(pairs)))):
+        block = X[rows] if machines["rows"] is None else X[rows] @ machines["rows"].T
         decisions = machines["weights"] @ dense(block).T
         decisions += machines["bias"][:, None]
-        won = lower @ (decisions > UNDECIDED) + upper @ (decisions < -UNDECIDED)
-        votes[start : start + step] = won.T
+        votes[rows] = (lower @ (decisions > UNDECIDED) + upper @ (decisions < -UNDECIDED)).T
     return votes

@@ -15,11 +15,10 @@ credible labels from the propagation among the others,
     credible_tj = S_tj [R_tj ≥ thr],   and where this is none, the candidates of largest R
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
+from sklearn.utils import gen_batches
 
 from propml.methods.linear_algebra import BLOCK, InnerProducts
 from propml.methods.neighbours import NOISY_BITS
@@ -35,9 +34,7 @@ def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) ->
     neighbours = np.empty((n_folds, n, k), dtype=np.intp)
     distances = np.empty((n_folds, n, k))
     mask = (1 << max(NOISY_BITS, n.bit_length())) - 1
-    step = max(1, BLOCK // n)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
+    for rows in gen_batches(n, max(1, BLOCK // n)):
         keys = _distance_keys(products, rows, mask)
         nearest = _smallest(keys, min(4 * k, n))
         # Nearly always the k nearest outside a fold are among the 4 k nearest; where not, all rows are sorted.
@@ -80,9 +77,7 @@ def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours
     """
     k = neighbours.shape[1]
     weights = np.empty(neighbours.shape)
-    step = max(1, BLOCK // (k + 1) ** 2)
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
+    for part in gen_batches(len(rows), max(1, BLOCK // (k + 1) ** 2)):
         inner = products.among(np.column_stack([rows[part], neighbours[part]]))
         gram, linear = inner[:, 1:, 1:], inner[:, 1:, 0]
         # Neighbours may repeat each other; a trace of ridge shares the weight among them.
@@ -96,10 +91,10 @@ def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours
     return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / k)
 
 
-def transition_matrix(rows: np.ndarray, neighbours: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
-    """H, ``(n, n)``: the weight of each neighbour in each row."""
-    origin = np.repeat(rows, neighbours.shape[1])
-    return sp.csr_array(sp.coo_array((weights.ravel(), (origin, neighbours.ravel())), shape=(n, n)))
+def transition_matrix(products: InnerProducts, rows: np.ndarray, neighbours: np.ndarray) -> sp.csr_array:
+    """H, ``(n_samples, n_samples)``: the weight of each neighbour in each of the rows; other rows are empty."""
+    weights, origin = reconstruction_weights(products, rows, neighbours), np.repeat(rows, neighbours.shape[1])
+    return sp.csr_array((weights.ravel(), (origin, neighbours.ravel())), shape=(products.n_rows, products.n_rows))
 
 
 def propagate(
@@ -130,11 +125,10 @@ def propagate(
 def credible_labels(
     products: InnerProducts,
     candidates: np.ndarray,
-    *,
+    folds: np.ndarray,
     k: int,
     alpha: float,
     threshold: float,
-    folds: np.ndarray,
     released: bool = False,
 ) -> np.ndarray:
     """The credible labels of every row, from the propagation among the rows of the other folds.
@@ -156,18 +150,12 @@ def credible_labels(
         if released:
             confidences = scaled_rows(with_class_mass(_shared_out(known), known))
         else:
-            confidences = with_class_mass(_propagated(products, known, neighbours[fold], folds != fold, alpha), known)
+            rows = np.flatnonzero(folds != fold)
+            transition = transition_matrix(products, rows, neighbours[fold, rows])
+            confidences = with_class_mass(propagate(transition, known, alpha), known)
         ranks = _from_neighbours(confidences, neighbours[fold, inside], distances[fold, inside])
         credible[inside] = _chosen(ranks, candidates[inside], threshold, outsiders=released)
     return credible
-
-
-def _propagated(
-    products: InnerProducts, known: np.ndarray, neighbours: np.ndarray, outside: np.ndarray, alpha: float
-) -> np.ndarray:
-    rows = np.flatnonzero(outside)
-    weights = reconstruction_weights(products, rows, neighbours[rows])
-    return propagate(transition_matrix(rows, neighbours[rows], weights, len(known)), known, alpha)
 
 
 def _shared_out(candidates: np.ndarray) -> np.ndarray:
@@ -178,7 +166,7 @@ def _shared_out(candidates: np.ndarray) -> np.ndarray:
 def with_class_mass(confidences: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Confidences whose sum over the rows is, for each label, the number of rows that have it as a candidate."""
     mass = confidences.sum(axis=0)
-    return confidences * np.where(mass > 0, candidates.sum(axis=0) / np.where(mass > 0, mass, 1.0), 0.0)
+    return confidences * (candidates.sum(axis=0) / np.where(mass > 0, mass, np.inf))
 
 
 def _from_neighbours(confidences: np.ndarray, neighbours: np.ndarray, distances: np.ndarray) -> np.ndarray:
@@ -199,12 +187,7 @@ def scaled_rows(values: np.ndarray) -> np.ndarray:
 
 def _chosen(ranks: np.ndarray, candidates: np.ndarray, threshold: float, outsiders: bool) -> np.ndarray:
     """The candidates that reach the threshold; where there is none, those that come nearest, or else outsiders."""
-    chosen = candidates & (ranks >= threshold)
-    lost = ~chosen.any(axis=1)
-    if outsiders:
-        nearest = ranks >= threshold
-    else:
-        highest = np.where(candidates, ranks, -1.0).max(axis=1, keepdims=True)
-        nearest = candidates & (ranks == highest)
-    chosen[lost] = nearest[lost]
-    return chosen
+    reached = ranks >= threshold
+    highest = np.where(candidates, ranks, -1.0).max(axis=1, keepdims=True)
+    chosen, instead = candidates & reached, reached if outsiders else candidates & (ranks == highest)
+    return np.where(chosen.any(axis=1, keepdims=True), chosen, instead)

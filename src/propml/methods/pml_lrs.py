@@ -33,14 +33,13 @@ Deviations:
 Published numbers were made on features in [−1, 1].
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_algebra import PrincipalAxes, shrunk_singular_values, soft, with_bias
+from propml.methods.base import Features, check_positive, positive_int
+from propml.methods.linear_algebra import LinearClassifier, PrincipalAxes, singular_value_threshold, soft, with_bias
 from propml.progress import progress_bar
 from propml.schema import Array
 from propml.targets import Candidates
@@ -48,7 +47,8 @@ from propml.targets import Candidates
 MU_START, MU_MOST = 1e-2, 1e6
 
 
-class PMLLRSClassifier(CandidateClassifier):
+@dataclass(eq=False, repr=False)
+class PMLLRSClassifier(LinearClassifier):
     """Low-rank labels, sparse noise, low-rank classifier.
 
     Parameters
@@ -82,6 +82,15 @@ class PMLLRSClassifier(CandidateClassifier):
     n_iter_ : int
     """
 
+    eta: float = 0.1
+    beta: float = 1.0
+    gamma: float = 1.0
+    rho: float = 1.1
+    max_iter: int = 200
+    tol: float = 1e-4
+    paper: bool = False
+    verbose: bool = False
+
     _learned: ClassVar = {
         "coef_": Array("f", "features+1", "labels"),
         "objective_": Array("f", "iterations"),
@@ -90,83 +99,35 @@ class PMLLRSClassifier(CandidateClassifier):
         "n_iter_": int,
     }
 
-    def __init__(
-        self,
-        eta: float = 0.1,
-        beta: float = 1.0,
-        gamma: float = 1.0,
-        rho: float = 1.1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        paper: bool = False,
-        verbose: bool = False,
-    ) -> None:
-        self.eta = eta
-        self.beta = beta
-        self.gamma = gamma
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.paper = paper
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        for name in ("eta", "beta", "gamma"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; PML-LRS needs positive weights")
+        check_positive(self, "eta", "beta", "gamma")
+        positive_int("max_iter", self.max_iter)
         if not self.rho >= 1:
             raise ValueError(f"rho is {self.rho}; the weight of the constraints may not fall, so give 1 or more")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter is {self.max_iter}; give a positive number")
         eta, beta, gamma = (1.0, 0.1, 0.01) if self.paper else (self.eta, self.beta, self.gamma)
-        axes = PrincipalAxes.of(with_bias(X))
-        solver = _Solver(axes, candidates.to_matrix(np.float64), eta, beta, gamma)
+        axes, S, mu = PrincipalAxes(with_bias(X)), candidates.to_matrix(np.float64), MU_START
+        Q, L1, fitted = np.zeros((3, *S.shape))
+        Z, L2 = np.zeros((2, len(axes.squares), S.shape[1]))
         objective, residual = [], []
         with progress_bar("PML-LRS", self.max_iter, show=self.verbose) as bar:
             for _ in range(self.max_iter):
-                solver.step()
-                objective.append(solver.objective)
-                residual.append(solver.residual)
+                P, of_P = singular_value_threshold((eta * fitted + mu * (S - Q) + L1) / (eta + mu), 1 / (eta + mu))
+                Q = soft(S - P + L1 / mu, beta / mu)
+                W = eta * (axes.scaled.T @ P) + mu * Z - L2
+                W /= (eta * axes.squares + mu)[:, None]
+                fitted = axes.scaled @ W
+                Z, of_Z = singular_value_threshold(W + L2 / mu, gamma / mu)
+                missing, apart = S - P - Q, W - Z
+                L1 += mu * missing
+                L2 += mu * apart
+                error = np.square(P - fitted).sum()
+                objective.append(eta / 2 * error + of_P.sum() + beta * np.abs(Q).sum() + gamma * of_Z.sum())
+                residual.append(max(np.abs(missing).max(), np.abs(apart).max(initial=0.0)))
                 bar.advance(note=f"residual {residual[-1]:.2g}")
                 if residual[-1] < self.tol:
                     break
-                solver.mu = min(self.rho * solver.mu, MU_MOST)
-        self.coef_ = axes.weights(solver.Z)
+                mu = min(self.rho * mu, MU_MOST)
+        self.coef_ = axes.weights(Z)
         self.objective_, self.residual_ = np.array(objective), np.array(residual)
-        self.n_noise_ = int((solver.Q > 0.5).sum())
+        self.n_noise_ = int((Q > 0.5).sum())
         self.n_iter_ = len(residual)
-
-    def _scores(self, X: Features) -> np.ndarray:
-        return np.asarray(with_bias(X) @ self.coef_)
-
-
-class _Solver:
-    """The state of the augmented Lagrangian, in the coordinates of the principal axes."""
-
-    def __init__(self, axes: PrincipalAxes, S: np.ndarray, eta: float, beta: float, gamma: float) -> None:
-        self.axes, self.S = axes, S
-        self.eta, self.beta, self.gamma, self.mu = eta, beta, gamma, MU_START
-        self.Q, self.L1, self.fitted = np.zeros_like(S), np.zeros_like(S), np.zeros_like(S)
-        self.Z = np.zeros((len(axes.squares), S.shape[1]))
-        self.L2 = np.zeros_like(self.Z)
-        self.objective = self.residual = np.inf
-
-    def step(self) -> None:
-        """One round over P, Q, W, Z and the multipliers."""
-        eta, mu = self.eta, self.mu
-        P, of_P = shrunk_singular_values(
-            (eta * self.fitted + mu * (self.S - self.Q) + self.L1) / (eta + mu), 1 / (eta + mu)
-        )
-        self.Q = soft(self.S - P + self.L1 / mu, self.beta / mu)
-        W = eta * (self.axes.scaled.T @ P) + mu * self.Z - self.L2
-        W /= (eta * self.axes.squares + mu)[:, None]
-        self.fitted = self.axes.scaled @ W
-        self.Z, of_Z = shrunk_singular_values(W + self.L2 / mu, self.gamma / mu)
-        missing, apart = self.S - P - self.Q, W - self.Z
-        self.L1 += mu * missing
-        self.L2 += mu * apart
-        self.residual = float(max(np.abs(missing).max(), np.abs(apart).max(initial=0.0)))
-        error = np.square(P - self.fitted).sum()
-        self.objective = float(
-            eta / 2 * error + of_P.sum() + self.beta * np.abs(self.Q).sum() + self.gamma * of_Z.sum()
-        )

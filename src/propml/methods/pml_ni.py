@@ -34,15 +34,15 @@ Deviations:
 * The paper describes accelerated proximal gradient steps for the same objective; the code's updates are followed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from propml.methods.base import CandidateClassifier, Features
+from propml.methods.base import Features, check_positive, choice_of, positive_int
 from propml.methods.linear_algebra import (
+    LinearClassifier,
     PrincipalAxes,
     cut_probabilities,
     regressed_cut,
@@ -58,7 +58,8 @@ from propml.targets import Candidates
 Solve = Callable[[np.ndarray, float], np.ndarray]
 
 
-class PMLNIClassifier(CandidateClassifier):
+@dataclass(eq=False, repr=False)
+class PMLNIClassifier(LinearClassifier):
     """Low-rank plus sparse regression on candidate labels.
 
     Parameters
@@ -96,6 +97,13 @@ class PMLNIClassifier(CandidateClassifier):
            [0, 1]])
     """
 
+    lam: float = 10.0
+    beta: float = 0.5
+    gamma: float = 0.5
+    max_iter: int = 500
+    cut: Literal["half", "regression", "released"] = "half"
+    verbose: bool = False
+
     _truth_rows = "train"
 
     _learned: ClassVar = {
@@ -105,26 +113,12 @@ class PMLNIClassifier(CandidateClassifier):
         "cut_coef_": Array("f", "labels+1"),
     }
 
-    def __init__(
-        self,
-        lam: float = 10.0,
-        beta: float = 0.5,
-        gamma: float = 0.5,
-        max_iter: int = 500,
-        cut: Literal["half", "regression", "released"] = "half",
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.beta = beta
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.cut = cut
-        self.verbose = verbose
-
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        self._check_arguments()
+        check_positive(self, "lam", "beta", "gamma")
+        positive_int("max_iter", self.max_iter)
+        choice_of("cut", self.cut, ("half", "regression", "released"))
         features, labels = with_bias(X), candidates.to_matrix(np.float64)
-        axes = PrincipalAxes.of(features)
+        axes = PrincipalAxes(features)
         moments = np.asarray(features.T @ labels)
         if self.gamma < self.beta:
             self.coef_, self.noise_coef_ = self._alternate(axes.solve, moments)
@@ -156,15 +150,6 @@ class PMLNIClassifier(CandidateClassifier):
         self.cut_coef_ = self._cut(with_bias(features), marked)
         return self
 
-    def _check_arguments(self) -> None:
-        for name in ("lam", "beta", "gamma"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; PML-NI needs a positive number")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter is {self.max_iter}; PML-NI needs at least one iteration")
-        if self.cut not in ("half", "regression", "released"):
-            raise ValueError(f"cut is {self.cut!r}; give 'half', 'regression' or 'released'")
-
     def _alternate(self, solve: Solve, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The steps at the top of this module: U and V."""
         mu = 1e-4
@@ -176,11 +161,12 @@ class PMLNIClassifier(CandidateClassifier):
                 W = solve(mu * both + moments + L, self.lam + mu)
                 aim = W - L / mu
                 if self.gamma < self.beta:
-                    U = singular_value_threshold(aim - V, self.beta / mu)
+                    U, _ = singular_value_threshold(aim - V, self.beta / mu)
                     V = soft(aim - U, self.gamma / mu)
                     both = U + V
                 else:
-                    both = U = singular_value_threshold(aim, self.beta / mu)
+                    U, _ = singular_value_threshold(aim, self.beta / mu)
+                    both = U
                 size = max(float(np.linalg.norm(W)), np.finfo(float).tiny)
                 settled = mu * np.linalg.norm(np.subtract(U, before, out=before)) < 1e-5 * size
                 gap = np.subtract(both, W, out=W)
@@ -191,9 +177,6 @@ class PMLNIClassifier(CandidateClassifier):
                         break
                 L += np.multiply(gap, mu, out=gap)
         return U, V
-
-    def _scores(self, X: Features) -> np.ndarray:
-        return np.asarray(with_bias(X) @ self.coef_)
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return cut_probabilities(scores, self.cut_coef_)

@@ -4,9 +4,10 @@ Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Lea
 
     L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
 
-``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks that
-rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge regression, with
-ensemble weights chosen on held-out candidates: on data left out this beats each of its parts (docs/classifier.md).
+``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks and
+linear models that rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge
+regression, with ensemble weights chosen on held-out candidates: on data left out this beats each of its parts
+(docs/classifier.md).
 
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
@@ -22,34 +23,22 @@ For the paper's network: ``ProPMLClassifier("propml", lam=0.1, bins=0, dropout=0
 learning_rate=1e-3)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from scipy.special import expit
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from propml.devices import choose_device
 from propml.folds import make_folds
-from propml.methods.base import CandidateClassifier, Features, check_some
-from propml.methods.propml_arguments import (
-    EFFORTS,
-    Pairs,
-    choice_of,
-    epochs_of_steps,
-    flag_or_auto,
-    folds_of,
-    goes_on,
-    network_choices,
-    number_or_auto,
-    positive_int,
-)
+from propml.methods.base import CandidateClassifier, Features, check_some, choice_of, number_within, positive_int
+from propml.methods.linear_algebra import dense
+from propml.methods.propml_arguments import EFFORTS, Pairs, epochs_of_steps, folds_of, network_choices
 from propml.neural.criteria import Criterion, get_criterion
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fitting import Fitted, Plan, fit_ensemble, make_seeds
@@ -65,16 +54,18 @@ JUDGE_STEPS = 12
 CUTS = ("auto", "f1", "hamming")
 
 
+@dataclass(eq=False, repr=False)
 class ProPMLClassifier(CandidateClassifier):
-    """ProPML networks, ranking networks, a forest and ridge regression, averaged: better than any of them alone.
+    """ProPML networks, ranking models, a forest and ridge regression, averaged: better than any of them alone.
 
     λ, epochs, noise rates and threshold are chosen without a clean label. With a named ``loss`` it is one network.
 
     Parameters
     ----------
     loss : {"auto", "propml", "power", "bce", "asl", "propall", "rank"} or callable
-        "auto" averages networks trained with the paper's loss, networks trained with the ranking loss, a forest and
-        ridge regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
+        "auto" averages networks trained with the paper's loss, networks and linear models trained with the ranking
+        loss, a forest and ridge regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per
+        example.
     lam : "auto" or float
         Weight of the excluded labels. "auto" takes three times the one that balances the two terms; with a named loss
         it is chosen around the balanced one by cross-validation on candidates.
@@ -104,7 +95,7 @@ class ProPMLClassifier(CandidateClassifier):
     epochs, batch_size : "auto" or int
         "auto": about 1000 steps at most (``effort="auto"``), in batches of 128 (more for many rows).
     early_stopping : bool
-        Stop when no network has improved on its held-out rows for 40 steps (``effort="auto"``), or four epochs.
+        Stop when no network has improved on its held-out rows for 20 steps (``effort="auto"``), or four epochs.
     learning_rate, weight_decay, ema : float
         Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
     threshold : {"auto", "f1", "hamming"} or float
@@ -144,6 +135,33 @@ class ProPMLClassifier(CandidateClassifier):
     (200, 10)
     """
 
+    loss: str | Callable[..., torch.Tensor] = "auto"
+    _: KW_ONLY
+    lam: float | Literal["auto"] = "auto"
+    order: float = 0.5
+    hidden: tuple[int, ...] = (256, 256)
+    bins: int = 4
+    dropout: float = 0.5
+    input_dropout: float = 0.0
+    forest: bool | Literal["auto"] = "auto"
+    noise: bool | Literal["auto"] = "auto"
+    cv: int | Iterable[tuple[np.ndarray, np.ndarray]] | None = 5
+    criterion: str | Criterion = "average_precision"
+    effort: Literal["fast", "auto", "best"] = "auto"
+    n_models: int | Literal["auto"] = "auto"
+    epochs: int | Literal["auto"] = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    early_stopping: bool = True
+    learning_rate: float = 4e-3
+    weight_decay: float = 0.0
+    ema: float = 0.98
+    threshold: float | Literal["auto", "f1", "hamming"] = "auto"
+    device: str = "auto"
+    bfloat16: bool = False
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
+
     _takes_unknown = True
     _takes_missing = True
 
@@ -162,61 +180,6 @@ class ProPMLClassifier(CandidateClassifier):
             }
         ],
     }
-
-    def __init__(
-        self,
-        loss: str | Callable[..., torch.Tensor] = "auto",
-        *,
-        lam: float | Literal["auto"] = "auto",
-        order: float = 0.5,
-        hidden: tuple[int, ...] = (256, 256),
-        bins: int = 4,
-        dropout: float = 0.5,
-        input_dropout: float = 0.0,
-        forest: bool | Literal["auto"] = "auto",
-        noise: bool | Literal["auto"] = "auto",
-        cv: int | Iterable[tuple[np.ndarray, np.ndarray]] | None = 5,
-        criterion: str | Criterion = "average_precision",
-        effort: Literal["fast", "auto", "best"] = "auto",
-        n_models: int | Literal["auto"] = "auto",
-        epochs: int | Literal["auto"] = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        early_stopping: bool = True,
-        learning_rate: float = 4e-3,
-        weight_decay: float = 0.0,
-        ema: float = 0.98,
-        threshold: float | Literal["auto", "f1", "hamming"] = "auto",
-        device: str = "auto",
-        bfloat16: bool = False,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.order = order
-        self.hidden = hidden
-        self.bins = bins
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.forest = forest
-        self.noise = noise
-        self.cv = cv
-        self.criterion = criterion
-        self.effort = effort
-        self.n_models = n_models
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.ema = ema
-        self.threshold = threshold
-        self.device = device
-        self.bfloat16 = bfloat16
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from features and candidate labels.
@@ -247,14 +210,27 @@ class ProPMLClassifier(CandidateClassifier):
     def _fitted(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
         features, candidates = self._validated(X, y)
         if self.threshold not in CUTS:
-            told = "a probability between 0 and 1, or one of " + ", ".join(f'"{cut}"' for cut in CUTS[1:])
-            self.thresholds_[:] = number_or_auto("threshold", self.threshold, np.nextafter(0, 1), 1, told)
+            told = 'a probability between 0 and 1, or one of "auto", "f1", "hamming"'
+            self.thresholds_[:] = number_within("threshold", self.threshold, np.nextafter(0, 1), 1, told)
         if sample_weight is None:
             fitted = self._fit_ensemble(features, candidates, folds_of(self.cv, len(candidates)))
         else:
             weight = _check_sample_weight(sample_weight, features, ensure_non_negative=True)
             fitted = self._fit_weighted(features, candidates, weight)
-        self._take(fitted)
+        self.ensemble_ = ensemble_state(fitted.ensemble)
+        # In double precision: then a row's scores do not depend on the rows that are scored with it.
+        self._module = ensemble_from_state(self.ensemble_).double()
+        networks = {m.name: m.module for m in fitted.members if isinstance(m.module, Networks)}
+        self._networks = networks if self.warm_start else {}
+        self.lam_ = {member.name: member.setting["lam"] for member in fitted.members if "lam" in member.setting}
+        self.shares_ = fitted.weights
+        self.noise_rates_ = self.ensemble_["rate"]
+        self.threshold_ = fitted.ensemble.threshold
+        self.history_: list[dict[str, Any]] = [
+            {"settings": list(fleet.settings)}
+            | {name: getattr(fleet, name) for name in ("criterion", "loss", "best_epoch")}
+            for fleet in fitted.fleets
+        ]
         return fitted
 
     def _fit_weighted(self, X: Features, candidates: Candidates, weight: np.ndarray) -> Fitted:
@@ -274,16 +250,22 @@ class ProPMLClassifier(CandidateClassifier):
         self, X: Features, candidates: Candidates, cv: int | Pairs | None, weight: np.ndarray | None = None
     ) -> Fitted:
         """The ensemble with its held-out opinions; what :meth:`fit` keeps a part of."""
-        seed = _seed(self.random_state)
+        given = self.random_state
+        seed = int(given if isinstance(given, int | np.integer) else check_random_state(given).randint(2**31)) % 2**31
         n, effort = len(candidates), EFFORTS[choice_of("effort", self.effort, EFFORTS)]
         together = self.loss == "auto" and self.cv is not None
-        forest, noise = flag_or_auto("forest", self.forest), flag_or_auto("noise", self.noise)
+        for name, flag in (("forest", self.forest), ("noise", self.noise)):
+            if flag not in (True, False, "auto"):
+                raise ValueError(f'{name} is {flag!r}; give True, False, or "auto"')
+        forest, noise = self.forest, self.noise
         if forest == "auto":
             forest = together and cv is not None and n * candidates.shape[1] <= MOST_FOR_A_FOREST
-        # The classes of a vector are no candidates among which noise could be.
-        noise = together and not self._single_label if noise == "auto" else noise
+        if noise == "auto":
+            # The classes of a vector are no candidates among which noise could be.
+            noise = together and not self._single_label
+        networks = getattr(self, "_networks", {}) if self.warm_start else {}
         plan = Plan(
-            network_choices(self, candidates, cv),
+            network_choices(self, candidates, cv, networks),
             get_criterion(self.criterion),
             make_seeds(seed, effort.n_models if self.n_models == "auto" else positive_int("n_models", self.n_models)),
             effort.trees if forest else 0,
@@ -292,47 +274,26 @@ class ProPMLClassifier(CandidateClassifier):
             bool(noise),
             self.threshold if self.threshold in CUTS else "auto",
             choose_device(self.device),
-            self._networks if goes_on(self) else {},
+            networks,
             {
-                "patience": max(4, epochs_of_steps(self, n, effort.patience)) if self.early_stopping else None,
-                "judge_every": epochs_of_steps(self, n, JUDGE_STEPS),
+                "patience": max(4, round(epochs_of_steps(self, n, effort.patience))) if self.early_stopping else None,
+                "judge_every": max(1, round(epochs_of_steps(self, n, JUDGE_STEPS))),
                 "bfloat16": self.bfloat16,
                 "show": True if self.verbose else None,
             },
         )
         return fit_ensemble(X, candidates.to_matrix(), make_folds(n, cv, seed), plan, weight)
 
-    def _take(self, fitted: Fitted) -> None:
-        self.ensemble_ = ensemble_state(fitted.ensemble)
-        # In double precision: then a row's scores do not depend on the rows that are scored with it.
-        self._module = ensemble_from_state(self.ensemble_).double()
-        networks = {m.name: m.module for m in fitted.members if isinstance(m.module, Networks)}
-        self._networks = networks if self.warm_start else {}
-        self.lam_ = {member.name: member.setting["lam"] for member in fitted.members if "lam" in member.setting}
-        self.shares_ = fitted.weights
-        self.noise_rates_ = self.ensemble_["rate"]
-        self.threshold_ = fitted.ensemble.threshold
-        self.history_: list[dict[str, Any]] = [
-            {
-                "settings": list(fleet.settings),
-                "criterion": fleet.criterion,
-                "loss": fleet.loss,
-                "best_epoch": fleet.best_epoch,
-            }
-            for fleet in fitted.fleets
-        ]
-
     def _scores(self, X: Features) -> np.ndarray:
         device = choose_device(self.device)
         module = self._module.to(device)
-        rows = max(1, min(4096, 2**24 // max(module.values_per_row(), 1)))
+        size = max(1, min(4096, 2**24 // max(module.values_per_row(), 1)))
         parts = []
         with torch.no_grad():
-            for start in range(0, X.shape[0], rows):
-                block = X[start : start + rows]
-                dense = sp.csr_array(block).toarray() if sp.issparse(block) else block
-                dense = np.require(dense, requirements="W")  # of which torch warns, though nothing is written
-                parts.append(module(torch.as_tensor(dense, device=device)).cpu().numpy())
+            for rows in gen_batches(X.shape[0], size):
+                # Torch warns of what cannot be written to, though nothing is written.
+                block = np.require(dense(X[rows]), requirements="W")
+                parts.append(module(torch.as_tensor(block, device=device)).cpu().numpy())
         self._module.to("cpu")
         return np.concatenate(parts)
 
@@ -360,21 +321,7 @@ class ProPMLClassifier(CandidateClassifier):
                 )
         return params
 
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        model = super()._from_state(state)
-        model._networks = {}
-        return model
-
     def _try_out(self) -> np.ndarray:
         # On the CPU: the device of training need not be there where the model is loaded.
         self._module = ensemble_from_state(self.ensemble_).double()
         return self._module(torch.zeros(1, self.n_features_in_, dtype=torch.float64)).numpy()
-
-
-def _seed(random_state: Any) -> int:
-    from sklearn.utils import check_random_state
-
-    if isinstance(random_state, int | np.integer):
-        return int(random_state) % 2**31
-    return int(check_random_state(random_state).randint(2**31))

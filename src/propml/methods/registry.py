@@ -29,8 +29,8 @@ METHODS: dict[str, Method] = {
     "par-vls": Method("PAR-VLS", "propml.methods.particle", "PARVLSClassifier"),
     "fpml": Method("fPML", "propml.methods.fpml", "FPMLClassifier"),
     "pml-lrs": Method("PML-LRS", "propml.methods.pml_lrs", "PMLLRSClassifier"),
-    "pml-lc": Method("PML-lc", "propml.methods.pml_lc", "PMLlcClassifier"),
-    "pml-fp": Method("PML-fp", "propml.methods.pml_fp", "PMLfpClassifier"),
+    "pml-lc": Method("PML-lc", "propml.methods.pml_lc_fp", "PMLlcClassifier"),
+    "pml-fp": Method("PML-fp", "propml.methods.pml_lc_fp", "PMLfpClassifier"),
 }
 # Classifiers that experiments do not compare: this one is for more labels than the others can hold.
 OTHERS = {"many-labels": Method("Many labels", "propml.methods.many_labels", "ManyLabelClassifier")}

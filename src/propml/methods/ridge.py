@@ -7,23 +7,23 @@ computes with its defaults. CPLST at full code length is exactly ridge regressio
 scores of α = 0.1 here, where labels are not centred and the bias is penalised, differ from it by about α / n_samples.
 
 Deviations: none; the bias is penalised like any other weight, as in the methods it stands for. Where there are more
-features than rows, or the features are sparse, the equal n × n (dual) system is solved instead.
+features than rows, the equal n × n (dual) system is solved instead.
 """
 
-from __future__ import annotations
-
 import warnings
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from propml.methods.base import CandidateClassifier, Features
-from propml.methods.linear_algebra import ridge_weights, with_bias
+from propml.methods.base import Features, check_positive
+from propml.methods.linear_algebra import LinearClassifier, RidgeSystem, with_bias
 from propml.schema import Array
 from propml.targets import Candidates
 
 
-class RidgeRegressionClassifier(CandidateClassifier):
+@dataclass(eq=False, repr=False)
+class RidgeRegressionClassifier(LinearClassifier):
     """Ridge regression on candidate labels.
 
     Parameters
@@ -45,20 +45,13 @@ class RidgeRegressionClassifier(CandidateClassifier):
            [0, 1]])
     """
 
-    _learned: ClassVar = {
-        "coef_": Array("f", "features+1", "labels"),
-    }
+    alpha: float = 10.0
 
-    def __init__(self, alpha: float = 10.0) -> None:
-        self.alpha = alpha
+    _learned: ClassVar = {"coef_": Array("f", "features+1", "labels")}
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        if not self.alpha > 0:
-            raise ValueError(f"alpha is {self.alpha}; ridge regression needs a positive number")
-        self.coef_ = ridge_weights(with_bias(X), candidates.to_matrix(np.float64), self.alpha)
-
-    def _scores(self, X: Features) -> np.ndarray:
-        return np.asarray(with_bias(X) @ self.coef_)
+        check_positive(self, "alpha")
+        self.coef_ = RidgeSystem(with_bias(X), self.alpha).weights(candidates.to_matrix(np.float64))
 
 
 def former(name: str) -> type[RidgeRegressionClassifier]:

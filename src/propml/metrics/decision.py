@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from propml.folds import row_blocks
-from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, compared, score_matrix
+from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, compared, predicted_matrix, score_matrix
 
 Absent: TypeAlias = Literal["skip", "zero"]
 
@@ -31,18 +31,10 @@ class ClassCounts:
 class F1Scores:
     """The F1 family; all fractions, higher is better.
 
-    Attributes
-    ----------
-    CP, CR : float
-        Precision and recall of each class, averaged over the classes; a class that is never predicted has precision 0.
-    CF1 : float
-        ``2 CP CR / (CP + CR)``: the F1 of the averages, as in the vision literature. Not the mean of the classes' F1.
-    OP, OR, OF1 : float
-        Precision, recall and F1 over all entries together.
-    macro_f1 : float
-        The mean of the classes' F1, which some code calls CF1.
-    n_absent_classes : int
-        Classes without a true label in any row.
+    ``CP`` and ``CR`` are precision and recall of each class, averaged over the classes; a class that is never predicted
+    has precision 0. ``CF1 = 2 CP CR / (CP + CR)`` is the F1 of these averages, as in the vision literature, and
+    ``macro_f1`` the mean of the classes' F1, which some code calls CF1. ``OP``, ``OR`` and ``OF1`` are those over all
+    entries together. ``n_absent_classes`` have no true label in any row.
     """
 
     CP: float
@@ -63,12 +55,8 @@ class F1Scores:
 def hamming_loss(truth: Any, predicted: Any) -> float:
     """The share of entries that are predicted wrongly, over all rows and labels; lower is better.
 
-    Parameters
-    ----------
-    truth, predicted : 0/1 array-like, tensor, sparse matrix or Candidates, shape (n_samples, n_labels)
+    Parameters as in :func:`f1_scores`.
 
-    Examples
-    --------
     >>> hamming_loss([[1, 0, 0, 1]], [[1, 1, 0, 1]])
     0.25
     """
@@ -97,21 +85,13 @@ def f1_scores(truth: Any, predicted: Any, *, absent: Absent = "skip") -> F1Score
 def example_f1(truth: Any, predicted: Any) -> float:
     """``2 |true and predicted| / (|true| + |predicted|)`` of each row, averaged over the rows; higher is better.
 
-    A row without a true label of which none is predicted counts as right.
+    A row without a true label of which none is predicted counts as right. Parameters as in :func:`f1_scores`.
 
-    Parameters
-    ----------
-    truth, predicted : 0/1 array-like, tensor, sparse matrix or Candidates, shape (n_samples, n_labels)
-
-    Examples
-    --------
     >>> example_f1([[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]])  # 2/3 and 1
     0.8333333333333333
     """
-    true, marked = binary_matrix(truth, "truth"), binary_matrix(predicted, "predicted")
-    check_same_shape(true, marked, "predicted")
-    everything = slice(0, true.shape[0])
-    is_true, is_marked = boolean_rows(true, everything), boolean_rows(marked, everything)
+    true = binary_matrix(truth, "truth")
+    is_true, is_marked = (boolean_rows(matrix, slice(None)) for matrix in (true, predicted_matrix(predicted, true)))
     both = 2 * (is_true & is_marked).sum(axis=1)
     sizes = is_true.sum(axis=1) + is_marked.sum(axis=1)
     return float(np.where(sizes > 0, both / np.maximum(sizes, 1), 1.0).mean())
@@ -207,27 +187,15 @@ def f1_from_counts(counts: ClassCounts, absent: str) -> F1Scores:
         raise ValueError(f"F1 is undefined: none of the {counts.n_rows} rows has a true label")
     used = present if absent == "skip" else np.ones_like(present)
     true, predicted, both = counts.true[used], counts.predicted[used], counts.both[used]
-    class_precision = float(np.mean(both / np.maximum(predicted, 1)))
-    class_recall = float(np.mean(both / np.maximum(true, 1)))
-    precision = float(counts.both.sum() / max(counts.predicted.sum(), 1))
-    recall = float(counts.both.sum() / counts.true.sum())
-    return F1Scores(
-        CP=class_precision,
-        CR=class_recall,
-        CF1=_harmonic_mean(class_precision, class_recall),
-        OP=precision,
-        OR=recall,
-        OF1=_harmonic_mean(precision, recall),
-        macro_f1=float(np.mean(2 * both / np.maximum(true + predicted, 1))),
-        n_absent_classes=int(np.count_nonzero(~present)),
-    )
+    CP, CR = float(np.mean(both / np.maximum(predicted, 1))), float(np.mean(both / np.maximum(true, 1)))
+    OP = float(counts.both.sum() / max(counts.predicted.sum(), 1))
+    OR = float(counts.both.sum() / counts.true.sum())
+    macro_f1 = float(np.mean(2 * both / np.maximum(true + predicted, 1)))
+    CF1, OF1 = (2 * p * r / (p + r) if p + r > 0 else 0.0 for p, r in ((CP, CR), (OP, OR)))
+    return F1Scores(CP, CR, CF1, OP, OR, OF1, macro_f1, n_absent_classes=int(np.count_nonzero(~present)))
 
 
 def _counts_of(truth: Any, predicted: Any) -> ClassCounts:
-    true, marked = binary_matrix(truth, "truth"), binary_matrix(predicted, "predicted")
-    check_same_shape(true, marked, "predicted")
+    true = binary_matrix(truth, "truth")
+    marked = predicted_matrix(predicted, true)
     return count_classes(true, lambda rows: boolean_rows(marked, rows))
-
-
-def _harmonic_mean(a: float, b: float) -> float:
-    return 2 * a * b / (a + b) if a + b > 0 else 0.0

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propml.metrics.decision import check_threshold, count_classes, f1_from_counts, top_k_block
-from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, truth_and_scores
-from propml.metrics.paper import TOP_K, f1_of_double_sigmoid, hamming_loss_of_method, map_of_halves
+from propml.metrics.inputs import boolean_rows, predicted_matrix, truth_and_scores
+from propml.metrics.paper import TOP_K, paper_f1, paper_hamming_loss, paper_mean_average_precision
 from propml.metrics.ranking import RANKING_METRICS, mean_over_rows, rank_truth, tie_orders
 from propml.metrics.retrieval import mean_over_classes, rank_examples
 
@@ -40,19 +40,10 @@ VISION_METRICS = ("mAP", "CF1", "OF1", "CF1@3", "OF1@3")
 class Evaluation(Mapping[str, float]):
     """The value of every metric by name, as fractions; a mapping, so ``dict(evaluation)`` is a plain dictionary.
 
-    Attributes
-    ----------
-    metrics : dict
-        The values, by the names of :data:`METRICS`.
-    n_rows : int
-    n_valid_rows : int
-        Rows with at least one true and one false label: those behind average precision, ranking loss and one-error.
-    n_rows_without_truth : int
-        Rows without a true label.
-    n_tied_rows : int
-        Rows in which a true and a false label share a score, so that the tie rule matters.
-    n_absent_classes : int
-        Classes without a true label in any row.
+    ``metrics`` holds the values by the names of :data:`METRICS`, and the counts say what they rest on. ``n_valid_rows``
+    have at least one true and one false label: those are behind average precision, ranking loss and one-error. In
+    ``n_tied_rows`` a true and a false label share a score, so that the tie rule matters. ``n_absent_classes`` have no
+    true label in any row.
     """
 
     metrics: dict[str, float]
@@ -120,22 +111,25 @@ def evaluate(
     (0.9167, 0.25, 0)
     """
     true, matrix = truth_and_scores(truth, scores)
-    marked = None if predicted is None else binary_matrix(predicted, "predicted")
-    if marked is not None:
-        check_same_shape(true, marked, "predicted")
+    marked = None if predicted is None else predicted_matrix(predicted, true)
     cut = check_threshold(threshold, matrix.shape[1])
     ties = "paper" if paper else "mean"
     ranked = rank_truth(true, matrix, {order for name in RANKING_METRICS for order in tie_orders(name, ties)})
     rows = dict.fromkeys(RANKING_METRICS, "valid") | {"coverage": "all" if paper else "labelled"}
     values = {name: mean_over_rows(name, ranked, rows[name], ties) for name in RANKING_METRICS}
     if paper:
-        values["hamming_loss"] = hamming_loss_of_method(true, matrix, method, marked, cut)
-        by_class = map_of_halves(true, matrix)
-        values |= f1_of_double_sigmoid(true, matrix)
+        values["hamming_loss"] = paper_hamming_loss(true, matrix, method, predicted=marked, threshold=threshold)
+        by_class = paper_mean_average_precision(true, matrix)
+        values |= paper_f1(true, matrix)
     else:
         orders = tie_orders("mAP", ties)
         by_class = mean_over_classes(rank_examples(true, matrix, orders), orders, "skip")
-        values |= _decision_values(true, matrix, marked, cut)
+        k = min(TOP_K, matrix.shape[1])
+        counts = count_classes(true, lambda some: matrix[some] > cut if marked is None else boolean_rows(marked, some))
+        above = f1_from_counts(counts, "skip")
+        top = f1_from_counts(count_classes(true, lambda some: top_k_block(matrix[some], k, "exact")), "skip")
+        values |= {"hamming_loss": counts.hamming_loss(), "CF1": above.CF1, "OF1": above.OF1}
+        values |= {"CF1@3": top.CF1, "OF1@3": top.OF1}
     values["mAP"] = by_class.value
     return Evaluation(
         metrics={name: values[name] for name in METRICS},
@@ -145,22 +139,3 @@ def evaluate(
         n_tied_rows=int(np.count_nonzero(ranked.tied)),
         n_absent_classes=by_class.n_absent_classes,
     )
-
-
-def _decision_values(
-    truth: BinaryMatrix, scores: np.ndarray, predicted: BinaryMatrix | None, threshold: Any
-) -> dict[str, float]:
-    if predicted is None:
-        counts = count_classes(truth, lambda rows: scores[rows] > threshold)
-    else:
-        counts = count_classes(truth, lambda rows: boolean_rows(predicted, rows))
-    k = min(TOP_K, scores.shape[1])
-    top = f1_from_counts(count_classes(truth, lambda rows: top_k_block(scores[rows], k, "exact")), "skip")
-    above = f1_from_counts(counts, "skip")
-    return {
-        "hamming_loss": counts.hamming_loss(),
-        "CF1": above.CF1,
-        "OF1": above.OF1,
-        "CF1@3": top.CF1,
-        "OF1@3": top.OF1,
-    }

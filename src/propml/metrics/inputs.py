@@ -18,8 +18,11 @@ def binary_matrix(values: Any, name: str) -> BinaryMatrix:
         values = values.to_sparse()
     if not sp.issparse(values):
         matrix = _dense(values, name)
-        for rows in row_blocks(*matrix.shape):
-            _check_zero_one(matrix[rows], rows.start, name)
+        for rows in row_blocks(*matrix.shape) if matrix.dtype != bool else ():
+            wrong = (matrix[rows] != 0) & (matrix[rows] != 1)
+            if wrong.any():
+                row, column = np.argwhere(wrong)[0]
+                raise _not_zero_one(name, rows.start + row, column, matrix[rows][row, column])
         return matrix
     sparse = sp.csr_array(values)
     if not sparse.has_canonical_format:
@@ -27,8 +30,8 @@ def binary_matrix(values: Any, name: str) -> BinaryMatrix:
         sparse.sum_duplicates()
     _check_not_empty(sparse.shape, name)
     if (bad := np.flatnonzero((sparse.data != 0) & (sparse.data != 1))).size:
-        row = int(np.searchsorted(sparse.indptr, bad[0], side="right")) - 1
-        raise ValueError(_not_zero_one(name, row, int(sparse.indices[bad[0]]), sparse.data[bad[0]]))
+        row = np.searchsorted(sparse.indptr, bad[0], side="right") - 1
+        raise _not_zero_one(name, row, sparse.indices[bad[0]], sparse.data[bad[0]])
     return sparse
 
 
@@ -37,22 +40,27 @@ def score_matrix(scores: Any) -> np.ndarray:
     if sp.issparse(scores):
         raise ValueError("scores are a sparse matrix, expected a dense one; call scores.toarray()")
     matrix = _dense(scores, "scores")
-    if matrix.dtype.kind == "f":
-        for rows in row_blocks(*matrix.shape):
-            missing = np.isnan(matrix[rows])
-            if missing.any():
-                row, column = np.argwhere(missing)[0]
-                raise ValueError(
-                    f"the score in row {rows.start + row}, column {column} is NaN; a ranking needs a number there"
-                )
+    for rows in row_blocks(*matrix.shape) if matrix.dtype.kind == "f" else ():
+        missing = np.isnan(matrix[rows])
+        if missing.any():
+            row, column = np.argwhere(missing)[0]
+            told = f"the score in row {rows.start + row}, column {column} is NaN"
+            raise ValueError(f"{told}; a ranking needs a number there")
     return matrix
 
 
 def truth_and_scores(truth: Any, scores: Any) -> tuple[BinaryMatrix, np.ndarray]:
     """Check both, and that they speak of the same rows and labels."""
-    checked = binary_matrix(truth, "truth"), score_matrix(scores)
-    check_same_shape(checked[0], checked[1], "scores")
-    return checked
+    true, matrix = binary_matrix(truth, "truth"), score_matrix(scores)
+    _check_same_shape(true, matrix, "scores")
+    return true, matrix
+
+
+def predicted_matrix(predicted: Any, truth: BinaryMatrix) -> BinaryMatrix:
+    """Check 0/1 predictions for the rows and labels of a checked truth."""
+    marked = binary_matrix(predicted, "predicted")
+    _check_same_shape(truth, marked, "predicted")
+    return marked
 
 
 def compared(scores: np.ndarray) -> np.ndarray:
@@ -64,12 +72,6 @@ def compared(scores: np.ndarray) -> np.ndarray:
     """
     with np.errstate(over="ignore"):  # what overflows is infinite, and ties
         return np.ascontiguousarray(scores, dtype=np.float32)
-
-
-def check_same_shape(truth: BinaryMatrix, other: BinaryMatrix, name: str) -> None:
-    """Raise where ``other`` does not have the shape of ``truth``."""
-    if truth.shape != other.shape:
-        raise ValueError(f"truth has shape {truth.shape} and {name} {other.shape}; both need (n_samples, n_labels)")
 
 
 def boolean_rows(matrix: BinaryMatrix, rows: slice) -> np.ndarray:
@@ -98,21 +100,17 @@ def _dense(values: Any, name: str) -> np.ndarray:
     return matrix
 
 
+def _check_same_shape(truth: BinaryMatrix, other: BinaryMatrix, name: str) -> None:
+    if truth.shape != other.shape:
+        raise ValueError(f"truth has shape {truth.shape} and {name} {other.shape}; both need (n_samples, n_labels)")
+
+
 def _check_not_empty(shape: tuple[int, ...], name: str) -> None:
     if 0 in shape:
         what = "rows" if shape[0] == 0 else "labels"
         raise ValueError(f"{name} has shape {shape}: there are no {what} to measure on")
 
 
-def _check_zero_one(block: np.ndarray, start: int, name: str) -> None:
-    if block.dtype == bool:
-        return
-    wrong = (block != 0) & (block != 1)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise ValueError(_not_zero_one(name, start + int(row), int(column), block[row, column]))
-
-
-def _not_zero_one(name: str, row: int, column: int, value: Any) -> str:
+def _not_zero_one(name: str, row: int, column: int, value: Any) -> ValueError:
     hint = "; for -1/+1 coding pass (matrix > 0)" if value == -1 else ""
-    return f"{name} is {value} in row {row}, column {column}, expected 0 or 1{hint}"
+    return ValueError(f"{name} is {value} in row {row}, column {column}, expected 0 or 1{hint}")

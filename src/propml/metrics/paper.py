@@ -22,14 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from propml.metrics.decision import (
-    ClassCounts,
-    check_threshold,
-    count_classes,
-    f1_from_counts,
-    top_k_block,
-)
-from propml.metrics.inputs import BinaryMatrix, binary_matrix, boolean_rows, check_same_shape, truth_and_scores
+from propml.metrics.decision import check_threshold, count_classes, f1_from_counts, top_k_block
+from propml.metrics.inputs import boolean_rows, predicted_matrix, truth_and_scores
 from propml.metrics.retrieval import MeanAveragePrecision, mean_over_classes, rank_examples
 
 PAPER_THRESHOLD = 0.6
@@ -61,27 +55,19 @@ def paper_hamming_loss(
     0.5
     """
     true, matrix = truth_and_scores(truth, scores)
-    marked = None if predicted is None else binary_matrix(predicted, "predicted")
-    if marked is not None:
-        check_same_shape(true, marked, "predicted")
-    return hamming_loss_of_method(true, matrix, method, marked, check_threshold(threshold, matrix.shape[1]))
-
-
-def hamming_loss_of_method(
-    truth: BinaryMatrix, scores: np.ndarray, method: str | None, predicted: BinaryMatrix | None, threshold: Any
-) -> float:
-    """:func:`paper_hamming_loss` of checked arguments."""
+    marked = None if predicted is None else predicted_matrix(predicted, true)
+    cut = check_threshold(threshold, matrix.shape[1])
     name = "".join(filter(str.isalnum, method or "")).lower()
 
     def predict(rows: slice) -> np.ndarray:
         if name == "cplst":
-            return scores[rows] > 0
-        if predicted is not None:
-            return boolean_rows(predicted, rows)
+            return matrix[rows] > 0
+        if marked is not None:
+            return boolean_rows(marked, rows)
         # ML-kNN decides by "at least", as its authors do
-        return scores[rows] >= threshold if name == "mlknn" else scores[rows] > threshold
+        return matrix[rows] >= cut if name == "mlknn" else matrix[rows] > cut
 
-    counts = count_classes(truth, predict)
+    counts = count_classes(true, predict)
     if name == "mlknn":
         return float(1 - counts.both.sum() / (counts.n_rows * counts.both.size))
     return counts.hamming_loss()
@@ -99,12 +85,8 @@ def double_sigmoid(probabilities: np.ndarray) -> np.ndarray:
 
 def paper_mean_average_precision(truth: Any, probabilities: Any) -> MeanAveragePrecision:
     """mAP as the official vision code computes it (see the top of this module)."""
-    return map_of_halves(*truth_and_scores(truth, probabilities))
-
-
-def map_of_halves(truth: BinaryMatrix, probabilities: np.ndarray) -> MeanAveragePrecision:
-    """:func:`paper_mean_average_precision` of checked arguments."""
-    return mean_over_classes(rank_examples(truth, _to_half(probabilities), ("last",)), ("last",), "zero", 1e-8)
+    true, matrix = truth_and_scores(truth, probabilities)
+    return mean_over_classes(rank_examples(true, _to_half(matrix), ("last",)), ("last",), "zero", 1e-8)
 
 
 def paper_f1(truth: Any, probabilities: Any) -> dict[str, float]:
@@ -116,21 +98,17 @@ def paper_f1(truth: Any, probabilities: Any) -> dict[str, float]:
     probabilities : array-like, shape (n_samples, n_labels)
         After one sigmoid. Other scores are taken as they are; nothing in the paper corresponds to that.
     """
-    return f1_of_double_sigmoid(*truth_and_scores(truth, probabilities))
+    true, matrix = truth_and_scores(truth, probabilities)
+    k = min(TOP_K, true.shape[1])
 
+    def above(rows: slice) -> np.ndarray:
+        return double_sigmoid(matrix[rows]) > np.float16(PAPER_THRESHOLD)
 
-def f1_of_double_sigmoid(truth: BinaryMatrix, probabilities: np.ndarray) -> dict[str, float]:
-    """:func:`paper_f1` of checked arguments."""
-    k = min(TOP_K, truth.shape[1])
-    above = f1_from_counts(_count(truth, probabilities, lambda halves: halves > np.float16(PAPER_THRESHOLD)), "zero")
-    top = f1_from_counts(
-        _count(truth, probabilities, lambda halves: top_k_block(halves.astype(np.float32), k, "all")), "zero"
-    )
-    return {"CF1": above.macro_f1, "OF1": above.OF1, "CF1@3": top.CF1, "OF1@3": top.OF1}
+    def on_top(rows: slice) -> np.ndarray:
+        return top_k_block(double_sigmoid(matrix[rows]), k, "all")
 
-
-def _count(truth: BinaryMatrix, probabilities: np.ndarray, decide: Any) -> ClassCounts:
-    return count_classes(truth, lambda rows: decide(double_sigmoid(probabilities[rows])))
+    by_threshold, by_rank = (f1_from_counts(count_classes(true, rule), "zero") for rule in (above, on_top))
+    return {"CF1": by_threshold.macro_f1, "OF1": by_threshold.OF1, "CF1@3": by_rank.CF1, "OF1@3": by_rank.OF1}
 
 
 def _to_half(values: np.ndarray) -> np.ndarray:

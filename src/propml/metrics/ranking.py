@@ -18,8 +18,6 @@ How labels with equal scores are ordered is said by ``ties``:
 - ``"paper"``: what the MATLAB functions of the field do: ``"last"`` for average precision and coverage, ``"worst"`` for
   ranking loss (a tie is an error), ``"best"`` for one-error (any tied maximum may be true).
 
-All values are fractions; multiply by 100 to compare with published tables.
-
 Every row is sorted once, as 64-bit integers that hold the score, rounded to float32, in their upper half and, below it,
 the label's index and, as the lowest bit, the truth: the lowest bits of the sorted row are the truth in rank order.
 Other orders of ties follow from the runs of equal scores, without another sort.
@@ -46,36 +44,20 @@ RANKING_METRICS = ("average_precision", "coverage", "ranking_loss", "one_error")
 ORDERS = ("first", "last", "best", "worst")
 
 # The rules of the MATLAB functions behind the published numbers (and, for mAP, of the official vision code).
-PAPER_ORDER = {
-    "average_precision": "last",
-    "coverage": "last",
-    "ranking_loss": "worst",
-    "one_error": "best",
-    "mAP": "last",
-}
-
-
-@dataclass(frozen=True)
-class TrueRanks:
-    """The ranks of each row's true labels (1 is the top) under one order of ties, summed up; all ``(n_rows,)``.
-
-    A row without true labels has zeros.
-    """
-
-    precision_sum: np.ndarray  # sum over the true labels of (true labels down to it) / (its rank)
-    rank_sum: np.ndarray
-    last_rank: np.ndarray
-    top_is_true: np.ndarray  # 1 where the label at rank 1 is true
+PAPER_ORDER = dict.fromkeys(("average_precision", "coverage", "mAP"), "last")
+PAPER_ORDER |= {"ranking_loss": "worst", "one_error": "best"}
 
 
 @dataclass(frozen=True)
 class RankedTruth:
-    """The ranks of all rows' true labels, once per order of ties."""
+    """Where the true labels of all rows stand, summed up once per order of ties; 1 is the top rank."""
 
     n_labels: int
     n_true: np.ndarray
     tied: np.ndarray  # rows in which a true and a false label share a score: only there does the tie rule matter
-    by_order: dict[str, TrueRanks]
+    # By order ``(4, n_rows)``: the sum over true labels of (true labels down to it) / (its rank), the sum of their
+    # ranks, the last of these, and 1 where the label at rank 1 is true; zeros for a row without true labels.
+    by_order: dict[str, np.ndarray]
 
 
 def average_precision(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
@@ -95,7 +77,7 @@ def average_precision(truth: Any, scores: Any, *, rows: RowRule = "valid", ties:
     >>> average_precision([[1, 0, 1]], [[0.9, 0.5, 0.1]])  # (1/1 + 2/3) / 2
     0.8333333333333333
     """
-    return _measure("average_precision", truth, scores, rows, ties)
+    return _measure("average_precision", truth, scores, rows, ties)[0]
 
 
 def coverage(
@@ -115,9 +97,8 @@ def coverage(
     >>> coverage([[1, 0, 1]], [[0.9, 0.5, 0.1]], normalize=False)
     2.0
     """
-    ranked = rank_truth(*truth_and_scores(truth, scores), tie_orders("coverage", ties))
-    value = mean_over_rows("coverage", ranked, rows, ties)
-    return value if normalize else value * ranked.n_labels
+    value, n_labels = _measure("coverage", truth, scores, rows, ties)
+    return value if normalize else value * n_labels
 
 
 def ranking_loss(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
@@ -131,7 +112,7 @@ def ranking_loss(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties
     >>> ranking_loss([[1, 0, 1]], [[0.9, 0.5, 0.1]])
     0.5
     """
-    return _measure("ranking_loss", truth, scores, rows, ties)
+    return _measure("ranking_loss", truth, scores, rows, ties)[0]
 
 
 def one_error(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = "mean") -> float:
@@ -144,7 +125,7 @@ def one_error(truth: Any, scores: Any, *, rows: RowRule = "valid", ties: Ties = 
     >>> one_error([[1, 0, 1], [0, 1, 0]], [[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]])
     0.5
     """
-    return _measure("one_error", truth, scores, rows, ties)
+    return _measure("one_error", truth, scores, rows, ties)[0]
 
 
 def n_tied_rows(truth: Any, scores: Any) -> int:
@@ -156,44 +137,42 @@ def n_tied_rows(truth: Any, scores: Any) -> int:
     return int(rank_truth(*truth_and_scores(truth, scores), ()).tied.sum())
 
 
+def _measure(metric: str, truth: Any, scores: Any, rows: str, ties: str) -> tuple[float, int]:
+    """The value, and the number of labels."""
+    ranked = rank_truth(*truth_and_scores(truth, scores), tie_orders(metric, ties))
+    return mean_over_rows(metric, ranked, rows, ties), ranked.n_labels
+
+
 def mean_over_rows(metric: str, ranked: RankedTruth, rows: str, ties: str) -> float:
     """The value of one of :data:`RANKING_METRICS` from ranks that are known already."""
-    values = [_row_values(metric, ranked, order) for order in tie_orders(metric, ties)]
-    return float(np.mean(values, axis=0)[_used_rows(metric, ranked, rows)].mean())
-
-
-def _measure(metric: str, truth: Any, scores: Any, rows: str, ties: str) -> float:
-    orders = tie_orders(metric, ties)
-    return mean_over_rows(metric, rank_truth(*truth_and_scores(truth, scores), orders), rows, ties)
-
-
-def _row_values(metric: str, ranked: RankedTruth, order: str) -> np.ndarray:
-    ranks, n_true = ranked.by_order[order], ranked.n_true
-    if metric == "average_precision":
-        return np.where(n_true > 0, ranks.precision_sum / np.maximum(n_true, 1), 1.0)
-    if metric == "coverage":
-        return (ranks.last_rank - 1) / ranked.n_labels
-    if metric == "ranking_loss":
-        # a true label at rank r with t true ones down to it has r - t false ones above it
-        wrong_pairs = ranks.rank_sum - n_true * (n_true + 1) / 2
-        return wrong_pairs / np.maximum(n_true * (ranked.n_labels - n_true), 1)
-    return 1 - ranks.top_is_true
-
-
-def _used_rows(metric: str, ranked: RankedTruth, rows: str) -> np.ndarray:
-    if rows == "all":
-        return np.ones(ranked.n_true.size, dtype=bool)
-    if rows == "labelled":
-        used, what = ranked.n_true > 0, "a true label"
-    elif rows == "valid":
-        used = (ranked.n_true > 0) & (ranked.n_true < ranked.n_labels)
-        what = "both a true and a false label"
-    else:
+    labelled, valid = ranked.n_true > 0, (ranked.n_true > 0) & (ranked.n_true < ranked.n_labels)
+    rules = {
+        "all": (np.ones_like(labelled), ""),
+        "labelled": (labelled, "a true label"),
+        "valid": (valid, "both a true and a false label"),
+    }
+    if rows not in rules:
         raise ValueError(f'rows is {rows!r}; choose "valid", "labelled" or "all"')
+    used, what = rules[rows]
     if not used.any():
         name = metric.replace("_", " ")
         raise ValueError(f'{name} with rows="{rows}" is undefined: none of the {used.size} rows has {what}')
-    return used
+    values = [_row_values(metric, ranked, order) for order in tie_orders(metric, ties)]
+    return float(np.mean(values, axis=0)[used].mean())
+
+
+def _row_values(metric: str, ranked: RankedTruth, order: str) -> np.ndarray:
+    n_true = ranked.n_true
+    precision_sum, rank_sum, last_rank, top_is_true = ranked.by_order[order]
+    if metric == "average_precision":
+        return np.where(n_true > 0, precision_sum / np.maximum(n_true, 1), 1.0)
+    if metric == "coverage":
+        return (last_rank - 1) / ranked.n_labels
+    if metric == "ranking_loss":
+        # a true label at rank r with t true ones down to it has r - t false ones above it
+        wrong_pairs = rank_sum - n_true * (n_true + 1) / 2
+        return wrong_pairs / np.maximum(n_true * (ranked.n_labels - n_true), 1)
+    return 1 - top_is_true
 
 
 def tie_orders(metric: str, ties: str) -> tuple[str, ...]:
@@ -220,64 +199,46 @@ def rank_truth(truth: BinaryMatrix, scores: np.ndarray, orders: Collection[str])
     for rows in row_blocks(*scores.shape):
         true = boolean_rows(truth, rows)
         n_true[rows] = np.count_nonzero(true, axis=1)
-        keys = _sorted_keys(_places(scores[rows]), true)
+        keys = _sorted_keys(scores[rows], true)
         positions = np.flatnonzero(keys & 1)
         summed = _sum_up(positions, keys.shape)
         for table in sums.values():
             table[:, rows] = summed
         which = _rows_with_tied_truth(keys, positions)
         if which.size:
-            groups = _TieGroups(keys[which])
-            tied[rows.start + which] = groups.mixed_rows()
+            tied[rows.start + which], by_order = _in_orders(keys[which])
             for order, table in sums.items():
-                table[:, rows.start + which] = _sum_up(groups.true_positions(order), groups.shape)
-    return RankedTruth(n_labels, n_true, tied, {order: TrueRanks(*table) for order, table in sums.items()})
+                table[:, rows.start + which] = _sum_up(by_order[order], (which.size, n_labels))
+    return RankedTruth(n_labels, n_true, tied, sums)
 
 
-class _TieGroups:
-    """Runs of equal scores in sorted keys, and where the true labels stand when each run is put in another order."""
-
-    def __init__(self, keys: np.ndarray) -> None:
-        self.shape = keys.shape
-        starts_run = np.ones(keys.shape, dtype=bool)
-        upper = keys >> 32
-        starts_run[:, 1:] = upper[:, 1:] != upper[:, :-1]
-        self.begin = np.flatnonzero(starts_run)
-        self.end = np.append(self.begin[1:], keys.size) - 1
-        self.first = np.flatnonzero(keys & 1)
-        self.group = np.searchsorted(self.begin, self.first, side="right") - 1
-        self.n_true = np.bincount(self.group, minlength=self.begin.size)
-
-    def mixed_rows(self) -> np.ndarray:
-        """The rows in which a true and a false label share a score."""
-        mixed = (self.n_true > 0) & (self.n_true <= self.end - self.begin)
-        rows = np.zeros(self.shape[0], dtype=bool)
-        rows[self.begin[mixed] // self.shape[1]] = True
-        return rows
-
-    def true_positions(self, order: str) -> np.ndarray:
-        """The flat positions of the true labels, rising."""
-        if order == "first":
-            return self.first
-        begin, end = self.begin[self.group], self.end[self.group]
-        if order == "last":
-            return np.sort(begin + end - self.first)
-        true_before = np.cumsum(self.n_true) - self.n_true
-        nth = np.arange(self.first.size) - true_before[self.group]
-        return begin + nth if order == "best" else end + 1 - self.n_true[self.group] + nth
+def _in_orders(keys: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Rows of sorted keys in which a true and a false label tie, and true labels' flat positions, rising, by order."""
+    upper = keys >> 32
+    starts_run = np.ones(keys.shape, dtype=bool)
+    starts_run[:, 1:] = upper[:, 1:] != upper[:, :-1]
+    begin = np.flatnonzero(starts_run)
+    end = np.append(begin[1:], keys.size) - 1
+    first = np.flatnonzero(keys & 1)
+    run = np.searchsorted(begin, first, side="right") - 1
+    n_true = np.bincount(run, minlength=begin.size)
+    mixed = np.zeros(len(keys), dtype=bool)
+    mixed[begin[(n_true > 0) & (n_true <= end - begin)] // keys.shape[1]] = True
+    nth = np.arange(first.size) - (np.cumsum(n_true) - n_true)[run]  # among the true ones of its run
+    return mixed, {
+        "first": first,
+        "last": np.sort(begin[run] + end[run] - first),
+        "best": begin[run] + nth,
+        "worst": end[run] + 1 - n_true[run] + nth,
+    }
 
 
-def _places(scores: np.ndarray) -> np.ndarray:
-    """Integers in 32 bits that fall where the scores rise."""
-    # adding 0.0 turns -0.0 into 0.0
-    bits = (compared(scores) + np.float32(0)).view(np.int32)
-    bits ^= (bits >> 31) & 0x7FFFFFFF  # negative floats are stored as sign and magnitude
-    return np.invert(bits, out=bits)
-
-
-def _sorted_keys(places: np.ndarray, true: np.ndarray) -> np.ndarray:
+def _sorted_keys(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
     """The labels of each row in rank order, the lower index first among ties: place, index and, lowest bit, truth."""
-    keys = places.astype(np.int64)
+    # Places are integers in 32 bits that fall where the scores rise; adding 0.0 turns -0.0 into 0.0.
+    places = (compared(scores) + np.float32(0)).view(np.int32)
+    places ^= (places >> 31) & 0x7FFFFFFF  # negative floats are stored as sign and magnitude
+    keys = np.invert(places, out=places).astype(np.int64)
     keys <<= 32
     keys += np.arange(0, 2 * true.shape[1], 2)
     keys += true
@@ -296,7 +257,7 @@ def _rows_with_tied_truth(keys: np.ndarray, positions: np.ndarray) -> np.ndarray
 
 
 def _sum_up(positions: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The four rows of :class:`TrueRanks` from the flat positions of true labels in rank order, rising."""
+    """The four rows of ``RankedTruth.by_order`` from the flat positions of true labels in rank order, rising."""
     n_rows, n_labels = shape
     row, place = np.divmod(positions, n_labels)
     rank = place + 1

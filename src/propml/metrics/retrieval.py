@@ -13,20 +13,11 @@ from propml.metrics.ranking import RankedTruth, Ties, rank_truth, tie_orders
 
 @dataclass(frozen=True)
 class MeanAveragePrecision:
-    """The mean over classes, and what went into it.
+    """The mean over classes, ``value``, a fraction; and what went into it.
 
-    Attributes
-    ----------
-    value : float
-        mAP, a fraction.
-    per_class : ndarray of shape (n_used_classes,)
-        The average precision of the classes that entered the mean.
-    classes : ndarray of shape (n_used_classes,)
-        Which columns those are.
-    n_absent_classes : int
-        Classes without a positive example.
-    n_tied_classes : int
-        Classes in which a positive and a negative example share a score, so that the tie rule matters.
+    ``per_class`` is the average precision of the classes that entered the mean, ``(n_used_classes,)``, and ``classes``
+    are their columns. ``n_absent_classes`` have no positive example. In ``n_tied_classes`` a positive and a negative
+    example share a score, so that the tie rule matters.
     """
 
     value: float
@@ -85,7 +76,7 @@ def mean_over_classes(
     if not present.any():
         raise ValueError(f"mAP is undefined: none of the {ranked.n_labels} rows has a true label")
     classes = np.flatnonzero(present) if absent == "skip" else np.arange(present.size)
-    precision_sum = np.mean([ranked.by_order[order].precision_sum for order in orders], axis=0)
+    precision_sum = np.mean([ranked.by_order[order][0] for order in orders], axis=0)
     per_class = precision_sum[classes] / (np.maximum(ranked.n_true[classes], 1) + epsilon)
     return MeanAveragePrecision(
         value=float(per_class.mean()),

@@ -18,8 +18,6 @@ import scipy.sparse as sp
 from propml.folds import row_blocks
 from propml.metrics.inputs import binary_matrix, compared, score_matrix
 
-__all__ = ["ndcg_at_k", "precision_at_k", "psp_at_k"]
-
 
 def precision_at_k(truth: Any, ranked: Any, k: int = 5) -> float:
     """The share of true labels among the k on top, ``mean_i |top_i ∩ P_i| / k``; higher is better.
@@ -145,9 +143,7 @@ def _top_positions(ranked: Any, n_labels: int, k: int) -> np.ndarray:
     if given.dtype.kind == "f":
         scores = score_matrix(given)
         if scores.shape[1] != n_labels:
-            raise ValueError(
-                f"ranked has scores of {scores.shape[1]} labels and truth has {n_labels}; give one for each"
-            )
+            raise ValueError(f"ranked has scores of {scores.shape[1]} labels and truth has {n_labels}")
         blocks = row_blocks(*scores.shape)
         return np.concatenate([np.argsort(-compared(scores[b]), axis=1, kind="stable")[:, :k] for b in blocks])
     top = given[:, :k].astype(np.int64)

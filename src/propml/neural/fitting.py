@@ -128,6 +128,15 @@ def fit_ensemble(
     bins = fit_bins(scaler, scaled, plan.bins)
     rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
     row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
+    others: list[Member] = []
+    plausible = None
+    if plan.linear and is_solvable(X, states.shape[1], 4 * len(folds)):  # two models, one of them by halves too
+        linear, held, judged = linear_models(scaled, states, folds, weight)
+        others.append(Member.of("linear", linear, held))
+        plausible = None if judged is None else torch.as_tensor(judged, device=plan.device)
+    if plan.trees:
+        forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
+        others.append(Member.of("forest", forest, held))
     members: list[Member] = []
     fleets = []
     for choice in plan.choices:
@@ -139,16 +148,13 @@ def fit_ensemble(
             seeds=plan.seeds,
             criterion=plan.criterion,
             start=plan.start,
+            plausible=plausible,
             example_weight=row_weight,
             **plan.training,
         )
         members += own
         fleets.append(fleet)
-    if plan.trees:
-        forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
-        members.append(Member.of("forest", forest, held))
-    if plan.linear and is_solvable(X, states.shape[1], len(folds)):
-        members.append(Member.of("linear", *linear_models(scaled, states, folds, weight)))
+    members += others
     weights = chosen_weights(members, states, plan.criterion, weight)
     heard = [(member, share) for member, share in zip(members, weights, strict=True) if share]
     opinion = average_opinion(heard)

@@ -133,7 +133,7 @@ def train_fleet(
         One network each; they differ in their first weights and their dropout.
     criterion : callable
         Judges held-out candidates (smaller is better); a network keeps the weights of its best epoch.
-    targets : Tensor of int8, shape (n, C), optional
+    targets : Tensor, shape (n, C) or (folds, n, C), optional
         What the loss sees, where networks are judged by something else than what they learn from.
     from_odds : bool
         Whether the biases of the last layers start at the labels' log odds among the training rows; otherwise near 0.
@@ -169,7 +169,7 @@ def train_fleet(
                 [settings[s] for s in setting_part],
                 seeds,
                 loss,
-                targets=targets,
+                targets=targets if targets is None or targets.ndim == 2 else targets[fold_part],
                 from_odds=from_odds,
                 example_weight=example_weight,
                 bfloat16=bfloat16,

@@ -78,11 +78,13 @@ def train_networks(
     seeds: Sequence[int],
     criterion: Criterion,
     start: Mapping[str, Networks],
+    plausible: Tensor | None = None,
     **training: Any,
 ) -> tuple[list[Member], Fleet]:
     """Networks, one per fold and seed of each member; all settings are trained at once.
 
-    ``start`` holds networks of members to go on from.
+    ``start`` holds networks of members to go on from. ``plausible`` (folds, n, C) says how much each candidate counts
+    where candidates are compared with excluded labels pair by pair.
     """
     widths = [rows.n_features, *choice.recipe.hidden, candidates.shape[1]]
     before = [start[name] for name in choice.names if name in start]
@@ -101,6 +103,7 @@ def train_networks(
         seeds=seeds,
         loss=choice.loss,
         criterion=criterion,
+        targets=plausible if choice.loss is rank_loss else None,
         # A ranking does not care where labels start, and learns their order better by itself.
         from_odds=choice.loss is not rank_loss,
         start=_starts(before, len(seeds)) if before else None,

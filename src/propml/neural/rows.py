@@ -20,6 +20,8 @@ from propml.neural.encoding import QuantileBins
 # rows need no more memory for them than a few thousand.
 MASK_ROWS = 4096
 MASK_VALUES = 2**22
+# Up to so many encoded numbers (256 MB) rows are encoded once; beyond, batch by batch, and only raw columns are stored.
+ENCODED_ONCE = 2**26
 
 
 class Rows(Protocol):
@@ -71,11 +73,13 @@ def gathered(table: Tensor, index: Tensor) -> Tensor:
 
 
 class DenseRows:
-    """Features as one dense tensor ``(n, D)``, encoded by their bins batch by batch: only raw columns are stored."""
+    """Features as one dense tensor ``(n, D)``, which may be encoded by their bins."""
 
     def __init__(self, X: Tensor, bins: QuantileBins | None = None) -> None:
-        self.X, self.bins = X, bins
         self.n_features = X.shape[1] + (0 if bins is None else bins.n_added)
+        self.X, self.bins = X, bins
+        if bins is not None and len(X) * self.n_features <= ENCODED_ONCE:
+            self.X, self.bins = bins(X), None
 
     def product(self, index: Tensor, weight: Tensor, kept: Tensor | None = None) -> Tensor:
         batch = self.X[index] if self.bins is None else self.bins(self.X[index])

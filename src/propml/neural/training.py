@@ -33,8 +33,8 @@ class StackTrainer:
         Arguments of the loss that differ between members, such as ``{"lam": 0.1}``; the same keys in each.
     seeds : sequence of int
     loss : callable
-    targets : Tensor of int8, shape (n, C), optional
-        What the loss sees, where networks are judged by something else.
+    targets : Tensor, shape (n, C) or (folds, n, C), optional
+        What the loss sees, where networks are judged by something else; all folds the same, or each its own.
     from_odds : bool
         Whether the biases of the last layer start at the log odds of the labels among the rows that each fold is
         trained on; by default near 0.
@@ -167,6 +167,7 @@ class StackTrainer:
         for parameter, state in zip(self.stack.parameters(), states, strict=True):
             self.optimiser.state[parameter] = {n: part(v) if v.ndim else v for n, v in state.items()}
         self.settings = {key: part(value) for key, value in self.settings.items()}
+        self.targets = self.targets if self.targets.ndim == 2 else self.targets[folds]
         self.folds = [self.folds[f] for f in folds]
         self.order_generators = [self.order_generators[f] for f in folds]
         self.input_generators = [self.input_generators[f] for f in folds]
@@ -221,7 +222,7 @@ class StackTrainer:
         with torch.autocast(index.device.type, torch.bfloat16, enabled=self.bfloat16):
             wide = self.rows.product(index, self.stack.first, self.input_mask)
             logits = self.stack(wide, masks)
-        targets = self.targets[index].repeat_interleave(per_fold, dim=0)
+        targets = self._targets_of(index).repeat_interleave(per_fold, dim=0)
         values = self.loss(logits.float(), targets, **self.settings)
         loss = (values * share.repeat_interleave(per_fold, dim=0)).sum(dim=1)
         loss.sum().backward()
@@ -229,6 +230,12 @@ class StackTrainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.total += loss.detach()
         self.at += 1
+
+    def _targets_of(self, index: Tensor) -> Tensor:
+        """What the loss sees of the rows ``index`` (folds, B), ``(folds, B, C)``."""
+        if self.targets.ndim == 2:
+            return self.targets[index]
+        return self.targets[torch.arange(len(index), device=index.device).unsqueeze(1), index]
 
 
 def _with_folds(stack: StackedMLP, part: Callable[[Tensor], Tensor], folds: int) -> StackedMLP:

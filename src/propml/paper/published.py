@@ -1,14 +1,12 @@
 """The numbers that the paper printed, to stand beside ours; how to read them; and metrics by its conventions.
 
 ``results.csv`` holds its tables of real-world, artificial and vision datasets, those of the supplement included, and
-``lambdas.csv`` the λ that the supplement gives. Datasets carry the names of :mod:`propml.datasets`, metrics those of
-:data:`propml.metrics.METRICS`. Three things to know before comparing: the Hamming losses of ML-kNN and CPLST come from
-slips in coding (:mod:`propml.metrics.paper`), λ was picked on test labels, and the F1 columns of the vision tables mix
-decision rules.
+``lambdas.csv`` the λ that the supplement gives. Three things to know before comparing: the Hamming losses of ML-kNN and
+CPLST come from slips in coding (:mod:`propml.metrics.paper`), λ was picked on test labels, and the F1 columns of the
+vision tables mix decision rules.
 
-A metric is one of :data:`propml.metrics.METRICS`, the same with ``:paper``, or F1 by example. ``average_precision``
-follows our conventions, ``average_precision:paper`` those behind the published tables (the tie rules of the MATLAB
-functions, the slips in two columns of Hamming losses): what published numbers are compared with.
+A metric is one of :data:`propml.metrics.METRICS`, which follows our conventions, the same with ``:paper``, which
+follows those behind the published tables, or F1 by example.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import csv
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,22 +44,11 @@ MIRFLICKR = "MIRFlickr circulates in copies of 5000 and of 10433 rows; the paper
 
 
 class Mean(NamedTuple):
-    """One number of a table, the paper's or ours, in percent.
+    """One number of a table, the paper's or ours, in percent, over ``n`` folds and seeds; ``n`` is 0 for the paper's.
 
-    Attributes
-    ----------
-    experiment : str
-        Such as ``"real-world"``.
-    dataset : str
-        Its name in :mod:`propml.datasets`.
-    noise : Noise or None
-        ``None`` for real candidates. The supervised rows of the vision tables have a flip rate of 0.
-    method, metric : str
-    mean, std : float
-        Over folds and seeds. Our deviation divides by ``n - 1``; the paper does not say what its own divides by. The
-        vision tables print none, and a single value has none: NaN.
-    n : int
-        Of how many values; 0 where the paper printed it.
+    ``dataset`` is its name in :mod:`propml.datasets`. ``noise`` is ``None`` for real candidates; the supervised rows of
+    the vision tables have a flip rate of 0. Our ``std`` divides by ``n - 1``; the paper does not say what its own
+    divides by. The vision tables print none, and a single value has none: NaN.
     """
 
     experiment: str
@@ -93,12 +80,10 @@ def load_published(experiment: str | None = None) -> list[Mean]:
 mean=78.67, std=0.53, n=0)
     """
     rows = _results()
-    if experiment is None:
-        return list(rows)
     known = list(dict.fromkeys(row.experiment for row in rows))
-    if experiment not in known:
+    if experiment not in (None, *known):
         raise ValueError(f"the paper has no experiment {experiment!r}; choose from {', '.join(known)}")
-    return [row for row in rows if row.experiment == experiment]
+    return [row for row in rows if experiment in (None, row.experiment)]
 
 
 def published_lams() -> dict[Setting, float]:
@@ -113,29 +98,18 @@ def published_lams() -> dict[Setting, float]:
 @cache
 def _results() -> tuple[Mean, ...]:
     return tuple(
-        Mean(
-            row["experiment"],
-            row["dataset"],
-            _noise(row["noise"]),
-            row["method"],
-            row["metric"],
-            float(row["mean"]),
-            float(row["std"] or "nan"),
-        )
+        Mean(**row | {"noise": _noise(row["noise"]), "mean": float(row["mean"]), "std": float(row["std"] or "nan")})
         for row in _read("results.csv")
     )
 
 
-def _read(name: str) -> Iterator[dict[str, str]]:
+def _read(name: str) -> Iterator[dict[str, Any]]:
     text = (resources.files("propml.paper") / name).read_text(encoding="utf-8")
     return csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
 
 
 def _noise(text: str) -> Noise | None:
     return Noise.read(float(text)) if text else None
-
-
-# -- what one must know of these numbers, in sentences ----------------------------------------------------------------
 
 
 def published_method(method: str) -> str:
@@ -164,10 +138,8 @@ def slips_note(methods: Collection[str]) -> str:
     >>> slips_note(["Ridge", "ML-kNN"])
     "The Hamming losses of ML-kNN follow the paper's slips in coding, and so do their ranks."
     """
-    slipped = [name for name in SLIPPED_HAMMING_LOSS if name in methods]
-    if not slipped:
-        return ""
-    return f"The Hamming losses of {listed(slipped)} follow the paper's slips in coding, and so do their ranks."
+    slipped = listed([name for name in SLIPPED_HAMMING_LOSS if name in methods])
+    return slipped and f"The Hamming losses of {slipped} follow the paper's slips in coding, and so do their ranks."
 
 
 def reading_notes(
@@ -180,30 +152,23 @@ def reading_notes(
     """
     notes = [CONVENTIONS] if paper_rules else []
     names = list(dict.fromkeys(methods))
-    oracles = [method for method in names if method in tuned]
-    if oracles:
+    if oracles := [method for method in names if method in tuned]:
         notes.append(
             f"{listed(oracles)}: what was tuned, such as λ, was tuned on true labels. It takes no part in bold, first "
             f"places and ranks."
         )
-    ours = [method for method in names if published_method(method) == "ProPML"]
-    if compared and ours:
+    if compared and (ours := [method for method in names if published_method(method) == "ProPML"]):
         notes.append(f"The paper chose the λ of ProPML on test labels. {_like_for_like(ours, tuned)}")
     return [*notes, MIRFLICKR] if "mirflickr" in datasets else notes
 
 
 def _like_for_like(methods: Sequence[str], tuned: Collection[str]) -> str:
-    oracles = [method for method in methods if method in tuned]
-    honest = [method for method in methods if method not in tuned]
+    oracles, honest = (listed([each for each in methods if (each in tuned) == seen]) for seen in (True, False))
     if not oracles:
         return "Ours was chosen on held-out candidate labels, so that the published row has an advantage."
-    beside = (
-        f" {listed(honest)} chose it on held-out candidate labels and stands beside the same row." if honest else ""
-    )
-    return f"{listed(oracles)} did the same and is the like-for-like comparison with its row.{beside}"
-
-
-# -- metrics by name --------------------------------------------------------------------------------------------------
+    like = f"{oracles} did the same and is the like-for-like comparison with its row."
+    beside = f" {honest} chose it on held-out candidate labels and stands beside the same row."
+    return like + beside if honest else like
 
 
 def own_name(name: str) -> str:
@@ -238,12 +203,8 @@ def evaluate_metrics(
     >>> evaluate_metrics(truth, scores, scores > 0.3, ["ranking_loss", "ranking_loss:paper"], "Ridge")
     {'ranking_loss': 0.25, 'ranking_loss:paper': 0.5}
     """
-    conventions = {name.endswith(PAPER_SUFFIX) for name in names if name != EXAMPLE_F1}
-    by_convention = {paper: evaluate(truth, scores, predicted, paper=paper, method=method) for paper in conventions}
-
-    def value(name: str) -> float:
-        if name == EXAMPLE_F1:
-            return example_f1(truth, predicted)
-        return float(by_convention[name.endswith(PAPER_SUFFIX)][own_name(name)])
-
-    return {name: value(name) for name in names}
+    values: dict[str, float] = {EXAMPLE_F1: example_f1(truth, predicted)} if EXAMPLE_F1 in names else {}
+    for suffix in {name.removeprefix(own_name(name)) for name in names if name != EXAMPLE_F1}:
+        found = evaluate(truth, scores, predicted, paper=suffix == PAPER_SUFFIX, method=method)
+        values |= {f"{name}{suffix}": float(value) for name, value in found.items()}
+    return {name: values[name] for name in names}

@@ -14,22 +14,11 @@ from typing import Any
 import numpy as np
 
 from propml import file_errors
-from propml.auditing.decisions import (
-    Decision,
-    Reviewed,
-    Undecided,
-    apply_decisions,
-    cell_positions,
-    merge_decisions,
-    read_decisions,
-    review_counts,
-    write_conflicts,
-)
+from propml.auditing import decisions as review
 from propml.auditing.noise import AssumedNoise, given_shares
 from propml.auditing.report import AuditReport
 from propml.auditing.verdicts import VERDICTS, Verdicts, cleaned_candidates
 from propml.extras import require
-from propml.progress import progress_bar
 from propml.streaming.folders import BatchTable, Folder, candidates_over, look_into, tables_of
 from propml.streaming.judging import fit_fold, fit_rates, judge_of, learn_columns
 from propml.streaming.sample import draw_sample, read_population
@@ -37,8 +26,6 @@ from propml.streaming.summary import Streamed, Tally, matrices, report
 from propml.streaming.work import PLAN, Job, begin, do_parts, part_name, workers
 from propml.tables.files import as_spelled
 from propml.tables.labels import States, changes_between
-
-__all__ = ["stream_apply", "stream_audit"]
 
 CONFLICTS, REVIEWED = "conflicts.csv", "reviewed"
 # Rows that decisions are applied to at once, with the labels that occur in them.
@@ -81,14 +68,8 @@ def stream_audit(
     """
     if train_rows is not None and train_rows < 1:
         raise ValueError(f"train_rows is {train_rows}, and all rows would not fit into memory; give a number of rows")
-    settings = {
-        "noise": noise,
-        "incomplete": incomplete,
-        "categorical": categorical,
-        "params": dict(params or {}),
-        "train_rows": train_rows,
-        "seed": seed,
-    }
+    settings = {"noise": noise, "incomplete": incomplete, "categorical": categorical, "params": dict(params or {})}
+    settings |= {"train_rows": train_rows, "seed": seed}
     job = begin("audit", data, out, reading=reading, settings=settings)
     with workers(ray_address) as run:
         draw_sample(run, job, train_rows, hold_out=True)
@@ -103,18 +84,13 @@ def stream_audit(
 
 def judge_part(job: Job, number: int) -> None:
     """Verdicts on the rows of a part, its labels without those that are dropped, and its most suspicious rows."""
-    parquet = require("pyarrow.parquet", "data")
     judge, out = judge_of(job), Folder(job.out)
-    assert job.labels is not None
     population = judge.population
     tally = Tally.empty(job, len(population.labels))
     # The outermost file is the last to get its name, which says that the part is finished.
     with (
-        out.writing(part_name("verdicts", number)) as verdict_file,
-        out.writing(part_name("cleaned", number)) as cleaned_file,
-        out.writing(part_name("suspicious", number)) as tally_file,
-        parquet.ParquetWriter(verdict_file, _verdict_schema()) as tell,
-        parquet.ParquetWriter(cleaned_file, job.kept_schema) as write,
+        out.writing_table(part_name("verdicts", number), _verdict_schema()) as tell,
+        out.writing_table(part_name("cleaned", number), job.kept_schema) as write,
     ):
         for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.kept]):
             items, changes = table.items(job.id_column), {}
@@ -125,11 +101,11 @@ def judge_part(job: Job, number: int) -> None:
                 tally.notes = tally.notes or strange
                 verdicts = judge.verdicts(X, given, job.settings["seed"], job.settings["incomplete"])
                 kind = np.argmax([verdicts.verdict == name for name in VERDICTS], axis=0)
-                tell.write_table(_verdict_table(verdicts, kind, [items[row] for row in rows], population.labels))
+                tell(_verdict_table(verdicts, kind, [items[row] for row in rows], population.labels))
                 changes = changes_between(given, cleaned_candidates(given, verdicts), rows.tolist())
                 tally.add(job, table, verdicts, kind, items, rows)
-            write.write_table(labels_written(job, table, items, changes, population.spelled))
-        tally.write(tally_file)
+            write(labels_written(job, table, items, changes, population.spelled))
+        tally.write(out, part_name("suspicious", number))
 
 
 def _verdict_schema() -> Any:
@@ -155,7 +131,6 @@ def labels_written(
 ) -> Any:
     """The identifiers and label columns of a batch after these changes; cells that stay are as they were."""
     pyarrow = require("pyarrow", "data")
-    assert job.labels is not None
     edits = job.labels.edits({row: as_spelled(states, spelled) for row, states in changes.items()})
     columns = {name: table.batch.column(name) for name in job.kept} | ({} if job.id_column else {"item": items})
     for name, edit in edits.items():
@@ -167,9 +142,9 @@ def stream_apply(
     out: str,
     decisions: str | Path | Sequence[str | Path],
     *,
-    undecided: Undecided = "verdict",
+    undecided: review.Undecided = "verdict",
     ray_address: str | None = None,
-) -> tuple[str, Reviewed, str | None]:
+) -> tuple[str, review.Reviewed, str | None]:
     """Write the labels of all rows as they are after a person's decisions, one Parquet file for each part.
 
     Parameters
@@ -195,8 +170,8 @@ def stream_apply(
     """
     folder = Folder(out)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
-    reviews = {str(path): read_decisions(path) for path in paths}
-    decided, conflicts = merge_decisions(reviews.values())
+    reviews = {str(path): review.read_decisions(path) for path in paths}
+    decided, conflicts = review.merge_decisions(reviews.values())
     with file_errors.reading(folder.where(PLAN), "plan of a run", "audit again"):
         plan = json.loads(folder.read(PLAN))
         data, incomplete = plan["data"], plan["settings"]["incomplete"]
@@ -206,41 +181,33 @@ def stream_apply(
         raise ValueError(f"the audit in {out} is not finished; run the same command again first")
     asked = {"decided": decided, "undecided": undecided, "incomplete": incomplete}
     job = begin("audit", data, out, reading=plan["reading"], settings=asked, keep_plan=False)
-    labels = read_population(job).labels
-    cell_positions(decided, dict.fromkeys(each.item for each in decided), labels)  # are these labels of this audit?
-    found: list[tuple[Reviewed, list[str]]] = []
-    with workers(ray_address) as run, progress_bar("applying", len(job.parts), long_steps=True) as bar:
-        for _, told in run(apply_part, job, range(len(job.parts))):
-            found.append(told)
-            bar.advance()
+    # Are these labels of this audit? Whether the items are, the parts tell.
+    review.cell_positions(decided, dict.fromkeys(each.item for each in decided), read_population(job).labels)
+    with workers(ray_address) as run:
+        found = do_parts(run, apply_part, job, "applying", len(job.parts))
     there = {item for _, items in found for item in items}
     if lost := next((each for each in decided if each.item not in there), None):
-        cell_positions([lost], there, [lost.label])  # raises the sentence on an item that is not there
+        review.cell_positions([lost], there, [lost.label])  # raises the sentence on an item that is not there
     if conflicts:
         with TemporaryDirectory() as beside:
-            written = write_conflicts(conflicts, reviews, Path(beside, CONFLICTS))
+            written = review.write_conflicts(conflicts, reviews, Path(beside, CONFLICTS))
             folder.write(CONFLICTS, written.read_bytes())
-    counts = Reviewed(*(sum(values) for values in zip(*(told for told, _ in found), strict=True)))
+    counts = review.Reviewed(*(sum(values) for values in zip(*(told for told, _ in found), strict=True)))
     return folder.where(REVIEWED), counts, folder.where(CONFLICTS) if conflicts else None
 
 
-def apply_part(job: Job, number: int) -> tuple[Reviewed, list[str]]:
+def apply_part(job: Job, number: int) -> tuple[review.Reviewed, list[str]]:
     """Write the labels of a part; what became of its verdicts, and the items in it that somebody decided on."""
-    parquet = require("pyarrow.parquet", "data")
-    assert job.labels is not None
     population = read_population(job)
-    decided: dict[str, list[Decision]] = {}
+    decided: dict[str, list[review.Decision]] = {}
     for each in job.settings["decided"]:
         decided.setdefault(each.item, []).append(each)
     tables = list(tables_of(Folder(job.data), job.parts[number], job.kept))
     given = [candidates_over(population.labels, job.labels, table, job.merges) for table in tables]
     sizes = [np.zeros(0, np.int64) if own is None else own.sizes() for own in given]
     verdicts = _Told(job, number, np.concatenate([own[own > 0] for own in sizes]))
-    counts, there, start = np.zeros(len(Reviewed._fields), np.int64), [], 0
-    with (
-        Folder(job.out).writing(part_name(REVIEWED, number)) as file,
-        parquet.ParquetWriter(file, job.kept_schema) as write,
-    ):
+    counts, there, start = np.zeros(len(review.Reviewed._fields), np.int64), [], 0
+    with Folder(job.out).writing_table(part_name(REVIEWED, number), job.kept_schema) as write:
         for table, own in zip(tables, sizes, strict=True):
             items, rows = table.items(job.id_column), np.flatnonzero(own > 0)
             changes: dict[int, States] = {}
@@ -249,27 +216,25 @@ def apply_part(job: Job, number: int) -> tuple[Reviewed, list[str]]:
                 names = [items[row] for row in chosen]
                 mine = [each for name in dict.fromkeys(names) for each in decided.get(name, ())]
                 report = verdicts.report(start + first, names, mine)
-                after = apply_decisions(report, mine, undecided=job.settings["undecided"])
-                counts += review_counts(report, mine, after)
+                after = review.apply_decisions(report, mine, undecided=job.settings["undecided"])
+                counts += review.review_counts(report, mine, after)
                 changes |= changes_between(report.candidates, after, chosen.tolist())
             start += len(rows)
             there += [item for item in items if item in decided]
-            write.write_table(labels_written(job, table, items, changes, population.spelled))
-    return Reviewed(*counts.tolist()), there
+            write(labels_written(job, table, items, changes, population.spelled))
+    return review.Reviewed(*counts.tolist()), there
 
 
 class _Told:
     """The verdicts on a part, and the row of each: the candidates of all rows are there, one after the other."""
 
     def __init__(self, job: Job, number: int, sizes: np.ndarray) -> None:
-        pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-        with Folder(job.out).open(part_name("verdicts", number)) as file:
-            table = parquet.read_table(file)
-        words = table["label"].cast(pyarrow.string()).dictionary_encode().combine_chunks()
+        table = Folder(job.out).read_table(part_name("verdicts", number))
+        words = table["label"].cast("string").dictionary_encode().combine_chunks()
         self.words, self.label = words.dictionary.to_pylist(), words.indices.to_numpy()
         self.probability = table["probability"].to_numpy()
         self.incomplete = job.settings["incomplete"]
-        self.candidate = table["verdict"].cast(pyarrow.string()).to_numpy() != "missing"
+        self.candidate = table["verdict"].cast("string").to_numpy() != "missing"
         self.row = np.empty(len(table), dtype=np.int64)
         self.row[self.candidate] = np.repeat(np.arange(len(sizes)), sizes)
         # A missing label stands before or after a candidate of its row.
@@ -278,7 +243,7 @@ class _Told:
         follows = (before >= 0) & (item[others] == item[before])
         self.row[others] = np.where(follows, self.row[before], np.where(before >= 0, self.row[before] + 1, 0))
 
-    def report(self, start: int, items: Sequence[str], decided: Sequence[Decision]) -> AuditReport:
+    def report(self, start: int, items: Sequence[str], decided: Sequence[review.Decision]) -> AuditReport:
         """The verdicts on the rows from ``start`` on, over the labels that they or these decisions name."""
         span = slice(*np.searchsorted(self.row, [start, start + len(items)]))
         own, label = np.unique(self.label[span], return_inverse=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from propml.extras import require
 from propml.file_errors import reading
 from propml.tables.arrow import cells_of
 from propml.tables.labels import FlagLabels, TextLabels, merged, over_labels, same_spelling
-from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column, quoted_names
+from propml.tables.table import Cells, MemoryTable, checked_column, quoted_names
 from propml.tables.votes import identifier
 from propml.targets import Candidates
 
@@ -31,21 +30,23 @@ PART_ROWS = 2**18
 PARQUET = (".parquet", ".pq")
 
 
-def has_scheme(place: str) -> bool:
-    """Whether a place is a URL.
-
-    >>> has_scheme("s3://bucket/logs"), has_scheme("logs/2024")
-    (True, False)
-    """
-    return "://" in place
-
-
 class Folder:
     """A folder by its path, or by a URL that pyarrow or fsspec opens; it need not be there before it is written to."""
 
     def __init__(self, place: str) -> None:
-        self.place = place if has_scheme(place) else str(Path(place).absolute())
-        self._files, self._root = _file_system(self.place)
+        fs = require("pyarrow.fs", "data")
+        self.is_url = "://" in place
+        self.place = root = place if self.is_url else str(Path(place).absolute())
+        self._files = fs.LocalFileSystem()
+        if self.is_url:
+            try:
+                self._files, root = fs.FileSystem.from_uri(place)
+            except (ValueError, TypeError, NotImplementedError):  # a scheme that pyarrow does not know
+                fsspec = require("fsspec", "data")
+                with reading(place, "URL", "give a folder that pyarrow or fsspec can open"):
+                    opened, root = fsspec.core.url_to_fs(place)
+                self._files = fs.PyFileSystem(fs.FSSpecHandler(opened))
+        self._root = root.rstrip("/")
 
     def where(self, name: str) -> str:
         """A file of this folder, as a person finds it."""
@@ -60,29 +61,16 @@ class Folder:
         return sorted(path for path in paths if not any(part[0] in "._" for part in path.split("/")))
 
     def open(self, name: str) -> Any:
-        """A file to read."""
         return self._files.open_input_file(f"{self._root}/{name}")
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         with self.open(name) as file:
             return file.read()
 
     @contextmanager
-    def local(self, name: str) -> Iterator[Path]:
-        """A file as one of this machine, for readers that take no other."""
-        if not has_scheme(self.place):
-            yield Path(self._root, name)
-            return
-        with TemporaryDirectory() as beside:
-            path = Path(beside, Path(name).name)
-            path.write_bytes(self.read(name))
-            yield path
-
-    @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
         """A file to write; it gets its name when the block has ended, and none where that ends with an error."""
-        if not has_scheme(self.place):
+        if not self.is_url:
             with replacing(Path(self._root, name)) as beside, beside.open("wb") as file:
                 yield file
             return
@@ -100,23 +88,18 @@ class Folder:
             raise
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file as a whole."""
         with self.writing(name) as file:
             file.write(content)
 
+    def read_table(self, name: str) -> Any:
+        with self.open(name) as file:
+            return require("pyarrow.parquet", "data").read_table(file)
 
-def _file_system(place: str) -> tuple[Any, str]:
-    fs = require("pyarrow.fs", "data")
-    if not has_scheme(place):
-        return fs.LocalFileSystem(), place.rstrip("/")
-    try:
-        files, root = fs.FileSystem.from_uri(place)
-    except (ValueError, TypeError, NotImplementedError):  # a scheme that pyarrow does not know
-        fsspec = require("fsspec", "data")
-        with reading(place, "URL", "give a folder that pyarrow or fsspec can open"):
-            opened, root = fsspec.core.url_to_fs(place)
-        files = fs.PyFileSystem(fs.FSSpecHandler(opened))
-    return files, root.rstrip("/")
+    @contextmanager
+    def writing_table(self, name: str, schema: Any) -> Iterator[Any]:
+        """Called with tables of a schema, it writes them into one Parquet file."""
+        with self.writing(name) as file, require("pyarrow.parquet", "data").ParquetWriter(file, schema) as writer:
+            yield writer.write_table
 
 
 class Part(NamedTuple):
@@ -149,7 +132,10 @@ def look_into(folder: Folder) -> Parts:
     parts: list[Part] = []
     for name, (own, groups, footer) in zip(names, looked, strict=True):
         if not own.equals(schema):
-            raise ValueError(f"{folder.where(name)} has other columns than {names[0]}: {_difference(own, schema)}")
+            one, other = ({f"{field.name}: {field.type}" for field in each} for each in (own, schema))
+            odd = quoted_names(sorted(one ^ other))
+            told = f"only one of them has {odd}" if odd else "in another order, or with cells that may be null"
+            raise ValueError(f"{folder.where(name)} has other columns than {names[0]}: {told}; write them alike")
         digest.update(name.encode() + b"\0" + footer)
         parts += _cut(name, groups)
     if not parts:
@@ -159,28 +145,22 @@ def look_into(folder: Folder) -> Parts:
 
 def _footer(folder: Folder, name: str) -> tuple[Any, list[int], bytes]:
     """The schema of a file, the rows of its groups, and a digest of what stands at its end."""
-    parquet, pyarrow = require("pyarrow.parquet", "data"), require("pyarrow", "data")
-    with _whole(folder, name), folder.open(name) as handle, parquet.ParquetFile(handle) as file:
-        footer = pyarrow.BufferOutputStream()
+    with _opened(folder, name) as file:
+        footer = require("pyarrow", "data").BufferOutputStream()
         file.metadata.write_metadata_file(footer)
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         return file.schema_arrow, groups, hashlib.blake2b(footer.getvalue(), digest_size=16).digest()
 
 
-def _whole(folder: Folder, name: str) -> Any:
-    return reading(folder.where(name), "Parquet file", "it may be truncated: copy it again, or make it again")
-
-
-def _difference(one: Any, other: Any) -> str:
-    lacks = [name for name in other.names if name not in one.names]
-    more = [name for name in one.names if name not in other.names]
-    if lacks or more:
-        told = [f"it lacks {quoted_names(lacks)}"] if lacks else []
-        return "; ".join([*told, *([f"it alone has {quoted_names(more)}"] if more else [])])
-    name = next((name for name in one.names if one.field(name) != other.field(name)), None)
-    if name is None:
-        return "they stand in another order; write them alike"
-    return f"{name!r} is {one.field(name).type} in it and {other.field(name).type} elsewhere; write them alike"
+@contextmanager
+def _opened(folder: Folder, name: str) -> Iterator[Any]:
+    parquet = require("pyarrow.parquet", "data")
+    with (
+        reading(folder.where(name), "Parquet file", "it may be truncated: copy it again, or make it again"),
+        folder.open(name) as handle,
+        parquet.ParquetFile(handle) as file,
+    ):
+        yield file
 
 
 def _cut(name: str, groups: list[int]) -> list[Part]:
@@ -196,23 +176,12 @@ def _cut(name: str, groups: list[int]) -> list[Part]:
     return parts
 
 
-def batches(folder: Folder, part: Part, columns: list[str], rows: int) -> Iterator[tuple[int, Any]]:
-    """The record batches of a part, with the number of their first row in the file."""
-    parquet = require("pyarrow.parquet", "data")
-    start = part.start
-    with _whole(folder, part.file), folder.open(part.file) as handle, parquet.ParquetFile(handle) as file:
-        for batch in file.iter_batches(rows, row_groups=list(range(part.first, part.last)), columns=columns):
-            if len(batch):
-                yield start, batch
-                start += len(batch)
-
-
 # Rows that are in memory at once.
 BATCH_ROWS = 2**15
 Labels = TextLabels | FlagLabels
 
 
-class BatchTable(Table):
+class BatchTable(MemoryTable):
     """A record batch as a table.
 
     A column of whole numbers with gaps, or of vectors with gaps, is read as one without: otherwise what becomes of a
@@ -223,7 +192,6 @@ class BatchTable(Table):
         self.path, self.file, self.start = path, file, start
         self.names = tuple(batch.schema.names)
         self.n_rows = len(batch)
-        self.lines: Sequence[int] = ()
         self.batch = batch
 
     def cells(self, name: str) -> Cells:
@@ -236,9 +204,6 @@ class BatchTable(Table):
 
     def where(self, row: int, name: str) -> str:
         return f"{self.path}: row {self.start + row}, column {name!r}"
-
-    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
-        raise ValueError(f"{self.path} is read in batches, and is not copied as a whole")
 
     def items(self, id_column: str | None) -> list[str]:
         """What to call each row: its identifier, or else its file and its number in it."""
@@ -268,9 +233,13 @@ class BatchTable(Table):
 
 def tables_of(folder: Folder, part: Part, columns: Iterable[str]) -> Iterator[BatchTable]:
     """A part of a folder, batch by batch."""
-    path = Path(folder.where(part.file))
-    for start, batch in batches(folder, part, list(dict.fromkeys(columns)), BATCH_ROWS):
-        yield BatchTable(batch, path, part.file, start)
+    path, start = Path(folder.where(part.file)), part.start
+    how = {"row_groups": list(range(part.first, part.last)), "columns": list(dict.fromkeys(columns))}
+    with _opened(folder, part.file) as file:
+        for batch in file.iter_batches(BATCH_ROWS, **how):
+            if len(batch):
+                yield BatchTable(batch, path, part.file, start)
+                start += len(batch)
 
 
 def digests(contents: Iterable[bytes], n: int, seed: int, purpose: str) -> np.ndarray:
@@ -323,7 +292,5 @@ def candidates_over(labels: Sequence[str], where: Labels, table: BatchTable, mer
     given = read_labels(where, table)
     if given is None:
         return None
-    how = {"matched_by": same_spelling} if merge else {}
-    return over(
-        merged(given) if merge else given, labels, where, table, "which was not there before; start again", **how
-    )
+    same, given = (same_spelling, merged(given)) if merge else (str, given)
+    return over(given, labels, where, table, "which was not there before; start again", matched_by=same)

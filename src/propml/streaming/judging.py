@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ class StreamFeatures:
 
     features: Features
     sparse: bool
+    notes: tuple[str, ...] = ()  # on the sample
 
     def apply(self, table: Any, rows: np.ndarray | None, reading: dict[str, Any]) -> tuple[Any, list[str]]:
         """The features of these rows of a batch, by default all, and what was strange in it."""
@@ -185,24 +188,19 @@ def judge_of(job: Job) -> Judge:
 
 
 def read_features(job: Job) -> StreamFeatures:
-    """The features of this run."""
-    told = learned_columns(job)
-    return StreamFeatures(Features.from_json(told["features"]), told["sparse"])
-
-
-def learned_columns(job: Job) -> dict[str, Any]:
-    """What :func:`learn_columns` wrote, with its notes."""
-    return json.loads(Folder(job.out).read(part_name("features", 0)))
+    """What :func:`learn_columns` wrote."""
+    told = json.loads(Folder(job.out).read(part_name("features", 0)))
+    return StreamFeatures(Features.from_json(told["features"]), told["sparse"], tuple(told["notes"]))
 
 
 def _read_models(job: Job, folds: int) -> tuple[Any, ...]:
-    models = []
-    for name in (part_name("models", fold) for fold in range(folds)):
-        with (
-            Folder(job.out).local(name) as path,
-            reading(path, "saved model", "remove it; the same command makes it again"),
-        ):
-            models.append(method_from_state(*read_state(path)))
+    out, models = Folder(job.out), []
+    with TemporaryDirectory() as beside:
+        for name in (part_name("models", fold) for fold in range(folds)):
+            path = Path(beside, "model.safetensors")
+            path.write_bytes(out.read(name))
+            with reading(out.where(name), "saved model", "remove it; the same command makes it again"):
+                models.append(method_from_state(*read_state(path)))
     return tuple(models)
 
 

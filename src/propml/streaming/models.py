@@ -23,7 +23,6 @@ from propml.metrics import METRICS, Evaluation, ndcg_at_k, precision_at_k
 from propml.metrics import evaluate as all_metrics
 from propml.metrics.decision import ClassCounts, count_classes, f1_from_counts, top_k_block
 from propml.metrics.top import found_on_top, inverse_propensity, propensity_sums
-from propml.progress import progress_bar
 from propml.streaming.folders import Folder, over, read_labels, tables_of
 from propml.streaming.judging import StreamFeatures, in_blocks, top_labels
 from propml.streaming.sample import draw_sample, read_sample, sampled
@@ -34,8 +33,6 @@ from propml.tables.features import learn_features
 from propml.tables.labels import FlagLabels, same_spelling
 from propml.tables.treatments import Matrix, Text
 from propml.targets import Candidates
-
-__all__ = ["Fitted", "TopEvaluation", "stream_evaluate", "stream_fit", "stream_predict"]
 
 # Within a bin of scores examples are not ranked. Bins are 1/32 of a logit wide, from -16 to 16.
 BINS, PER_LOGIT = 1024, 32
@@ -122,7 +119,7 @@ def stream_predict(
 
 def predict_part(job: Job, number: int) -> None:
     """The predictions of a part."""
-    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    pyarrow = require("pyarrow", "data")
     saved, features = _saved_model(job.model)
     names = pyarrow.array([str(label) for label in saved.model.labels_])
     model, top = saved.model, job.settings["top"]
@@ -132,10 +129,7 @@ def predict_part(job: Job, number: int) -> None:
     predicted = pyarrow.field("predicted", pyarrow.list_(pyarrow.string()))
     schema = pyarrow.schema([pyarrow.field(job.id_column or "item", pyarrow.string()), predicted, *shares])
     columns = [*job.columns, *([job.id_column] if job.id_column else [])]
-    with (
-        Folder(job.out).writing(part_name("predictions", number)) as file,
-        parquet.ParquetWriter(file, schema) as write,
-    ):
+    with Folder(job.out).writing_table(part_name("predictions", number), schema) as write:
         for table in tables_of(Folder(job.data), job.parts[number], columns):
             X, _ = features.apply(table, None, job.reading)
             if isinstance(model, ManyLabelClassifier):
@@ -154,7 +148,7 @@ def predict_part(job: Job, number: int) -> None:
                 others = list(proba.T.astype(np.float32) if shares else ())
             chosen = pyarrow.ListArray.from_arrays(ends, names.take(pyarrow.array(label.ravel())))
             given = [table.items(job.id_column), chosen, *others]
-            write.write_table(pyarrow.table([pyarrow.array(own) for own in given], schema=schema))
+            write(pyarrow.table([pyarrow.array(own) for own in given], schema=schema))
 
 
 def labels_on_top(model: CandidateClassifier, folder: str | Path, top: int | None, probabilities: bool) -> int | None:
@@ -231,12 +225,8 @@ def stream_evaluate(
     labels = [str(name) for name in _saved_model(job.model)[0].model.labels_]
     if isinstance(job.labels, FlagLabels) and (absent := [name for name in labels if name not in job.labels.columns]):
         raise ValueError(f"{data} has no column {absent[0]!r}, a label of the model; name one for each label")
-    parts = {}
-    with workers(ray_address) as run, progress_bar("evaluating", len(job.parts), long_steps=True) as bar:
-        for number, told in run(evaluate_part, job, range(len(job.parts))):
-            parts[number] = told
-            bar.advance()
-    sums = _added(parts[number] for number in range(len(job.parts)))
+    with workers(ray_address) as run:
+        sums = _added(do_parts(run, evaluate_part, job, "evaluating", len(job.parts)))
     if not sums.get("valid", sums["labelled"]):
         raise ValueError(f"{data}: no row has a true label that the model knows, so nothing can be judged")
     return top_evaluation(sums) if "worth" in sums else _evaluation(sums)
@@ -248,7 +238,6 @@ def evaluate_part(job: Job, number: int) -> dict[str, Any]:
     labels = [str(name) for name in saved.model.labels_]
     merges = saved.card["settings"].get("reading", {}).get("merge_labels", False)
     how = {"matched_by": same_spelling if merges else str, "ignore_unseen": job.settings["ignore_unseen"]}
-    assert job.labels is not None
     counted = []
     for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.labels.columns]):
         truth = sp.csr_array((table.n_rows, len(labels)), dtype=np.int8)

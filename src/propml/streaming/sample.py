@@ -60,7 +60,7 @@ class Population:
 
 
 def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
-    """Count labels, draw rows and write them into one file, sorted by their hash.
+    """Count labels, draw rows and write them into one file, sorted by their hash, which no partitioning changes.
 
     ``most`` rows and those for rare labels; by default as many as :func:`rows_to_learn_from` says. Where each model
     holds a fold of them out, more.
@@ -80,15 +80,14 @@ def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False)
         out.write(LABELS, json.dumps(counted | {"drawn": drawn}, ensure_ascii=False).encode())
     do_parts(run, sample_part, job, "sample", len(job.parts))
     if SAMPLE not in there:
-        _join(job, out)
+        tables = [out.read_table(part_name("sample", number)) for number in range(len(job.parts))]
+        with out.writing_table(SAMPLE, tables[0].schema) as write:
+            write(require("pyarrow", "data").concat_tables(tables).sort_by(POSITION))
 
 
 def count_part(job: Job, number: int) -> None:
     """How often each spelling is a candidate, or unknown, in a part."""
-    assert job.labels is not None
-    candidates: Counter[str] = Counter()
-    unknown: Counter[str] = Counter()
-    rows = 0
+    rows, candidates, unknown = 0, Counter[str](), Counter[str]()
     for table in tables_of(Folder(job.data), job.parts[number], job.labels.columns):
         if (given := read_labels(job.labels, table)) is None:
             continue
@@ -103,24 +102,21 @@ def count_part(job: Job, number: int) -> None:
 
 def sample_part(job: Job, number: int) -> None:
     """The rows of a part that are drawn, with their hash."""
-    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-    assert job.labels is not None
+    pyarrow = require("pyarrow", "data")
     population = read_population(job)
     columns = [*job.columns, *job.labels.columns, *([job.id_column] if job.id_column else [])]
-    drawn = []
-    for table in tables_of(Folder(job.data), job.parts[number], columns):
-        if (given := candidates_over(population.labels, job.labels, table, job.merges)) is None:
-            continue
-        contents = table.contents(columns) if job.id_column is None else map(str.encode, table.items(job.id_column))
-        position = digests(contents, table.n_rows, job.settings["seed"], "sample")
-        marked = sp.csr_array(given.states > 0).astype(np.float64) @ sp.diags_array(population.thresholds)
-        share = np.asarray(marked.max(axis=1).todense()).ravel()
-        keep = (position <= share * 2.0**64) & (share > 0)
-        batch = pyarrow.Table.from_batches([table.batch]).filter(pyarrow.array(keep))
-        drawn.append(batch.append_column(POSITION, pyarrow.array(position[keep])))
     schema = job.schema_of(columns).append(pyarrow.field(POSITION, pyarrow.uint64()))
-    with Folder(job.out).writing(part_name("sample", number)) as file:
-        parquet.write_table(pyarrow.concat_tables([schema.empty_table(), *drawn]), file)
+    with Folder(job.out).writing_table(part_name("sample", number), schema) as write:
+        for table in tables_of(Folder(job.data), job.parts[number], columns):
+            if (given := candidates_over(population.labels, job.labels, table, job.merges)) is None:
+                continue
+            contents = table.contents(columns) if job.id_column is None else map(str.encode, table.items(job.id_column))
+            position = digests(contents, table.n_rows, job.settings["seed"], "sample")
+            marked = sp.csr_array(given.states > 0).astype(np.float64) @ sp.diags_array(population.thresholds)
+            share = np.asarray(marked.max(axis=1).todense()).ravel()
+            keep = (position <= share * 2.0**64) & (share > 0)
+            drawn = pyarrow.Table.from_batches([table.batch]).filter(pyarrow.array(keep))
+            write(drawn.append_column(POSITION, pyarrow.array(position[keep])))
 
 
 def read_population(job: Job) -> Population:
@@ -133,27 +129,18 @@ def read_population(job: Job) -> Population:
     for name in told["spellings"] if job.merges else ():
         spelled[label_of[same_spelling(name)]].append(name)
     enough = min(ENOUGH, max(1, told["drawn"] // len(candidates)))
-    return Population(
-        tuple(told["labels"]),
-        spelled,
-        told["rows"],
-        candidates,
-        known,
-        share,
-        np.clip(enough / np.maximum(candidates, 1), share, 1.0),
-    )
+    thresholds = np.clip(enough / np.maximum(candidates, 1), share, 1.0)
+    return Population(tuple(told["labels"]), spelled, told["rows"], candidates, known, share, thresholds)
 
 
 def read_sample(job: Job) -> UserTable:
     """The sample as a table, with its candidates over the labels of all rows."""
     out = Folder(job.out)
-    with out.open(SAMPLE) as handle:
-        table = require("pyarrow.parquet", "data").read_table(handle).drop_columns([POSITION])
+    table = out.read_table(SAMPLE).drop_columns([POSITION])
     source: Any = BatchTable(table.combine_chunks().to_batches()[0], Path(out.where(SAMPLE)))
     labels = read_population(job).labels
     kept = {name: value for name, value in job.reading.items() if name not in ("ignore", "features", "file_format")}
     read = read_table(source, **kept, features=list(job.columns) if job.reading.get("features") else None)
-    assert job.labels is not None
     matched_by = same_spelling if job.merges else str
     given = over(read.candidates, labels, job.labels, source, "which was not counted", matched_by=matched_by)
     return replace(read, candidates=replace(given, index=read.item_ids), spellings={})
@@ -199,14 +186,3 @@ def _counted(job: Job, out: Folder) -> dict[str, Any]:
         "candidates": [min(rows, sum(candidates[own] for own in groups[name])) for name in labels],
         "known": [max(1, rows - sum(unknown[own] for own in groups[name])) for name in labels],
     }
-
-
-def _join(job: Job, out: Folder) -> None:
-    """The drawn rows of all parts in one file, in the order of their hash, which no partitioning changes."""
-    pyarrow, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
-    tables = []
-    for number in range(len(job.parts)):
-        with out.open(part_name("sample", number)) as handle:
-            tables.append(parquet.read_table(handle))
-    with out.writing(SAMPLE) as file:
-        parquet.write_table(pyarrow.concat_tables(tables).sort_by(POSITION), file)

@@ -18,7 +18,7 @@ from propml.auditing.verdicts import VERDICTS, Verdicts
 from propml.extras import require, versions
 from propml.jsonable import jsonable
 from propml.streaming.folders import BatchTable, Folder
-from propml.streaming.judging import Judge, learned_columns
+from propml.streaming.judging import Judge
 from propml.streaming.sample import sampled
 from propml.streaming.work import Job, part_name
 from propml.targets import Candidates
@@ -62,11 +62,27 @@ class Tally:
     def add(
         self, job: Job, table: BatchTable, verdicts: Verdicts, kind: np.ndarray, items: list[str], rows: np.ndarray
     ) -> None:
-        """Count the verdicts on these rows of a batch; ``kind`` numbers them."""
+        """Count the verdicts on these rows of a batch, and keep the most suspicious; ``kind`` numbers the verdicts."""
+        pyarrow = require("pyarrow", "data")
         np.add.at(self.counts, (verdicts.label, kind), 1)
-        judged = kind != MISSING
-        np.add.at(self.true, verdicts.label[judged], np.rint(verdicts.probability[judged] / UNIT).astype(np.int64))
-        self.page = _most_suspicious(self.page, _suspicious(job, table, verdicts, kind, items, rows))
+        given, probability = kind != MISSING, verdicts.probability
+        np.add.at(self.true, verdicts.label[given], np.rint(probability[given] / UNIT).astype(np.int64))
+        suspicion = np.where(given, 1 - probability, probability)
+        suspicion[kind == VERDICTS.index("keep")] = 0.0
+        of_row = np.zeros(len(rows))
+        np.maximum.at(of_row, verdicts.row, suspicion)
+        chosen = np.argsort(-of_row, kind="stable")[:PAGE_ROWS]
+        chosen = np.sort(chosen[of_row[chosen] > 0])
+        ends = np.searchsorted(verdicts.row, np.arange(len(rows) + 1))
+        spans = [slice(ends[row], ends[row + 1]) for row in chosen]
+        at = pyarrow.array(rows[chosen])
+        columns = [
+            *(table.batch.column(name).take(at) for name in _shown(job)),
+            [items[row] for row in rows[chosen]],
+            of_row[chosen].astype(np.float32),
+            *([column[span].tolist() for span in spans] for column in (verdicts.label, probability, given)),
+        ]
+        self.page = _most_suspicious(self.page, pyarrow.table(columns, schema=_page_schema(job)))
 
     def include(self, other: Tally) -> None:
         """Add what another part found."""
@@ -74,13 +90,15 @@ class Tally:
         self.notes = self.notes or other.notes
         self.page = _most_suspicious(self.page, other.page)
 
-    def write(self, file: Any) -> None:
+    def write(self, out: Folder, name: str) -> None:
         told = json.dumps({"counts": self.counts.tolist(), "true": self.true.tolist(), "notes": self.notes[:1]})
-        require("pyarrow.parquet", "data").write_table(self.page.replace_schema_metadata({"propml": told}), file)
+        page = self.page.replace_schema_metadata({"propml": told})
+        with out.writing_table(name, page.schema) as write:
+            write(page)
 
     @classmethod
-    def read(cls, file: Any) -> Tally:
-        page = require("pyarrow.parquet", "data").read_table(file)
+    def read(cls, out: Folder, name: str) -> Tally:
+        page = out.read_table(name)
         told = json.loads(page.schema.metadata[b"propml"])
         return cls(np.array(told["counts"]), np.array(told["true"]), page.replace_schema_metadata(), told["notes"])
 
@@ -96,29 +114,6 @@ def _shown(job: Job) -> list[str]:
     """The columns that the page shows."""
     text = job.reading.get("text")
     return [text] if text else list(job.columns[:SHOWN_COLUMNS])
-
-
-def _suspicious(
-    job: Job, table: BatchTable, verdicts: Verdicts, kind: np.ndarray, items: list[str], rows: np.ndarray
-) -> Any:
-    """The rows with a label that is doubtful, dropped or missing, as the page needs them."""
-    pyarrow = require("pyarrow", "data")
-    missing = kind == MISSING
-    suspicion = np.where(missing, verdicts.probability, 1 - verdicts.probability)
-    suspicion[kind == VERDICTS.index("keep")] = 0.0
-    of_row = np.zeros(len(rows))
-    np.maximum.at(of_row, verdicts.row, suspicion)
-    chosen = np.argsort(-of_row, kind="stable")[:PAGE_ROWS]
-    chosen = np.sort(chosen[of_row[chosen] > 0])
-    ends = np.searchsorted(verdicts.row, np.arange(len(rows) + 1))
-    spans = [slice(ends[row], ends[row + 1]) for row in chosen]
-    own = [
-        [items[row] for row in rows[chosen]],
-        of_row[chosen].astype(np.float32),
-        *([column[span].tolist() for span in spans] for column in (verdicts.label, verdicts.probability, ~missing)),
-    ]
-    at = pyarrow.array(rows[chosen])
-    return pyarrow.table([*(table.batch.column(name).take(at) for name in _shown(job)), *own], schema=_page_schema(job))
 
 
 def _most_suspicious(*pages: Any) -> Any:
@@ -146,8 +141,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     out, names, incomplete = Folder(job.out), judge.population.labels, job.settings["incomplete"]
     tally = Tally.empty(job, len(names))
     for number in range(len(job.parts)):
-        with out.open(part_name("suspicious", number)) as file:
-            tally.include(Tally.read(file))
+        tally.include(Tally.read(out, part_name("suspicious", number)))
     page = _once(tally.page)
     candidates = tally.counts[:, :MISSING].sum(axis=1)
     share = np.divide(tally.true * UNIT, candidates, out=np.full(len(names), np.nan), where=candidates > 0)
@@ -160,7 +154,7 @@ def report(job: Job, judge: Judge) -> Streamed:
     notes = [
         *([f"{without} rows have no candidate label: they are not judged, and stay as they are"] if without else []),
         f"models learned from {drawn['rows_drawn']} of {job.n_rows} rows, none of which they judge",
-        *learned_columns(job)["notes"],
+        *judge.features.notes,
         *worst.notes(),
         *tally.notes,
     ]

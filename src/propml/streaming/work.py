@@ -18,8 +18,7 @@ from propml.extras import require, versions
 from propml.jsonable import jsonable
 from propml.messages import argument
 from propml.progress import progress_bar
-from propml.schema import check_schema
-from propml.streaming.folders import Folder, Labels, Part, has_scheme, look_into, tables_of
+from propml.streaming.folders import Folder, Part, look_into, tables_of
 from propml.tables.arrow import class_names
 from propml.tables.files import feature_columns
 from propml.tables.labels import FlagLabels, labels_in
@@ -52,7 +51,7 @@ class Job:
     schema: Any
     columns: tuple[str, ...]
     width: int
-    labels: Labels | None
+    labels: Any  # TextLabels or FlagLabels; a run that predicts has none
     reading: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     model: bytes = b""
@@ -73,7 +72,6 @@ class Job:
     @property
     def kept(self) -> list[str]:
         """The columns that are written with other labels: identifiers and labels."""
-        assert self.labels is not None
         return [*([self.id_column] if self.id_column else []), *self.labels.columns]
 
     @property
@@ -150,7 +148,7 @@ def _checked_source(data: str, out: str | None, reading: Mapping[str, Any]) -> F
     if reading.get("file_format") not in (None, "parquet"):
         raise ValueError(f"a stream is of Parquet files, and {reading['file_format']!r} was asked for; convert them")
     folder = Folder(data)
-    if not has_scheme(folder.place) and not Path(folder.place).is_dir():
+    if not folder.is_url and not Path(folder.place).is_dir():
         there = "is a file" if Path(folder.place).exists() else "does not exist"
         raise NotADirectoryError(f"{data} {there}; {argument('stream')} reads a folder of Parquet files")
     if out is not None and f"{Folder(out).place}/".startswith(f"{folder.place.rstrip('/')}/"):
@@ -178,8 +176,8 @@ def _keep_plan(kind: str, job: Job, fingerprint: str) -> None:
     if PLAN in names:
         with file_errors.reading(folder.where(PLAN), "plan of a run", "write to another folder"):
             before = json.loads(folder.read(PLAN))
-            check_schema(before, {"digest": str, str: object}, "the plan")
-        if before["digest"] != plan["digest"]:
+            same = before["digest"] == plan["digest"]
+        if not same:
             differs = next((name for name in plan if plan[name] != before.get(name)), "digest")
             raise ValueError(
                 f"{folder.place} holds a run of something else: its {differs} differs; write to another folder, or "
@@ -200,14 +198,17 @@ def part_name(step: str, number: int) -> str:
     return f"{step}/part-{number:05d}{ENDINGS.get(step, '.parquet')}"
 
 
-def do_parts(run: Run, work: Work, job: Job, step: str, count: int) -> None:
-    """Do a step for those of its parts whose result is not there yet."""
-    there = {f"{step}/{name}" for name in Folder(job.out).names(step)}
+def do_parts(run: Run, work: Work, job: Job, step: str, count: int) -> list[Any]:
+    """Do a step for those of its parts that have written no file of its name yet; what these return, in their order."""
+    there = {f"{step}/{name}" for name in Folder(job.out).names(step)} if job.out else ()
     left = [number for number in range(count) if part_name(step, number) not in there]
+    found = {}
     with progress_bar(step, count, long_steps=True) as bar:
         bar.advance(count - len(left))
-        for _ in run(work, job, left):
+        for number, told in run(work, job, left):
+            found[number] = told
             bar.advance()
+    return [found[number] for number in left]
 
 
 @contextmanager
@@ -246,22 +247,16 @@ def _on_ray(ray: Any, work: Work, job: Job, numbers: Iterable[int]) -> Iterator[
                 running[task.remote(work, sent, number)] = number
             if not running:
                 return
-            ready, _ = ray.wait(list(running), num_returns=1)
-            yield running.pop(ready[0]), _result(ray, ready[0])
-    finally:
-        for reference in running:
-            ray.cancel(reference, force=True)
-
-
-def _result(ray: Any, reference: Any) -> Any:
-    try:
-        return ray.get(reference)
+            (ready, *_), _ = ray.wait(list(running), num_returns=1)
+            yield running.pop(ready), ray.get(ready)
     except ray.exceptions.RayTaskError as error:  # what the work itself raised, as it would have here
         raise error.cause from None
     except ray.exceptions.RayError as error:
-        raise ValueError(
-            f"Ray gave a part up ({error}); what is finished is kept: run the same command again"
-        ) from error
+        told = f"Ray gave a part up ({error}); what is finished is kept: run the same command again"
+        raise ValueError(told) from error
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
 
 
 def _with_one_thread(work: Work, job: Job, number: int) -> Any:

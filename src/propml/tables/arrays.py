@@ -18,8 +18,6 @@ from propml.tables.table import Cells, Edits, Extra, Keep, Table, checked_column
 from propml.targets import Candidates
 from propml.unpacking import is_gzipped, open_unpacked
 
-__all__ = ["ArffTable", "ArrayFile", "read_array_file"]
-
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:

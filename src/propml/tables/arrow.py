@@ -22,35 +22,25 @@ from propml.messages import argument
 from propml.tables.table import Cells, Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import TooLarge, check_unpacked
 
-__all__ = ["ARROW_ENDINGS", "ArrowTable", "cells_of", "class_names", "named"]
-
 BATCH_ROWS = 65_536
-ARROW_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
-_FILE, _PARQUET = b"ARROW1", b"PAR1"
+ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 
 
 class ArrowTable(Table):
-    """Files of one schema by columns; nothing is read before it is asked for.
-
-    Attributes
-    ----------
-    suffix : str
-        The ending of a file in the same format; a copy of a folder is one file.
-    """
+    """Files of one schema by columns; nothing is read before it is asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._parts = _files_in(path) if path.is_dir() else [path]
-        self.suffix = self._parts[0].suffix
+        first = self._parts[0]
+        self.suffix = first.suffix  #: of a copy, which is one file
         self._schema: Any = None
         self.n_rows = 0
         for part in self._parts:
             with _opened(part) as (schema, n_rows, batches):
                 self.n_rows += sum(map(len, batches(None))) if n_rows is None else n_rows
             if self._schema is not None and not schema.equals(self._schema):
-                raise ValueError(
-                    f"{path}: {part.name} has other columns than {self._parts[0].name}; give them the same"
-                )
+                raise ValueError(f"{path}: {part.name} has other columns than {first.name}; give them the same")
             self._schema = schema
         self.names = tuple(self._schema.names)
         check_names(self.names, path)
@@ -79,7 +69,7 @@ class ArrowTable(Table):
             if name not in schema.names:  # a new column, of the type that its cells have
                 kind = pyarrow.array(edit(0, [None] * self.n_rows)).type
                 schema = schema.append(pyarrow.field(name, kind)).remove_metadata()
-        with replacing(path) as beside, _written(beside, schema, _kind_of(self._parts[0])) as write:
+        with replacing(path) as beside, _writer(beside, schema, _kind_of(self._parts[0])) as file:
             start = 0
             for batch in self._batches():
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -87,15 +77,18 @@ class ArrowTable(Table):
                     cells = columns[name].to_pylist() if name in columns else [None] * len(batch)
                     names = self._classes.get(name)
                     changed = edit(start, [named(cell, names) for cell in cells])
-                    made = [_numbered(cell, names) for cell in changed]
-                    columns[name] = pyarrow.array(made, type=schema.field(name).type)
+                    numbers = [_numbered(cell, names) for cell in changed]
+                    columns[name] = pyarrow.array(numbers, type=schema.field(name).type)
                 made = pyarrow.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-                write(made if keep is None else made.filter(pyarrow.array(keep[start : start + len(batch)])))
+                file.write_batch(made if keep is None else made.filter(keep[start : start + len(batch)]))
                 start += len(batch)
             if extra:
-                columns = {field.name: _added([row.get(field.name) for row in extra], field.type) for field in schema}
-                for batch in pyarrow.table(columns, schema=schema).to_batches():
-                    write(batch)
+                added = []
+                for field in schema:  # text is cast: an identifier may be a number in the file
+                    cells = [row.get(field.name) for row in extra]
+                    are_texts = any(isinstance(cell, str) for cell in cells)
+                    added.append(pyarrow.array(cells, pyarrow.string() if are_texts else field.type).cast(field.type))
+                file.write_batch(pyarrow.RecordBatch.from_arrays(added, schema=schema))
 
     def _batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Blocks of rows; what goes wrong while they are read is about the file, what their reader does is not."""
@@ -135,21 +128,16 @@ def _kind_of(part: Path) -> str:
     """What a file is by its first bytes; where they say nothing, by its name."""
     with part.open("rb") as file:
         start = file.read(6)
-    if start == _FILE:
-        return "feather"
-    is_parquet = start.startswith(_PARQUET) or part.suffix.lower() in (".parquet", ".pq")
-    return "parquet" if is_parquet else "feather" if part.suffix.lower() == ".feather" else "stream"
+    if start.startswith(b"PAR1") or (start != b"ARROW1" and part.suffix.lower() in (".parquet", ".pq")):
+        return "parquet"
+    return "feather" if start == b"ARROW1" or part.suffix.lower() == ".feather" else "stream"
 
 
-@contextmanager
-def _written(path: Path, schema: Any, kind: str) -> Iterator[Any]:
+def _writer(path: Path, schema: Any, kind: str) -> Any:
     if kind == "parquet":
-        with require("pyarrow.parquet", "data").ParquetWriter(path, schema) as file:
-            yield file.write_batch
-    else:
-        ipc = require("pyarrow.ipc", "data")
-        with (ipc.new_file if kind == "feather" else ipc.new_stream)(path, schema) as file:
-            yield file.write_batch
+        return require("pyarrow.parquet", "data").ParquetWriter(path, schema)
+    ipc = require("pyarrow.ipc", "data")
+    return (ipc.new_file if kind == "feather" else ipc.new_stream)(path, schema)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -162,7 +150,7 @@ def _files_in(folder: Path) -> list[Path]:
         with reading(state, "list of files"):
             files = [folder / Path(file["filename"]).name for file in json.loads(state.read_bytes())["_data_files"]]
     else:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in ARROW_ENDINGS)
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
     if not files:
         raise ValueError(f"{folder} is a folder without a Parquet, Feather or Arrow file; name one, or a file")
     return files
@@ -175,12 +163,9 @@ def class_names(told: Mapping[str, Any]) -> dict[str, list[str]]:
     {'y': ['no', 'yes']}
     """
     features = told.get("info", {}).get("features", {})
-    inner = {name: kind.get("feature", kind) for name, kind in features.items() if isinstance(kind, dict)}
-    return {
-        name: list(map(str, kind["names"]))
-        for name, kind in inner.items()
-        if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" and "names" in kind
-    }
+    kinds = {name: kind.get("feature", kind) for name, kind in features.items() if isinstance(kind, dict)}
+    classes = {name: kind for name, kind in kinds.items() if isinstance(kind, dict) and "names" in kind}
+    return {name: list(map(str, kind["names"])) for name, kind in classes.items() if kind.get("_type") == "ClassLabel"}
 
 
 def named(cell: Any, names: Sequence[str] | None) -> Any:
@@ -220,40 +205,26 @@ def _check_size(path: Path, metadata: Any) -> None:
         raise TooLarge(f"{error}; or read the folder of it in parts, with {argument('stream', True)}") from None
 
 
-def _added(cells: Sequence[Any], kind: Any) -> Any:
-    """Texts or lists of them as a column of this type: an identifier may be a number in the file."""
-    pyarrow = require("pyarrow", "data")
-    if all(cell is None or isinstance(cell, list) for cell in cells):
-        return pyarrow.array(cells, kind)
-    return pyarrow.array(cells, pyarrow.string()).cast(kind)
-
-
 def cells_of(column: Any) -> Any:
     """Numbers, dates and vectors of one length as arrays, which is much faster than cell by cell; the rest as lists."""
-    kinds = require("pyarrow", "data").types
-    kind = column.type
-    if kinds.is_dictionary(kind):
+    pyarrow = require("pyarrow", "data")
+    kinds = pyarrow.types
+    if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
-        kind = column.type
+    kind = column.type
     if kinds.is_integer(kind) and column.null_count:
         try:
             return column.cast("float64").to_numpy(zero_copy_only=False)
-        except require("pyarrow", "data").ArrowInvalid:  # a float would change one of these whole numbers
+        except pyarrow.ArrowInvalid:  # a float would change one of these whole numbers
             return column.to_pylist()
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         return column.to_numpy(zero_copy_only=False)  # a missing number is NaN
     if kinds.is_date(kind) or kinds.is_timestamp(kind):
-        return column.cast(require("pyarrow", "data").timestamp("ms"), safe=False).to_numpy(zero_copy_only=False)
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
-        return _vectors(column)
+        return column.cast(pyarrow.timestamp("ms"), safe=False).to_numpy(zero_copy_only=False)
+    is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    if is_list and (kinds.is_integer(kind.value_type) or kinds.is_floating(kind.value_type)):
+        values = column.flatten()  # respects the slice that a batch may be, and leaves out missing lists
+        lengths = set(column.value_lengths().to_pylist())
+        if len(lengths) == 1 and not lengths <= {0, None} and not column.null_count and not values.null_count:
+            return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
     return column.to_pylist()
-
-
-def _vectors(column: Any) -> Any:
-    kinds = require("pyarrow", "data").types
-    values = column.flatten()  # respects the slice that a batch may be, and leaves out missing lists
-    is_number = kinds.is_integer(values.type) or kinds.is_floating(values.type)
-    lengths = set(column.value_lengths().to_pylist()) if is_number else set()
-    if column.null_count or values.null_count or len(lengths) != 1 or lengths <= {0, None}:
-        return column.to_pylist()
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["holds_lists", "identifier", "is_quoted_list", "list_in", "list_like", "numbers_in", "shown"]
-
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -102,7 +100,7 @@ def numbers_in(cell: Any) -> list[float] | None:
 
 def shown(cell: Any) -> str:
     """A cell in a message: in quotes, and not longer than a line."""
-    text = repr(cell)
+    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -17,22 +17,11 @@ from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.files import feature_columns
-from propml.tables.labels import (
-    FlagLabels,
-    TextLabels,
-    alike,
-    labels_in,
-    merged,
-    over_labels,
-    same_spelling,
-    told_alike,
-)
+from propml.tables.labels import FlagLabels, TextLabels, labels_in, merged, over_labels, same_spelling, told_alike
 from propml.tables.sources import Source, format_of, open_table
 from propml.tables.table import Table, checked_column
-from propml.tables.values import as_numbers, as_texts
+from propml.tables.values import as_numbers
 from propml.targets import Candidates
-
-__all__ = ["certain", "read_dataset", "true_labels"]
 
 
 def read_dataset(
@@ -71,8 +60,6 @@ def read_dataset(
         By default the name of the file.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist or is not a file")
     kind = file_format or format_of(path)
     name = name or path.name.partition(".")[0]
     if empty not in ("error", "ignore", "drop"):
@@ -94,11 +81,12 @@ def read_dataset(
         given = [[each] if isinstance(each, str) else each or () for each in (candidates, truth, ignore)]
         named = {checked_column(table, column) for columns in given for column in columns}
         chosen = feature_columns(table, features, named)
-        proposed, true = _label_sets(table, candidates, truth, labels, sep, merge_labels)
+        places = [candidates] if truth is None else [candidates, truth]
+        proposed, *true = _label_sets(table, places, labels, sep, merge_labels)
         dataset = Dataset(
             name=name,
             X=np.column_stack([_finite_numbers(table, column) for column in chosen]),
-            truth=None if true is None else true.to_matrix(np.uint8),
+            truth=certain(table, true[0]).to_matrix(np.uint8) if true else None,
             candidates=proposed,
             label_names=tuple(map(str, proposed.labels)),
             feature_names=tuple(chosen),
@@ -114,36 +102,28 @@ def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
         return dataset
     if empty == "error":
         row, more = np.flatnonzero(bare)[0], bare.sum() - 1
-        raise ValueError(
-            f"{path}: row {row}{f' (and {more} more)' if more else ''} has no candidate label; "
-            f'pass empty="drop" to leave such rows out, or empty="ignore" to keep them'
-        )
+        told = f"row {row}{f' (and {more} more)' if more else ''} has no candidate label"
+        raise ValueError(f'{path}: {told}; pass empty="drop" to leave such rows out, or empty="ignore" to keep them')
     if bare.all():
         raise ValueError(f"{path}: no row has a candidate label")
     return dataset.take(~bare)
 
 
 def _label_sets(
-    table: Table,
-    candidates: str | Sequence[str],
-    truth: str | Sequence[str] | None,
-    labels: Sequence[str] | None,
-    sep: str,
-    merge: bool,
-) -> tuple[Candidates, Candidates | None]:
-    """Candidates and true labels, over the same labels."""
+    table: Table, places: Sequence[str | Sequence[str]], labels: Sequence[str] | None, sep: str, merge: bool
+) -> list[Candidates]:
+    """Candidates and true labels over the same labels, each from a column of names or from columns of 0 and 1."""
     sets = []
-    for columns in (candidates, truth):
-        if columns is not None:
-            where = TextLabels.of(table, columns, sep) if isinstance(columns, str) else FlagLabels(tuple(columns))
-            sets.append((columns, merged(where.read(table)) if merge else where.read(table)))
+    for columns in places:
+        where = TextLabels.of(table, columns, sep) if isinstance(columns, str) else FlagLabels(tuple(columns))
+        sets.append((columns, merged(where.read(table)) if merge else where.read(table)))
     matched_by = same_spelling if merge else str
     if labels is None:
         by_name = [name for columns, given in sets if isinstance(columns, str) for name in given.labels]
         first = {matched_by(name): str(name) for name in reversed(by_name)}
-        labels = sorted(first.values()) if isinstance(candidates, str) else [str(name) for name in sets[0][1].labels]
-    if groups := alike(labels):
-        warnings.warn(f"{table.path}: {told_alike(groups, merge=False)}", stacklevel=4)
+        labels = sorted(first.values()) if isinstance(places[0], str) else [str(name) for name in sets[0][1].labels]
+    for told in told_alike(labels):
+        warnings.warn(f"{table.path}: {told}", stacklevel=4)
     over = []
     for columns, given in sets:
         if isinstance(columns, str):
@@ -151,11 +131,9 @@ def _label_sets(
         elif given.shape[1] == len(labels):
             over.append(Candidates.from_matrix(given.states, labels, empty="ignore"))
         else:
-            raise ValueError(
-                f"{table.path}: {given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels; "
-                f"name one for each label"
-            )
-    return over[0], certain(table, over[1]) if len(over) > 1 else None
+            told = f"{given.shape[1]} columns of 0 and 1 were named for {len(labels)} labels"
+            raise ValueError(f"{table.path}: {told}; name one for each label")
+    return over
 
 
 def _not_one(table: Table, column: str, row: int, label: str) -> str:
@@ -170,12 +148,8 @@ def _finite_numbers(table: Table, column: str) -> np.ndarray:
         return values
     each = (as_numbers(cells[row : row + 1]) for row in range(table.n_rows))
     row = next(row for row, value in enumerate(each) if value is None or not np.isfinite(value).all())
-    if as_texts(cells[row : row + 1]) == [None]:
-        raise ValueError(f"{table.where(row, column)} is empty; fill it in, or leave the row out")
-    raise ValueError(
-        f"{table.where(row, column)} is {shown(cells[row])}, expected a finite number; encode the column as numbers, "
-        f"or leave it out with {argument('ignore', [column])}"
-    )
+    told = f"{table.where(row, column)} is {shown(cells[row])}, expected a finite number"
+    raise ValueError(f"{told}; fill it in, or leave the row out, or the column with {argument('ignore', [column])}")
 
 
 # -- what a model is judged by -----------------------------------------------------------------------------------------
@@ -214,10 +188,8 @@ def true_labels(
         given, column = where.read(source), truth
 
     def told(row: int, name: str) -> str:
-        return (
-            f"{source.where(row, column or name)} has the label {name!r}, which the model never saw in training; "
-            f"remove it from the file, or give {argument('ignore_unseen', True)}"
-        )
+        place = f"{source.where(row, column or name)} has the label {name!r}, which the model never saw in training"
+        return f"{place}; remove it from the file, or give {argument('ignore_unseen', True)}"
 
     return certain(source, over_labels(given, labels, told, matched_by=matched_by, ignore_unseen=ignore_unseen))
 
@@ -228,8 +200,6 @@ def certain(source: Source, true: Candidates) -> Candidates:
         at = true.states.tocoo()
         row, label = (int(axis[at.data < 0][0]) for axis in at.coords)
         name = str(true.labels[label])
-        raise ValueError(
-            f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by labels that are true "
-            f"or not; write 1 or 0, or leave the row out"
-        )
+        told = f"{source.where(row, name)}: label {name!r} is unknown (-1), and a model is judged by 1 and 0"
+        raise ValueError(f"{told}; write one of them, or leave the row out")
     return true

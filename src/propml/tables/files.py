@@ -11,26 +11,15 @@ import numpy as np
 from propml.datasets.locations import leads_out
 from propml.file_errors import reading
 from propml.messages import argument
+from propml.tables import labels as label_sets
 from propml.tables.arrays import ArffTable, ArrayFile
 from propml.tables.arrow import ArrowTable
-from propml.tables.labels import (
-    FlagLabels,
-    States,
-    TextLabels,
-    alike,
-    changes_between,
-    labels_in,
-    merged,
-    same_spelling,
-    told_alike,
-)
+from propml.tables.labels import FlagLabels, States, TextLabels, same_spelling
 from propml.tables.sources import Source, open_table
 from propml.tables.table import Table, checked_column, choose_columns
 from propml.tables.tools import ToolTable
 from propml.tables.votes import MODEL_COLUMNS, VoteFile, identifier, read_rules
 from propml.targets import CANDIDATE, Candidates
-
-__all__ = ["VOTES_COLUMNS", "UserTable", "as_spelled", "feature_columns", "read_table", "write_cleaned"]
 
 # What the columns of an annotator table are called, unless somebody says otherwise.
 VOTES_COLUMNS = ("item", "annotator", "label")
@@ -150,6 +139,7 @@ def read_table(
     file_format : str, optional
         The format, if neither the file's name nor its content shows it: ``"jsonl"``, ``"label-studio"``, …
     """
+    notes: list[str] = []
     plain = bool(candidates or label_columns or votes)
     source = open_table(path, delimiter=delimiter, encoding=encoding, file_format=file_format, plain=plain)
     if isinstance(source, ArrayFile):
@@ -157,7 +147,12 @@ def read_table(
         named = candidates or label_columns or votes or features or ignore or id_column or text or embed or image or xml
         if named or decimal or missing:
             raise ValueError(f"{source.path} has no columns to name: it holds its labels beside a matrix of features")
-        return _from_arrays(source, merge_labels)
+        if source.candidates is None:
+            raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
+        given, rows = source.candidates, np.arange(source.n_rows)
+        given = replace(given, index=tuple(map(str, rows.tolist())))
+        given, rows, spellings = _labelled(source, given, rows, merge_labels, 1, notes)
+        return UserTable(source, given, rows, spellings=spellings, notes=notes)
     ids = source.ids if isinstance(source, ToolTable) and id_column is None else _identifiers(source, id_column)
     beside = None if votes is None else _open_votes(votes, votes_columns, id_column, ids)
     if isinstance(source, ToolTable):
@@ -166,15 +161,14 @@ def read_table(
         text = "text" if text is None and "text" in source.names else text
     if embed is not None and text is None:
         raise ValueError(f"{argument('embed', embed)} is for a column of text; name it with {argument('text')}")
-    where = labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
+    where = label_sets.labels_in(source, candidates, sep, label_columns, xml, needed=beside is None)
     _check_votes_options(beside, votes_columns, min_votes, where is not None)
-    notes: list[str] = []
     if where is not None:
         with reading(source.path, "table of labels"):
-            given, rows = where.read(source), np.arange(source.n_rows)
+            given, rows = replace(where.read(source), index=tuple(ids)), np.arange(source.n_rows)
         if beside is not None:
-            voted = beside.read(ids, min_confidence=min_confidence)
-            given = voted.attached_to(given, same_spelling if merge_labels else str)
+            voted, at, _ = beside.read(ids, min_confidence=min_confidence)
+            given = label_sets.with_votes(given, voted, at, same_spelling if merge_labels else str)
     else:
         assert beside is not None
         given, rows, notes = beside.read(ids, 1 if merge_labels else min_votes, min_confidence)
@@ -182,16 +176,16 @@ def read_table(
             given = replace(given, annotations=None)  # one annotator cannot be compared with anybody
     taken = {*(where.columns if where else ()), id_column, image, *(choose_columns(source, ignore) if ignore else ())}
     columns = feature_columns(source, features, taken, text, needed=image is None)
-    given, spellings = _merged(given, merge_labels, notes, min_votes)
-    given, rows = _labelled(given, rows, source, notes)
+    given, rows, spellings = _labelled(source, given, rows, merge_labels, min_votes, notes)
+    images = _shown(source, image, rows)
     return UserTable(
         source,
-        replace(given, index=tuple(ids[row] for row in rows)),
+        given,
         rows,
         feature_columns=tuple(columns),
         explicit_features=features is not None,
         texts=_shown(source, text, rows),
-        images=_images(source, image, rows, allow_outside, notes),
+        images=images if images is None or allow_outside else _without_outside(source, images, notes),
         text_columns=(text,) if text is not None else (),
         labels=where or beside,
         spellings=spellings,
@@ -216,10 +210,8 @@ def write_cleaned(table: UserTable, cleaned: Candidates, path: str | Path) -> Pa
     """
     path = Path(path)
     names = table.item_ids if isinstance(table.labels, VoteFile) else table.rows.tolist()
-    changes = {
-        row: as_spelled(states, table.spellings)
-        for row, states in changes_between(table.candidates, cleaned, names).items()
-    }
+    differ = label_sets.changes_between(table.candidates, cleaned, names)
+    changes = {row: as_spelled(states, table.spellings) for row, states in differ.items()}
     if isinstance(table.source, ArrayFile):
         table.source.copy(path, changes)
     elif isinstance(table.labels, VoteFile):
@@ -242,10 +234,8 @@ def as_spelled(states: States, spellings: Mapping[str, list[str]]) -> States:
 def _check_votes_options(votes: object, columns: Sequence[str], least: int, has_candidates: bool) -> None:
     """Refuse what is said of votes where that would change nothing."""
     if votes is None and tuple(columns) != VOTES_COLUMNS:
-        raise ValueError(
-            f"{', '.join(columns)} are columns of an annotator table, and none was given; "
-            f"give it with {argument('votes')}"
-        )
+        named = ", ".join(columns)
+        raise ValueError(f"{named} are columns of an annotator table; give it with {argument('votes')}")
     if least != 1 and (votes is None or has_candidates):
         why = "no votes were given" if votes is None else "here the data names its candidates"
         raise ValueError(f"{least} votes are to make a label a candidate, and {why}; leave out {argument('min_votes')}")
@@ -255,9 +245,8 @@ def _open_votes(path: str | Path, columns: Sequence[str], id_column: str | None,
     if Path(path).suffix.lower() in (".npy", ".npz"):
         return read_rules(Path(path), ids)
     if id_column is None:
-        raise ValueError(
-            f"{path} names items; say with {argument('id_column')} which column of the data identifies them"
-        )
+        way = f"say with {argument('id_column')} which column of the data identifies them"
+        raise ValueError(f"{path} names items; {way}")
     if len(columns) != 3:
         raise ValueError(f"an annotator table has the columns item, annotator and label, and {list(columns)} was given")
     table = open_table(path)
@@ -272,15 +261,12 @@ def _identifiers(table: Table, id_column: str | None) -> list[str]:
     if id_column is None:
         return [str(row) for row in range(table.n_rows)]
     ids = [identifier(cell) for cell in table.cells(id_column)]
-    seen: dict[str, int] = {}
+    first = {item: row for row, item in reversed(list(enumerate(ids)))}
     for row, item in enumerate(ids):
-        if not item:
-            raise ValueError(f"{table.where(row, id_column)} is empty; an identifier is needed in every row")
-        if seen.setdefault(item, row) != row:
-            raise ValueError(
-                f"{table.where(row, id_column)} is {item!r}, as in row {seen[item]}; give every row an identifier of "
-                f"its own, or leave out {argument('id_column')}: then rows are numbered"
-            )
+        if not item or first[item] != row:
+            told = f"{table.where(row, id_column)} is {f'{item!r}, as in row {first[item]}' if item else 'empty'}"
+            ways = f"give every row an identifier of its own, or leave out {argument('id_column')}: rows are numbered"
+            raise ValueError(f"{told}; {ways}")
     return ids
 
 
@@ -306,52 +292,29 @@ def feature_columns(
     return columns
 
 
-def _merged(
-    given: Candidates, merge: bool, notes: list[str], min_votes: int = 1
-) -> tuple[Candidates, dict[str, list[str]]]:
-    """Labels that differ in case or blanks only are merged, or noted; and the spellings of those that were merged."""
-    groups = alike(given.labels)
-    if groups:
-        notes.append(told_alike(groups, merge=merge))
-    return (merged(given, min_votes), {name: group for group in groups for name in group}) if merge else (given, {})
-
-
-def _labelled(given: Candidates, rows: np.ndarray, source: Source, notes: list[str]) -> tuple[Candidates, np.ndarray]:
-    """Without the rows that have no candidate."""
+def _labelled(
+    source: Source, given: Candidates, rows: np.ndarray, merge: bool, min_votes: int, notes: list[str]
+) -> tuple[Candidates, np.ndarray, dict[str, list[str]]]:
+    """The rows that have a candidate, with spellings merged or told; where they stand; and what was merged."""
+    notes += label_sets.told_alike(given.labels, merge=merge)
+    spellings = {name: group for group in label_sets.alike(given.labels) if merge for name in group}
+    given = label_sets.merged(given, min_votes) if merge else given
     has = given.sizes() > 0
     if not has.any():
         raise ValueError(f"{source.path}: no row has a candidate label, so nothing is left to learn from")
     if without := source.n_rows - int(has.sum()):
         rows_have = "row has" if without == 1 else "rows have"
         notes.append(f"{without} {rows_have} no candidate label: left out; a cleaned file keeps such rows as they are")
-    return (given, rows) if has.all() else (given[has], rows[has])
+    return (given, rows, spellings) if has.all() else (given[has], rows[has], spellings)
 
 
-def _from_arrays(source: ArrayFile, merge_labels: bool) -> UserTable:
-    if source.candidates is None:
-        raise ValueError(f"{source.path} holds no candidate labels; see the documentation for their names")
-    notes: list[str] = []
-    given, spellings = _merged(source.candidates, merge_labels, notes)
-    given, rows = _labelled(given, np.arange(source.n_rows), source, notes)
-    given = replace(given, index=tuple(map(str, rows.tolist())))
-    return UserTable(source, given, rows, spellings=spellings, notes=notes)
-
-
-def _images(
-    table: Table, column: str | None, rows: np.ndarray, allow_outside: bool, notes: list[str]
-) -> list[str] | None:
-    """The paths of pictures; those outside the folder of the table only where somebody allows them."""
-    paths = _shown(table, column, rows)
-    if paths is None or allow_outside:
-        return paths
-    folder = table.path.parent
-    outside = [path for path in paths if path and leads_out(folder, path)]
+def _without_outside(table: Table, paths: Sequence[str], notes: list[str]) -> list[str]:
+    """The paths of pictures, empty for those that are outside the folder of the table."""
+    outside = [path for path in paths if path and leads_out(table.path.parent, path)]
     if outside:
         pictures = "picture lies" if len(outside) == 1 else "pictures lie"
-        notes.append(
-            f"{len(outside)} {pictures} outside the folder of {table.path.name} and will not be shown, first "
-            f"{outside[0]!r}; show them with {argument('allow_outside', True)}"
-        )
+        told = f"{len(outside)} {pictures} outside the folder of {table.path.name} and will not be shown"
+        notes.append(f"{told}, first {outside[0]!r}; show them with {argument('allow_outside', True)}")
     hidden = set(outside)
     return ["" if path in hidden else path for path in paths]
 

@@ -11,10 +11,9 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from propml.atomic_files import replacing
 from propml.file_errors import reading
@@ -22,10 +21,7 @@ from propml.tables.cell_lists import shown
 from propml.tables.table import Edits, Extra, Keep, MemoryTable
 from propml.unpacking import check_zip, is_gzipped, open_unpacked
 
-__all__ = ["JsonTable", "read_records"]
-
 Record = dict[str, Any]
-MOST_DIGITS = 300  # of a whole number that is still a float
 # Whose file in a zip file it is; files of these names are nobody's (Doccano).
 USER, NOBODY = "username", ("all", "unknown")
 
@@ -46,12 +42,11 @@ class JsonTable(MemoryTable):
             for row, cell in enumerate(edit(0, before)):
                 if cell is not before[row] and cell != before[row]:
                     self._put(changed.setdefault(row, deepcopy(self.records[row])), name, cell)
-        added = []
-        for values in extra:
-            record: Record = {}
-            for name, value in values.items():
-                self._put(record, name, self._like_others(name, value))
-            added.append(record)
+        added: list[Record] = [{} for _ in extra]
+        for record, values in zip(added, extra, strict=True):
+            for name, value in values.items():  # an identifier may be a number in the file
+                kind = next((type(cell) for cell in self.cells(name) if cell is not None), str)
+                self._put(record, name, kind(value) if kind in (int, float) and value is not None else value)
         write_records(self.path, path, changed, keep, added)
 
     def _flattened(self, record: Record, path: Path, above: tuple[str, ...] = ()) -> Record:
@@ -73,11 +68,6 @@ class JsonTable(MemoryTable):
             record = record.setdefault(key, {})
         record[last] = value
 
-    def _like_others(self, name: str, value: Any) -> Any:
-        """A text as the column has its values: an identifier may be a number in the file."""
-        kind = next((type(cell) for cell in self.cells(name) if cell is not None), str)
-        return kind(value) if kind in (int, float) and value is not None else value
-
 
 class _Part(NamedTuple):
     """A JSON text: its objects, and the value that they stand in, which is None where each has a line of its own."""
@@ -93,8 +83,8 @@ def read_records(path: Path) -> list[Record]:
     rows: list[Record] = []
     with reading(path, "JSON file"):
         for part in _parts(path):
-            person = part.name.stem if part.name is not path and part.name.stem not in NOBODY else None
-            rows += part.rows if person is None else [{USER: person, **record} for record in part.rows]
+            is_nobodys = part.name is path or part.name.stem in NOBODY
+            rows += part.rows if is_nobodys else [{USER: part.name.stem, **record} for record in part.rows]
     if not rows:
         raise ValueError(f"{path} has no rows")
     for row, record in enumerate(rows):
@@ -104,11 +94,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def write_records(
-    source: Path,
-    path: Path,
-    changed: Mapping[int, Record],
-    keep: np.ndarray | None = None,
-    added: Sequence[Record] = (),
+    source: Path, path: Path, changed: Mapping[int, Record], keep: Keep = None, added: Sequence[Record] = ()
 ) -> None:
     """The file again: some objects changed, those of a mask kept, others added; in JSONL all other lines stay."""
     parts = _parts(source)
@@ -147,12 +133,12 @@ def _parts(path: Path) -> list[_Part]:
         if _is_lines(text, name):
             parts.append(_Part(name, text, list(_parsed_lines(text, path)), None))
         elif text.strip() or name is path:  # otherwise a person who has labelled nothing
-            whole = json.loads(text, parse_int=_whole)
+            whole = json.loads(text)
             parts.append(_Part(name, text, _list_in(whole, path), whole))
     return parts
 
 
-def _rewritten(part: _Part, changed: Mapping[int, Record], keep: np.ndarray | None, added: Sequence[Record]) -> str:
+def _rewritten(part: _Part, changed: Mapping[int, Record], keep: Keep, added: Sequence[Record]) -> str:
     write = _writer(part.text, part.whole is None)
     kept = [row for row in range(len(part.rows)) if keep is None or keep[row]]
     if part.whole is None:
@@ -174,17 +160,11 @@ def _is_lines(text: str, path: Path) -> bool:
     return isinstance(whole, dict) and bool(rest or not named_json or not _lists_in(whole))
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
 def _parsed_lines(text: str, path: Path) -> Iterator[Any]:
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also breaks inside of texts
         if line.strip():
             try:
-                yield json.loads(line, parse_int=_whole)
+                yield json.loads(line)
             except ValueError as error:
                 raise ValueError(f"{path}: line {number} is not valid JSON ({error})") from error
 
@@ -205,11 +185,6 @@ def _list_in(whole: Any, path: Path) -> list[Any]:
 def _writer(text: str, in_lines: bool) -> Callable[[Any], str]:
     """Values written in the manner of a text: its indent, its blanks, its escapes."""
     indent = None if in_lines else re.search(r"\n( +|\t+)\S", text)
-    tight = '": ' not in text
+    separators = (",", ":") if '": ' not in text else (",", ": ") if indent else (", ", ": ")
     ascii_only = text.isascii() and "\\u" in text
-    separators = (",", ":") if tight else (",", ": ") if indent else (", ", ": ")
-
-    def write(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=ascii_only, indent=indent and indent[1], separators=separators)
-
-    return write
+    return partial(json.dumps, ensure_ascii=ascii_only, indent=indent and indent[1], separators=separators)

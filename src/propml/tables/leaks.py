@@ -26,16 +26,11 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     from propml.tables.files import UserTable
 
-__all__ = ["leaks"]
 
-SURE, FEWEST_ROWS = 0.995, 30
-NEARLY_ALL, HALF = 0.95, 0.5
-MOST_ROWS = 20_000  # are looked at
-MOST_NOTES = 5
+SURE, NEARLY_ALL, HALF = 0.995, 0.95, 0.5
+FEWEST_ROWS, MOST_ROWS, MOST_NOTES = 30, 20_000, 5
 # Words in the name of a column that say nothing about which label is meant.
-PLAIN = frozenset(
-    ("y", "label", "labels", "true", "truth", "is", "has", "gold", "gt", "target", "tag", "class", "correct", "checked")
-)
+PLAIN = re.compile("y|labels?|true|truth|is|has|gold|gt|target|tag|class|correct|checked")
 
 
 def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str]:
@@ -59,11 +54,10 @@ def leaks(table: UserTable, treatments: Sequence[Treatment], X: Any) -> list[str
             sentence = next(filter(None, (labels.told_by(column, treatment) for column in columns)), None)
         if sentence is not None:
             sentences[treatment.name] = sentence
-    notes = [
-        f"column {name!r} {sentence}, and is used as a feature; if it holds the answers, leave it out with "
-        f"{argument('ignore', [name])}"
-        for name, sentence in list(sentences.items())[:MOST_NOTES]
-    ]
+    notes = []
+    for name in list(sentences)[:MOST_NOTES]:
+        way = f"if it holds the answers, leave it out with {argument('ignore', [name])}"
+        notes.append(f"column {name!r} {sentences[name]}, and is used as a feature; {way}")
     if more := list(sentences)[MOST_NOTES:]:
         notes.append(f"{len(more)} more columns seem to hold the answers: {quoted_names(more)}")
     return notes
@@ -121,4 +115,4 @@ class _Labels:
 
 def _core(name: str) -> tuple[str, ...]:
     words = re.findall(r"[^\W_]+", name.casefold())
-    return tuple(word for word in words if word not in PLAIN) or tuple(words)
+    return tuple(word for word in words if not PLAIN.fullmatch(word)) or tuple(words)

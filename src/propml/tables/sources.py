@@ -1,8 +1,4 @@
-"""Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a tool.
-
-The name of a file tells its format, and where it does not, its first bytes do. An export of a tool is told by what
-stands in it. New tables are written in the format that their name tells.
-"""
+"""Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a tool."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ from propml.tables.table import Edits, Extra, Keep, MemoryTable, Table, as_table
 from propml.tables.text import TextTable, write_csv
 from propml.tables.tools import TOOLS, ToolTable, export_in, tool_of
 from propml.unpacking import check_zip, open_unpacked
-
-__all__ = ["FORMATS", "LISTS", "WRITABLE", "Source", "check_ending", "format_of", "like", "open_table", "write_rows"]
 
 FORMATS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -95,9 +89,8 @@ def open_table(
     if path.is_dir() and kind not in ("parquet", "feather"):
         raise IsADirectoryError(f"{path} is a folder, and a {kind} file was expected; name a file")
     if kind not in ("csv", "tsv") and (delimiter is not None or encoding is not None):
-        raise ValueError(
-            f"{path}: {argument('delimiter')} and {argument('encoding')} belong to CSV and TSV files; leave them out"
-        )
+        named = f"{argument('delimiter')} and {argument('encoding')}"
+        raise ValueError(f"{path}: {named} belong to CSV and TSV files; leave them out")
     with reading(path, f"{kind} file"):
         if kind in ("csv", "tsv"):
             return TextTable(path, delimiter or ("\t" if kind == "tsv" else ","), encoding)
@@ -106,10 +99,8 @@ def open_table(
             return arrow if plain else export_in(arrow) or arrow
         if kind in ("json", "jsonl", *TOOLS):
             records = read_records(path)
-            tool = file_format if file_format in TOOLS else None
-            if file_format is None and not plain:
-                tool = tool_of(records)
-            return JsonTable(path, records) if tool is None else ToolTable(path, records, tool)
+            tool = tool_of(records) if file_format is None and not plain else file_format
+            return ToolTable(path, records, tool) if tool in TOOLS else JsonTable(path, records)
         if kind == "xlsx":
             return XlsxTable(path)
         return ArffTable(path) if kind == "arff" else read_array_file(path, kind)
@@ -126,12 +117,9 @@ def _by_content(path: Path) -> str | None:
     if start.startswith(b"PK"):
         with reading(path, "zip file"), zipfile.ZipFile(path) as zipped:
             names = zipped.namelist()
-        if "[Content_Types].xml" in names:
-            return "xlsx"
-        endings = {".npy": "npz", ".jsonl": "jsonl", ".json": "json"}
+        endings = {"[Content_Types].xml": "xlsx", ".npy": "npz", ".jsonl": "jsonl", ".json": "json"}
         return next((kind for ending, kind in endings.items() if any(n.endswith(ending) for n in names)), None)
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] in (b"{", b"["):
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
     first = start.partition(b"\n")[0]
     return next((kind for sign, kind in ((b"\t", "tsv"), (b",", "csv")) if sign in first and b"\0" not in start), None)
@@ -153,13 +141,13 @@ class XlsxTable(MemoryTable):
         header = ["" if name is None else str(name).strip() for name in rows[0]] if rows else []
         while header and not header[-1]:
             header.pop()
-        numbers = [at for at, row in enumerate(rows) if at and any(cell is not None for cell in row)]
-        if header and not numbers:
+        filled = {line: row for line, row in enumerate(rows[1:], 2) if any(cell is not None for cell in row)}
+        if header and not filled:
             raise ValueError(f"{path} has a header and no rows")
-        filled = [(*rows[at], *[None] * len(header))[: len(header)] for at in numbers]
         check_names(header, path)
-        super().__init__({name: [row[j] for row in filled] for j, name in enumerate(header)}, path)
-        self.lines = [at + 1 for at in numbers]
+        own = [(*row, *[None] * len(header)) for row in filled.values()]  # a row may be shorter than the header
+        super().__init__({name: [row[j] for row in own] for j, name in enumerate(header)}, path)
+        self.lines = list(filled)
 
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         book = require("openpyxl", "formats").load_workbook(self.path)  # with its formulas
@@ -204,22 +192,20 @@ def check_ending(path: Path) -> None:
 def write_rows(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], sep: str = ";") -> None:
     """Write a table; lists are joined with ``sep`` where the format has none."""
     check_ending(path)
-    kind = path.suffix.lower()[1:]
-    if kind in ("json", "jsonl"):
-        _write_json(path, header, rows, kind == "jsonl")
-    elif kind in ("parquet", "feather"):
-        _write_arrow(path, header, rows, kind)
-    else:
-        joined = ([sep.join(cell) if isinstance(cell, list) else cell for cell in row] for row in rows)
-        if kind == "xlsx":
-            _write_xlsx(path, header, joined)
-        else:
-            write_csv(path, header, joined, "\t" if kind == "tsv" else ",")
+    kind = path.suffix.lower()
+    if kind not in LISTS:
+        rows = ([sep.join(cell) if isinstance(cell, list) else cell for cell in row] for row in rows)
+    if kind in (".csv", ".tsv"):
+        write_csv(path, header, rows, "\t" if kind == ".tsv" else ",")
+        return
+    write = {".xlsx": _write_xlsx, ".json": _write_json, ".jsonl": _write_json}.get(kind, _write_arrow)
+    with replacing(path) as beside:
+        write(beside, kind, header, rows)
 
 
-def _write_json(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], in_lines: bool) -> None:
-    between, start, end = ("\n", "", "\n") if in_lines else (",\n", "[\n", "\n]\n")
-    with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
+def _write_json(path: Path, kind: str, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    between, start, end = ("\n", "", "\n") if kind == ".jsonl" else (",\n", "[\n", "\n]\n")
+    with path.open("w", encoding="utf-8") as file:
         file.write(start)
         for number, row in enumerate(rows):
             entry = json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False, allow_nan=False)
@@ -227,23 +213,21 @@ def _write_json(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]]
         file.write(end)
 
 
-def _write_arrow(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], kind: str) -> None:
+def _write_arrow(path: Path, kind: str, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     pyarrow = require("pyarrow", "data")
     blocks = [pyarrow.table([[] for _ in header], list(header))]
     while block := list(islice(rows, BLOCK_ROWS)):
         blocks.append(pyarrow.table([pyarrow.array(column) for column in zip(*block, strict=True)], list(header)))
     table = pyarrow.concat_tables(blocks, promote_options="permissive")
-    with replacing(path) as beside:
-        if kind == "parquet":
-            require("pyarrow.parquet", "data").write_table(table, beside)
-        else:
-            require("pyarrow.feather", "data").write_feather(table, beside)
+    if kind == ".parquet":
+        require("pyarrow.parquet", "data").write_table(table, path)
+    else:
+        require("pyarrow.feather", "data").write_feather(table, path)
 
 
-def _write_xlsx(path: Path, header: Sequence[str], rows: Any) -> None:
+def _write_xlsx(path: Path, kind: str, header: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     book = require("openpyxl", "formats").Workbook()
     for number, row in enumerate((header, *rows), 1):
         for j, value in enumerate(row, 1):
             _put(book.active.cell(number, j), value)
-    with replacing(path) as beside:
-        book.save(beside)
+    book.save(path)

@@ -11,13 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Cells", "Edit", "Edits", "Extra", "Keep", "MemoryTable", "Table", "as_table", "check_names", "checked_column",
-    "choose_columns", "quoted_names",
-]  # fmt: skip
-
-# So many column names stand in a message at most.
-SHOWN = 12
+SHOWN = 12  # column names in a message at most
 
 #: One column: text from CSV; numbers (two dimensions for vectors), dates, text or lists from Parquet and DataFrames.
 Cells: TypeAlias = "Sequence[Any] | np.ndarray"
@@ -42,9 +36,9 @@ class Table(ABC):
     def cells(self, name: str) -> Cells:
         """All cells of a column."""
 
-    @abstractmethod
     def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
         """Write the same table in the same format: some columns changed, the rows of a mask only, rows added."""
+        raise ValueError(f"{self.path} has no file format to write it in; write it with the library that made it")
 
     def where(self, row: int, name: str) -> str:
         """How to name a cell to a person."""
@@ -53,11 +47,7 @@ class Table(ABC):
 
 
 class MemoryTable(Table):
-    """Columns that are in memory already: of a DataFrame or a dictionary.
-
-    >>> as_table({"price": [1.0, 2.0]}).cells("price")
-    [1.0, 2.0]
-    """
+    """Columns that are in memory already: of a DataFrame or a dictionary."""
 
     def __init__(self, columns: Mapping[str, Cells], path: Path = Path("the table")) -> None:
         self.path = path
@@ -69,9 +59,6 @@ class MemoryTable(Table):
     def cells(self, name: str) -> Cells:
         return self._columns[checked_column(self, name)]
 
-    def copy(self, path: Path, edits: Edits = None, keep: Keep = None, extra: Extra = ()) -> None:
-        raise ValueError("a table in memory has no file format; write it with the library that made it")
-
 
 def as_table(source: Any) -> Table:
     """A table from itself, a DataFrame, a ``datasets.Dataset`` of Hugging Face, or a mapping of names to columns."""
@@ -81,11 +68,10 @@ def as_table(source: Any) -> Table:
         from propml.tables.arrow import class_names, named
 
         classes = class_names({"info": {"features": source.features.to_dict()}})
-        named_cells = {name: [named(cell, classes.get(name)) for cell in source[name]] for name in source.column_names}
-        return MemoryTable(named_cells)
-    names = source.columns if hasattr(source, "columns") else source.keys()
+        cells = {name: [named(cell, classes.get(name)) for cell in source[name]] for name in source.column_names}
+        return MemoryTable(cells)
     columns = {}
-    for name in names:
+    for name in getattr(source, "columns", source):
         column = source[name]
         values = column.to_numpy() if hasattr(column, "to_numpy") else column
         is_text = isinstance(values, np.ndarray) and values.dtype.kind in "OU"
@@ -124,13 +110,6 @@ def choose_columns(table: Table, given: str | Sequence[str]) -> list[str]:
     for text in [given] if isinstance(given, str) else given:
         # A name may itself contain commas or asterisks.
         for part in [text] if text in table.names else [part.strip() for part in text.split(",") if part.strip()]:
-            if part in table.names or not any(sign in part for sign in "*?["):
-                chosen.append(checked_column(table, part))
-                continue
-            matching = [name for name in table.names if fnmatchcase(name, part)]
-            if not matching:
-                raise ValueError(
-                    f"{table.path} has no column that matches {part!r}; it has {quoted_names(table.names)}"
-                )
-            chosen += matching
+            matching = [name for name in table.names if fnmatchcase(name, part) and part not in table.names]
+            chosen += matching or [checked_column(table, part)]
     return list(dict.fromkeys(chosen))

@@ -8,7 +8,7 @@ import gzip
 import io
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from propml.output import LEADS, neutralised, original
 from propml.tables.table import Edits, Extra, Keep, Table, check_names, checked_column
 from propml.unpacking import is_gzipped, open_unpacked
 
-__all__ = ["TextTable", "cell_text", "write_csv"]
-
 # Between the cells of a block; a block with a cell that contains it is kept as it is.
 SEPARATOR = "\x1f"
 BLOCK_ROWS = 8192
+ENCODINGS = {"utf-8": "UTF-8", "cp1252": "Windows-1252", "latin-1": "Latin-1"}
 OTHER_DELIMITERS = (";", "\t", ",", "|")
-_APOSTROPHE_OR_LEAD = LEADS | {"'"}
+LOOKED_AT = LEADS | {"'"}
 # A cell may be a whole document; csv counts in a C long, which on Windows holds no more.
 csv.field_size_limit(2**31 - 1)
 
@@ -39,9 +38,7 @@ class TextTable(Table):
 
     def __init__(self, path: Path, delimiter: str = ",", encoding: str | None = None) -> None:
         if len(delimiter) != 1:
-            raise ValueError(
-                f"{path}: the delimiter is {delimiter!r}; give the one character that stands between two cells"
-            )
+            raise ValueError(f"{path}: the delimiter is {delimiter!r}; give the one character between two cells")
         self.path, self._delimiter, self._encoding = path, delimiter, encoding or "utf-8"
         try:
             "".encode(self._encoding)
@@ -82,8 +79,9 @@ class TextTable(Table):
                 for j, edit in changed.items():
                     for row, cell in zip(block, edit(start, [original(row[j]) for row in block]), strict=True):
                         row[j] = neutralised(cell_text(cell))
-                kept = block if keep is None else [row for row, k in zip(block, keep[start:], strict=False) if k]
-                write.writerows(map(_safe, kept))
+                kept = block if keep is None else compress(block, keep[start : start + len(block)])
+                # Nearly all cells need no more than a look at their first character.
+                write.writerows([neutralised(original(c)) if c[:1] in LOOKED_AT else c for c in row] for row in kept)
                 start += len(block)
             write.writerows([neutralised(cell_text(row.get(name))) for name in self.names] for row in extra)
 
@@ -97,40 +95,20 @@ class TextTable(Table):
                 check_names(header, path)
                 others = [sign for sign in OTHER_DELIMITERS if sign != delimiter and sign in header[0]]
                 if len(header) == 1 and others:
-                    raise ValueError(
-                        f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}, and {others[0]!r} "
-                        f"does; choose {argument('delimiter', others[0])}"
-                    )
+                    told = f"the delimiter {delimiter!r} occurs nowhere in the first line of {path}"
+                    raise ValueError(f"{told}, and {others[0]!r} does; choose {argument('delimiter', others[0])}")
                 yield reader.line_num, header
                 width = len(header)
                 for row in reader:
                     if len(row) == width:
                         yield reader.line_num, row
                     elif row:
-                        raise ValueError(
-                            f"{path}: line {reader.line_num} has {len(row)} cells, the header has {width}; "
-                            f"quote cells that contain {delimiter!r}"
-                        )
+                        told = f"line {reader.line_num} has {len(row)} cells, the header has {width}"
+                        raise ValueError(f"{path}: {told}; quote cells that contain {delimiter!r}")
             except csv.Error as error:
                 raise ValueError(f"{path}: line {reader.line_num} is not valid CSV ({error})") from error
             except UnicodeError:
-                raise ValueError(self._encoding_sentence()) from None
-
-    def _encoding_sentence(self) -> str:
-        """Where the text stops being what it was taken for, and what it probably is."""
-        with open_unpacked(self.path) as file:
-            content = file.read()
-        called = "UTF-8" if self._encoding.startswith("utf-8") else self._encoding
-        place = "from its first byte on"
-        try:
-            content.decode(self._encoding)
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            place = f"byte 0x{content[error.start]:02X} at position {error.start} (line {line})"
-        guess, name = _guessed_encoding(content)
-        other = f"save it as UTF-8, or give {argument('encoding', name)}"
-        advice = f"leave out {argument('encoding')}" if name == "utf-8" else other
-        return f"{self.path} is not {called} text: {place}; it looks like {guess}: {advice}"
+                raise ValueError(_encoding_sentence(path, self._encoding)) from None
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterator[Sequence[Any]], delimiter: str = ",") -> None:
@@ -146,12 +124,6 @@ def cell_text(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-def _safe(row: list[str]) -> list[str]:
-    """The cells of a file as they may be written again; one that was made harmless before stays as it is."""
-    # Looking at the first character first: nearly all cells need nothing else.
-    return [neutralised(original(cell)) if cell[:1] in _APOSTROPHE_OR_LEAD else cell for cell in row]
-
-
 def _packed(column: tuple[str, ...]) -> str | tuple[str, ...]:
     text = SEPARATOR.join(column)
     return column if text.count(SEPARATOR) != len(column) - 1 else text
@@ -163,14 +135,26 @@ def _unpacked(block: str | tuple[str, ...]) -> Sequence[str]:
     return [original(cell) for cell in cells] if needs_look else cells
 
 
-def _guessed_encoding(content: bytes) -> tuple[str, str]:
-    """What a person calls it, and what Python does."""
+def _encoding_sentence(path: Path, encoding: str) -> str:
+    """Where a text stops being what it was taken for, and what it probably is."""
+    with open_unpacked(path) as file:
+        content = file.read()
+    at = _undecodable(content, encoding) or 0
+    line = content.count(b"\n", 0, at) + 1
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or content.count(b"\0") > len(content) // 4:
-        return "UTF-16", "utf-16"
-    for guess, name in (("UTF-8", "utf-8"), ("Windows-1252 (Western European)", "cp1252")):
-        try:
-            content.decode(name)
-            return guess, name
-        except UnicodeDecodeError:
-            continue
-    return "Latin-1, or another encoding of single bytes", "latin-1"
+        guess = "utf-16"
+    else:
+        guess = next(name for name in ENCODINGS if _undecodable(content, name) is None)
+    other = f"save it as UTF-8, or give {argument('encoding', guess)}"
+    advice = f"leave out {argument('encoding')}" if guess == "utf-8" else other
+    told = f"{path} is not {encoding.upper().removesuffix('-SIG')} text: byte 0x{content[at]:02X} at position {at}"
+    return f"{told} (line {line}); it looks like {ENCODINGS.get(guess, 'UTF-16')}: {advice}"
+
+
+def _undecodable(content: bytes, encoding: str) -> int | None:
+    """The position of the first byte that cannot be read so, None where all can."""
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.start
+    return None

@@ -12,7 +12,7 @@ from copy import deepcopy
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,23 +23,8 @@ from propml.tables.table import MemoryTable, Table
 from propml.tables.votes import AUDITOR, VoteFile, identifier
 from propml.targets import CANDIDATE
 
-__all__ = ["TOOLS", "ToolTable", "export_in", "tool_of"]
-
-
-class Vote(NamedTuple):
-    """What one annotator proposed for an item, and how sure each proposal is where that is told."""
-
-    annotator: str
-    labels: Sequence[str | None]
-    confidence: Sequence[float] | None = None
-
-
-class Outcome(NamedTuple):
-    """What an audit leaves of an item: all its labels, those that went, and those that came."""
-
-    labels: list[str]
-    went: frozenset[str]
-    came: list[str]
+#: An annotator, the labels that they proposed for an item, and how sure each proposal is where that is told.
+Vote: TypeAlias = tuple[str, Sequence[str | None], Sequence[float] | None]
 
 
 class Tool(NamedTuple):
@@ -49,8 +34,8 @@ class Tool(NamedTuple):
     key: Callable[[Record], Any]  #: what tells its item from others; objects of one key are one item
     item: Callable[[Record], Record]  #: what there is to learn from
     votes: Callable[[Record], Iterable[Vote]]  #: who proposed what
-    #: the object with the labels that an audit leaves; the third argument: it is the first of its item
-    cleaned: Callable[[Record, Outcome, bool], Record]
+    #: changes an object after an audit: all labels that are left of its item, those that went, those that it gets
+    clean: Callable[[Record, list[str], set[str], list[str]], None]
 
 
 class ToolTable(JsonTable):
@@ -61,17 +46,18 @@ class ToolTable(JsonTable):
         bad = next((row for row, record in enumerate(records) if not self.tool.recognised(record)), None)
         if bad is not None:
             raise ValueError(f"{path}: row {bad} is {shown(records[bad])}, which is no export of {tool}")
-        keys = [identifier(self.tool.key(record)) or str(row) for row, record in enumerate(records)]
-        first = {key: row for row, key in reversed(list(enumerate(keys)))}
-        self._keys_of_objects, self._first = keys, set(first.values())
-        self.ids = list(dict.fromkeys(keys))
-        super().__init__(path, [self.tool.item(records[first[key]]) for key in self.ids])
+        self._items = [identifier(self.tool.key(record)) or str(row) for row, record in enumerate(records)]
+        first: dict[str, int] = {}
+        for row, item in enumerate(self._items):
+            first.setdefault(item, row)
+        self.ids, self._first = list(first), set(first.values())
+        super().__init__(path, [self.tool.item(records[row]) for row in first.values()])
 
     def votes(self) -> VoteFile:
         """One row per item, annotator and label."""
         told = [
             (key, who, label, share)
-            for key, record in zip(self._keys_of_objects, self._objects, strict=True)
+            for key, record in zip(self._items, self._objects, strict=True)
             for who, labels, confidence in self.tool.votes(record)
             for label, share in zip(labels or [None], confidence or repeat(None), strict=False)
         ]
@@ -83,16 +69,14 @@ class ToolTable(JsonTable):
 
     def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
         """The export with the labels that an audit leaves: by item what changes, and all that are left."""
-        outcomes = {}
-        for item, labels in left.items():
-            states = changes.get(item, {})
-            came = [name for name, state in states.items() if state == CANDIDATE]
-            outcomes[item] = Outcome(list(map(str, labels)), frozenset(states) - set(came), came)
-        changed = {
-            row: self.tool.cleaned(deepcopy(record), outcomes[key], row in self._first)
-            for row, (key, record) in enumerate(zip(self._keys_of_objects, self._objects, strict=True))
-            if key in outcomes
-        }
+        changed = {}
+        for row, (item, record) in enumerate(zip(self._items, self._objects, strict=True)):
+            if item in left:
+                states = changes.get(item, {})
+                came = [name for name, state in states.items() if state == CANDIDATE]
+                changed[row] = deepcopy(record)
+                added = came if row in self._first else []  # what came goes to the first object of an item
+                self.tool.clean(changed[row], list(map(str, left[item])), states.keys() - set(came), added)
         if self._origin is None:
             write_records(self.path, path, changed)
             return
@@ -106,8 +90,7 @@ class ToolTable(JsonTable):
 
 def tool_of(records: Sequence[Record]) -> str | None:
     """The tool that wrote these objects, or None where none did."""
-    looked_at = records[:20]
-    return next((name for name, tool in TOOLS.items() if all(map(tool.recognised, looked_at))), None)
+    return next((name for name, tool in TOOLS.items() if all(map(tool.recognised, records[:20]))), None)
 
 
 def export_in(table: Table) -> ToolTable | None:
@@ -120,10 +103,9 @@ def export_in(table: Table) -> ToolTable | None:
     return ToolTable(table.path, records, "argilla", origin=table)
 
 
-def _without(names: Sequence[str], outcome: Outcome, is_first: bool) -> list[str]:
-    """The labels of a list that stay; what came goes to the first object of an item."""
-    kept = [name for name in names if name not in outcome.went]
-    return kept + [name for name in outcome.came if is_first and name not in kept]
+def _edited(names: Sequence[str], went: set[str], came: list[str]) -> list[str]:
+    kept = [name for name in names if name not in went]
+    return kept + [name for name in came if name not in kept]
 
 
 # -- Label Studio: https://labelstud.io/guide/task_format ----------------------------------------------------------
@@ -138,20 +120,17 @@ def _studio_votes(task: Record) -> Iterable[Vote]:
         if not done.get("was_cancelled"):
             who = done.get("completed_by", "annotator")
             who = who.get("email") or who.get("id") if isinstance(who, dict) else who
-            yield Vote(str(who), [name for each in _studio_choices(done) for name in each["value"]["choices"]])
+            yield str(who), [name for each in _studio_choices(done) for name in each["value"]["choices"]], None
 
 
-def _studio_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
+def _clean_studio(task: Record, labels: list[str], went: set[str], came: list[str]) -> None:
     """A task to import again: the labels that stay are the prediction of a model, beside what people said."""
     example = next((each for done in task["annotations"] for each in _studio_choices(done)), {})
     names = {name: example.get(name, default) for name, default in (("from_name", "label"), ("to_name", "text"))}
-    prediction = {
-        "model_version": AUDITOR,
-        "result": [{**names, "type": "choices", "value": {"choices": outcome.labels}}],
-    }
+    result = {**names, "type": "choices", "value": {"choices": labels}}
     before = [each for each in task.get("predictions") or () if isinstance(each, dict)]
-    task["predictions"] = [*(each for each in before if each.get("model_version") != AUDITOR), prediction]
-    return task
+    others = [each for each in before if each.get("model_version") != AUDITOR]
+    task["predictions"] = [*others, {"model_version": AUDITOR, "result": [result]}]
 
 
 # -- Argilla 2: records.to_json, and the flat records of records.to_datasets and to_list(flatten=True) ---------------
@@ -162,8 +141,7 @@ _ARGILLA_OWN = ("id", "status", "_server_id", "inserted_at", "updated_at")
 
 def is_flat_argilla(names: Iterable[str]) -> bool:
     """Whether these are the names of a flat record: ``QUESTION.responses.users``, ``QUESTION.suggestion.agent``."""
-    parts = {match.group(2, 3) for name in names if (match := _FLAT.fullmatch(name))}
-    return bool(parts & {("responses", "users"), ("suggestion", "agent")})
+    return any(name.endswith((".responses.users", ".suggestion.agent")) for name in names)
 
 
 def _argilla_nested(record: Record) -> Record:
@@ -201,28 +179,26 @@ def _argilla_votes(record: Record) -> Iterable[Vote]:
     question = _argilla_question(record)
     for answer in record["responses"].get(question) or ():
         if (answer.get("status") or "submitted") == "submitted" and answer["value"] is not None:
-            yield Vote(str(answer.get("user_id", "user")), list(map(str, _as_list(answer["value"]))))
+            yield str(answer.get("user_id", "user")), list(map(str, _as_list(answer["value"]))), None
     suggested = record["suggestions"].get(question)
     if suggested and suggested.get("agent") != AUDITOR:
         labels = list(map(str, _as_list(suggested["value"])))
         scores = _as_list(suggested.get("score"))
-        yield Vote(str(suggested.get("agent") or "suggestion"), labels, scores if len(scores) == len(labels) else None)
+        yield str(suggested.get("agent") or "suggestion"), labels, scores if len(scores) == len(labels) else None
 
 
-def _argilla_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
+def _clean_argilla(record: Record, labels: list[str], went: set[str], came: list[str]) -> None:
     nested = _argilla_nested(record)
     question = _argilla_question(nested) or "label"
     answers = [*(nested["responses"].get(question) or ()), nested["suggestions"].get(question) or {}]
     takes_one = any(isinstance(answer.get("value"), str) for answer in answers)
     # Where a question takes one label and two stay, nothing is suggested.
-    only = outcome.labels[0] if len(outcome.labels) == 1 else None
-    suggestion = {"value": only if takes_one else outcome.labels, "score": None, "agent": AUDITOR}
+    value = labels if not takes_one else labels[0] if len(labels) == 1 else None
     if nested is record:
-        record["suggestions"][question] = suggestion
+        record["suggestions"][question] = {"value": value, "score": None, "agent": AUDITOR}
     else:
         start = f"{question}.suggestion"
-        record |= {start: suggestion["value"], f"{start}.score": None, f"{start}.agent": AUDITOR}
-    return record
+        record |= {start: value, f"{start}.score": None, f"{start}.agent": AUDITOR}
 
 
 # -- Prodigy: textcat and choice, as db-out writes them ------------------------------------------------------------
@@ -234,17 +210,16 @@ def _prodigy_votes(task: Record) -> Iterable[Vote]:
     who = str(task.get("_annotator_id") or task.get("_session_id") or "annotator")
     one = [task["label"]] if isinstance(task.get("label"), str) else []
     if task.get("answer", "accept") == "accept":
-        yield Vote(who, list(map(str, task.get("accept", one))))
+        yield who, list(map(str, task.get("accept", one))), None
     elif task["answer"] == "reject" and one:
-        yield Vote(who, [])
+        yield who, [], None
 
 
-def _prodigy_cleaned(task: Record, outcome: Outcome, is_first: bool) -> Record:
+def _clean_prodigy(task: Record, labels: list[str], went: set[str], came: list[str]) -> None:
     if "accept" in task:
-        task["accept"] = _without(task["accept"], outcome, is_first)
-    elif task.get("label") in outcome.went:
+        task["accept"] = _edited(task["accept"], went, came)
+    elif task.get("label") in went:
         task["answer"] = "reject"
-    return task
 
 
 # -- Doccano: classification, as JSONL, or a zip file with one such file for each annotator ---------------------------
@@ -255,12 +230,11 @@ _DOCCANO_OWN = ("id", "label", "username", "annotator", "Comments")
 def _doccano_votes(record: Record) -> Iterable[Vote]:
     who = record.get("username") or record.get("annotator") or "annotator"
     if record["label"]:  # every text is there for everybody, also for those who have not looked at it
-        yield Vote(str(who), list(map(str, record["label"])))
+        yield str(who), list(map(str, record["label"])), None
 
 
-def _doccano_cleaned(record: Record, outcome: Outcome, is_first: bool) -> Record:
-    record["label"] = _without(record["label"], outcome, is_first)
-    return record
+def _clean_doccano(record: Record, labels: list[str], went: set[str], came: list[str]) -> None:
+    record["label"] = _edited(record["label"], went, came)
 
 
 TOOLS = {
@@ -269,7 +243,7 @@ TOOLS = {
         lambda record: record.get("id"),
         lambda record: record["data"],
         _studio_votes,
-        _studio_cleaned,
+        _clean_studio,
     ),
     "argilla": Tool(
         lambda record: all(isinstance(record.get(name), dict) for name in ("fields", "responses", "suggestions"))
@@ -277,14 +251,14 @@ TOOLS = {
         lambda record: record.get("id"),
         lambda record: {**_argilla_nested(record)["fields"], **(record.get("metadata") or {})},
         _argilla_votes,
-        _argilla_cleaned,
+        _clean_argilla,
     ),
     "prodigy": Tool(
         lambda record: "answer" in record and ("_input_hash" in record or "accept" in record),
         lambda record: record.get("_input_hash", record.get("text")),
         lambda record: {k: v for k, v in record.items() if not k.startswith("_") and k not in _PRODIGY_OWN},
         _prodigy_votes,
-        _prodigy_cleaned,
+        _clean_prodigy,
     ),
     "doccano": Tool(
         lambda record: {"id", "text", "label"} <= record.keys()
@@ -293,6 +267,6 @@ TOOLS = {
         lambda record: record["id"],
         lambda record: {k: v for k, v in record.items() if k not in _DOCCANO_OWN},
         _doccano_votes,
-        _doccano_cleaned,
+        _clean_doccano,
     ),
 }  # fmt: skip

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING as REQUIRED
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
 import numpy as np
@@ -16,24 +16,14 @@ from propml.messages import argument
 from propml.schema import check_schema, checked_csr, schema_of
 from propml.tables.cell_lists import shown
 from propml.tables.table import Cells
-from propml.tables.values import UNITS, CellError, as_numbers, as_texts, as_vectors
+from propml.tables.values import SAMPLE, UNITS, CellError, as_numbers, as_texts, as_vectors
 
-__all__ = [
-    "Category", "LeftOut", "Matrix", "Number", "Text", "Treatment", "Vector", "treatment_from_json",
-    "writes_without_blanks",
-]  # fmt: skip
-
-# So that one wild value does not drown the rest.
-CLIP = 5.0
-# From this share of zeros on, a zero means "absent" rather than "small", and stays zero.
-MOSTLY_ZERO = 0.6
-MISSING = "(missing)"
-OTHER = "(other)"
+CLIP = 5.0  # so that one wild value does not drown the rest
+MOSTLY_ZERO = 0.6  # from this share of zeros on, a zero means "absent" rather than "small", and stays zero
+MISSING, OTHER = "(missing)", "(other)"
 MOST_TERMS = 5000
 # A term in one row teaches nothing about another, one in nearly all rows tells none from another.
-FEWEST_ROWS = 2
-LARGEST_SHARE = 0.9
-_SAMPLE = 1000
+FEWEST_ROWS, LARGEST_SHARE = 2, 0.9
 
 
 @dataclass
@@ -55,10 +45,6 @@ class Treatment(ABC):
     @abstractmethod
     def sentence(self) -> str:
         """What was done, for the report."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The treatment as plain values."""
-        return {"kind": self.kind, **asdict(self)}
 
 
 @dataclass
@@ -82,19 +68,15 @@ class Number(Treatment):
     def learn(cls, name: str, values: np.ndarray, unit: str = "number") -> Number:
         """From the values of a column, NaN where missing; at least two of them differ or are missing."""
         missing = np.isnan(values)
-        fill = float(np.median(values[~missing]))
+        fill, n_missing = float(np.median(values[~missing])), int(missing.sum())
         filled = np.where(missing, fill, values)
-        treatment = cls(name, unit, fill, 0.0, 1.0, int(missing.sum()))
-        if np.count_nonzero(filled) < (1 - MOSTLY_ZERO) * len(filled):
-            treatment.keeps_zeros = True
-            others = filled[filled != 0]
-            whole = (others > 0).all() and (others == np.round(others)).all()
-            treatment.logarithm = bool(whole and others.max(initial=0) > 1)
-            squares = (np.log1p(others) if treatment.logarithm else others) ** 2
-            treatment.scale = float(np.sqrt(squares.mean())) if squares.size else 1.0
-        else:
-            treatment.center, treatment.scale = float(filled.mean()), float(filled.std()) or 1.0
-        return treatment
+        if np.count_nonzero(filled) >= (1 - MOSTLY_ZERO) * len(filled):
+            return cls(name, unit, fill, float(filled.mean()), float(filled.std()) or 1.0, n_missing)
+        others = filled[filled != 0]
+        are_counts = (others > 0).all() and (others == np.round(others)).all() and others.max(initial=0) > 1
+        squares = (np.log1p(others) if are_counts else others) ** 2
+        scale = float(np.sqrt(squares.mean())) if squares.size else 1.0
+        return cls(name, unit, fill, 0.0, scale, n_missing, logarithm=bool(are_counts), keeps_zeros=True)
 
     @property
     def features(self) -> list[str]:
@@ -105,11 +87,9 @@ class Number(Treatment):
         if values is None:
             bad = next(row for row in range(len(cells)) if as_unit(cells[row : row + 1], self.unit) is None)
             held = {"date": "dates", "boolean": "yes and no"}.get(self.unit, "numbers")
-            raise CellError(
-                bad,
-                f"is {shown(cells[bad])}, and the column held {held} in training; correct it, leave the "
-                f"cell empty, or give {argument('missing', [str(cells[bad]).strip()])}",
-            )
+            told = f"is {shown(cells[bad])}, and the column held {held} in training"
+            way = argument("missing", [str(cells[bad]).strip()])
+            raise CellError(bad, f"{told}; correct it, leave the cell empty, or give {way}")
         missing = np.isnan(values)
         values[missing] = self.fill
         if self.logarithm:
@@ -121,10 +101,8 @@ class Number(Treatment):
     def sentence(self) -> str:
         what = {"date": "date, as a number of days", "boolean": "yes or no, as 1 and 0"}.get(self.unit, "number")
         how = "divided by the root mean square of what is not zero" if self.keeps_zeros else "standardised"
-        if self.logarithm:
-            how = f"log(1 + x), {how}"
         gaps = f"; {self.n_missing} missing became the median {self.fill:g}, marked in a feature of their own"
-        return f"{what}, {how}{gaps if self.n_missing else ''}"
+        return f"{what}, {'log(1 + x), ' if self.logarithm else ''}{how}{gaps if self.n_missing else ''}"
 
 
 @dataclass
@@ -157,21 +135,16 @@ class Category(Treatment):
         texts = as_texts(cells)
         at = np.array([column.get(text, -1) for text in texts], dtype=np.int32)
         if unseen := Counter(text for text, j in zip(texts, at, strict=True) if j < 0 and text is not None):
-            notes.append(
-                f"column {self.name!r}: {unseen.total()} rows have values never seen in training, such as "
-                f"{unseen.most_common(1)[0][0]!r}; they count as none of the known ones"
-            )
+            told = f"{unseen.total()} rows have values never seen in training, such as {unseen.most_common(1)[0][0]!r}"
+            notes.append(f"column {self.name!r}: {told}; they count as none of the known ones")
         ends = np.concatenate([[0], np.cumsum(at >= 0)])
         ones = np.ones(ends[-1], dtype=np.float32)
         return checked_csr(ones, at[at >= 0], ends, (len(texts), len(self.features)))
 
     def sentence(self) -> str:
-        parts = [f"category, {len(self.values)} values as 0/1 features"]
-        if self.rest:
-            parts.append(f"{len(self.rest)} rarer values share one")
-        if self.n_missing:
-            parts.append(f"{self.n_missing} missing have one of their own")
-        return ", ".join(parts)
+        rest = f", {len(self.rest)} rarer values share one" if self.rest else ""
+        gaps = f", {self.n_missing} missing have one of their own" if self.n_missing else ""
+        return f"category, {len(self.values)} values as 0/1 features{rest}{gaps}"
 
 
 @dataclass
@@ -186,13 +159,26 @@ class Text(Treatment):
     @classmethod
     def learn(cls, name: str, texts: Sequence[str | None], most: int = MOST_TERMS) -> Text | None:
         """From text, None where missing; no treatment where no term repeats."""
-        by_character = writes_without_blanks(texts)
+        by_character = cls.writes_without_blanks(texts)
         vectoriser = _vectoriser(by_character, min_df=FEWEST_ROWS, max_df=LARGEST_SHARE, max_features=most)
         try:
             vectoriser.fit(text or "" for text in texts)
         except ValueError:  # scikit-learn's way to say that no term is left
             return None
         return cls(name, vectoriser.get_feature_names_out().tolist(), vectoriser.idf_.tolist(), by_character)
+
+    @staticmethod
+    def writes_without_blanks(texts: Sequence[str | None]) -> bool:
+        """Whether most letters are of scripts that put no blanks between words.
+
+        >>> Text.writes_without_blanks(["海と夕日", None]), Text.writes_without_blanks(["sea and sunset"])
+        (True, False)
+        """
+        present = [text for text in texts if text]
+        letters = [sign for text in present[:: max(1, len(present) // SAMPLE)] for sign in text if sign.isalpha()]
+        # Thai to Khmer, and everything from the radicals of Chinese up to, but without, Hangul.
+        dense = sum("\u0e00" <= sign <= "\u17ff" or "\u2e80" <= sign < "\uac00" for sign in letters)
+        return dense > len(letters) / 2
 
     @property
     def features(self) -> list[str]:
@@ -284,19 +270,6 @@ class LeftOut(Treatment):
         return f"left out: {self.reason}"
 
 
-def writes_without_blanks(texts: Sequence[str | None]) -> bool:
-    """Whether most letters are of scripts that put no blanks between words.
-
-    >>> writes_without_blanks(["海と夕日", None]), writes_without_blanks(["sea and sunset"])
-    (True, False)
-    """
-    present = [text for text in texts if text]
-    letters = [sign for text in present[:: max(1, len(present) // _SAMPLE)] for sign in text if sign.isalpha()]
-    # Thai to Khmer, and everything from the radicals of Chinese up to, but without, Hangul.
-    dense = sum("\u0e00" <= sign <= "\u17ff" or "\u2e80" <= sign < "\uac00" for sign in letters)
-    return dense > len(letters) / 2
-
-
 def _vectoriser(by_character: bool, **settings: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -312,7 +285,7 @@ def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
 
 
 def treatment_from_json(stored: dict[str, Any]) -> Treatment:
-    """What :meth:`Treatment.to_json` was asked of; what it divides by and what it looks up must make sense."""
+    """A saved treatment; what it divides by and what it looks up must make sense."""
     from propml.tables.embeddings import Embedded
 
     kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}

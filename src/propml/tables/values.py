@@ -7,17 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from propml.messages import argument
 from propml.tables.cell_lists import numbers_in, shown
 from propml.tables.table import Cells
-
-__all__ = [
-    "UNITS", "CellError", "as_numbers", "as_texts", "as_vectors", "holds_codes", "odd_among_numbers", "plain_cells",
-]  # fmt: skip
 
 MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "nat", "null", "none", "?", "-", "<na>"})
 # Numbers with commas that Python does not read, by what stands before the fraction: 1.234,5 and 1,234.5.
@@ -29,10 +25,10 @@ _WITH_COMMAS = {
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+")
 HALF = 0.5
 _FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-_CODE = re.compile(r"\s*0\d+\s*$")
+_CODE = re.compile(r"0\d+")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SECONDS_PER_DAY = 86_400.0
-_SAMPLE = 1000
+SAMPLE = 1000
 
 
 class CellError(ValueError):
@@ -58,40 +54,32 @@ def plain_cells(cells: Cells, decimal: str | None = None, missing: Collection[st
         cells = [None if isinstance(cell, str) and cell.strip().lower() in words else cell for cell in cells]
     if decimal is None:
         return cells
-    converted = [_with_point(cell, decimal) if isinstance(cell, str) and "," in cell else cell for cell in cells]
-    if decimal == "," and (
-        changed := next((old for old, new in zip(cells, converted, strict=True) if old != new), None)
-    ):
-        for row, cell in enumerate(converted):
-            if cell == cells[row] and isinstance(cell, str) and _GROUPED.fullmatch(cell.strip()):
-                raise CellError(
-                    row, f"is {cell!r}, and others have a comma before the fraction, as {changed!r}; write it alike"
-                )
-    return converted
+    changed = [_matches(_WITH_COMMAS[decimal], cell) for cell in cells]
+    if decimal == "," and any(changed):
+        other = cells[changed.index(True)]
+        for row, cell in enumerate(cells):
+            if _matches(_GROUPED, cell):
+                told = f"is {cell!r}, and others have a comma before the fraction, as {other!r}"
+                raise CellError(row, f"{told}; write it alike")
+    group = "." if decimal == "," else ","
+    pairs = zip(cells, changed, strict=True)
+    return [cell.replace(group, "").replace(",", ".") if is_new else cell for cell, is_new in pairs]
 
 
-class Odd(NamedTuple):
-    """Cells that are no numbers in a column that mostly is: the share of numbers, and the rows of the others."""
+def odd_among_numbers(cells: Cells) -> tuple[float, list[int], bool] | None:
+    """In a column of which at least half is numbers: their share, the rows of others, and whether these have commas.
 
-    share: float
-    rows: list[int]
-    with_commas: bool
-
-
-def odd_among_numbers(cells: Cells) -> Odd | None:
-    """What is no number in a column of which at least half is; numbers with commas are both.
-
-    >>> odd_among_numbers(["1", "2", "NA", "3", "many"]), odd_among_numbers(["2,5", "3", "many"]).with_commas
-    (Odd(share=0.75, rows=[4], with_commas=False), True)
+    >>> odd_among_numbers(["1", "2", "NA", "3", "many"]), odd_among_numbers(["2,5", "3"])
+    ((0.75, [4], False), (1.0, [0], True))
     """
-    sample = cells[:: max(1, len(cells) // _SAMPLE)]
+    sample = cells[:: max(1, len(cells) // SAMPLE)]
     if sum(map(_looks_like_number, sample)) < (HALF - 0.1) * sum(not _is_missing(cell) for cell in sample):
         return None
     present = [row for row, cell in enumerate(cells) if not _is_missing(cell)]
     odd = [row for row in present if not _is_number(cells[row])]
     commas = [row for row in odd if _looks_like_number(cells[row])]
     share = 1 - (len(odd) - len(commas)) / max(1, len(present))
-    return Odd(share, commas or odd, bool(commas)) if odd and share >= HALF else None
+    return (share, commas or odd, bool(commas)) if odd and share >= HALF else None
 
 
 def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
@@ -99,15 +87,10 @@ def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
 
     Without a length it is the one that most lists have, or 0 where none is; then None is said of other columns than
     lists. A cell that is no list of this length is an error.
-
-    >>> as_vectors(["[1, 2]", "", "[0.5 2.]"])
-    array([[1. , 2. ],
-           [nan, nan],
-           [0.5, 2. ]], dtype=float32)
     """
     if isinstance(cells, np.ndarray) and (cells.ndim == 1 or length in (None, cells.shape[1])):
         return cells if cells.ndim == 2 else None
-    if length is None and not any(_begins_like_list(cell) for cell in cells[:: max(1, len(cells) // _SAMPLE)]):
+    if length is None and not any(_begins_like_list(cell) for cell in cells[:: max(1, len(cells) // SAMPLE)]):
         return None
     present = [row for row, cell in enumerate(cells) if isinstance(cell, list | np.ndarray) or not _is_missing(cell)]
     lists = {row: np.asarray(own, np.float32) for row in present if (own := numbers_in(cells[row])) is not None}
@@ -129,27 +112,18 @@ def as_vectors(cells: Cells, length: int | None = None) -> np.ndarray | None:
 
 
 def as_numbers(cells: Cells) -> np.ndarray | None:
-    """Numbers with NaN where a cell is missing or not finite; None where a cell is something else.
-
-    >>> as_numbers(["1", "NA", "-2.5e1"])
-    array([  1.,  nan, -25.])
-    """
-    if isinstance(cells, np.ndarray):
-        if cells.dtype.kind not in "biuf" or cells.ndim != 1:
-            return None
-        numbers = cells.astype(np.float64)
-    else:
+    """Numbers with NaN where a cell is missing or not finite; None where a cell is something else."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind not in "biuf":
+        return None
+    try:
         try:
             numbers = np.array(cells, dtype=np.float64)
         except (ValueError, TypeError):
-            try:
-                numbers = np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
-            except (ValueError, TypeError):
-                return None
-        if numbers.ndim != 1:
-            return None
+            numbers = np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
+    except (ValueError, TypeError, OverflowError):
+        return None
     numbers[~np.isfinite(numbers)] = np.nan
-    return numbers
+    return numbers if numbers.ndim == 1 else None
 
 
 def holds_codes(cells: Cells) -> bool:
@@ -158,42 +132,31 @@ def holds_codes(cells: Cells) -> bool:
     >>> holds_codes(["00501", "90210"]), holds_codes(["0.5", "0"])
     (True, False)
     """
-    if isinstance(cells, np.ndarray):
-        return False
-    return any(isinstance(cell, str) and _CODE.match(cell) for cell in cells[:: max(1, len(cells) // _SAMPLE)])
+    sample = [] if isinstance(cells, np.ndarray) else cells[:: max(1, len(cells) // SAMPLE)]
+    return any(_matches(_CODE, cell) for cell in sample)
 
 
 def as_flags(cells: Cells) -> np.ndarray | None:
     """0 and 1 from true and false or yes and no, NaN where missing; None where a cell is something else."""
-    if isinstance(cells, np.ndarray):
+    known = _FLAGS.keys() | MISSING
+    if isinstance(cells, np.ndarray) or not all(str(cell).strip().lower() in known for cell in cells):
         return None
-    known: dict[Any, float] = {}
-    for cell in set(map(str, cells)):
-        word = cell.strip().lower()
-        if word not in _FLAGS and word not in MISSING:
-            return None
-        known[cell] = _FLAGS.get(word, math.nan)
-    return np.array([known[str(cell)] for cell in cells])
+    return np.array([_FLAGS.get(str(cell).strip().lower(), math.nan) for cell in cells])
 
 
 def as_days(cells: Cells) -> np.ndarray | None:
-    """ISO dates and times as days since 1970, NaN where missing; None where a cell is something else.
-
-    >>> as_days(["1970-01-02", "1970-01-01T12:00", ""])
-    array([1. , 0.5, nan])
-    """
+    """ISO dates and times as days since 1970, NaN where missing; None where a cell is something else."""
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind != "M":
             return None
         seconds = cells.astype("datetime64[ms]").astype(np.float64) / 1000
         return np.where(np.isnat(cells), np.nan, seconds / _SECONDS_PER_DAY)
-    days = np.empty(len(cells))
-    for row, cell in enumerate(cells):
-        day = _day(cell)
-        if day is None:
+    days = []
+    for cell in cells:
+        if (day := _day(cell)) is None:
             return None
-        days[row] = day
-    return days
+        days.append(day)
+    return np.array(days)
 
 
 #: How a column becomes numbers, by what it holds; the first that can read all cells is the right one.
@@ -202,11 +165,9 @@ UNITS: dict[str, Callable[[Cells], np.ndarray | None]] = {"number": as_numbers, 
 
 def as_texts(cells: Cells) -> list[str | None]:
     """Text without surrounding blanks, None where missing."""
-    texts: list[str | None] = []
-    for cell in cells.tolist() if isinstance(cells, np.ndarray) else cells:
-        text = "" if cell is None else str(cell).strip()
-        texts.append(None if text.lower() in MISSING else text)
-    return texts
+    values = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    texts = ("" if cell is None else str(cell).strip() for cell in values)
+    return [None if text.lower() in MISSING else text for text in texts]
 
 
 def _is_missing(cell: Any) -> bool:
@@ -220,33 +181,30 @@ def _begins_like_list(cell: Any) -> bool:
 def _looks_like_number(cell: Any) -> bool:
     """Whether a cell is a number, or would be one with its comma as a point or left out."""
     if isinstance(cell, str) and "," in cell:
-        return any(each.fullmatch(cell.strip()) for each in _WITH_COMMAS.values())
+        return any(_matches(each, cell) for each in _WITH_COMMAS.values())
     return _is_number(cell) and not _is_missing(cell)
 
 
 def _is_number(cell: Any) -> bool:
     try:
         float(cell)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
     return True
 
 
-def _with_point(cell: str, decimal: str) -> str:
-    if not _WITH_COMMAS[decimal].fullmatch(cell.strip()):
-        return cell
-    return cell.replace(".", "").replace(",", ".") if decimal == "," else cell.replace(",", "")
+def _matches(pattern: re.Pattern[str], cell: Any) -> bool:
+    return isinstance(cell, str) and pattern.fullmatch(cell.strip()) is not None
 
 
 def _day(cell: Any) -> float | None:
+    if _is_missing(cell):
+        return math.nan
     if isinstance(cell, str):
-        text = cell.strip()
-        if text.lower() in MISSING:
-            return math.nan
-        if _DATE.match(text) is None:
+        if _DATE.match(cell.strip()) is None:
             return None
         try:
-            cell = datetime.fromisoformat(text)
+            cell = datetime.fromisoformat(cell.strip())
         except ValueError:
             return None
     if isinstance(cell, datetime):
@@ -254,4 +212,4 @@ def _day(cell: Any) -> float | None:
         return moment.timestamp() / _SECONDS_PER_DAY
     if isinstance(cell, date):
         return float(cell.toordinal() - date(1970, 1, 1).toordinal())
-    return math.nan if _is_missing(cell) else None
+    return None

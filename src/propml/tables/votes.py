@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from propml.tables.labels import States
 from propml.tables.table import MemoryTable, Table, checked_column
 from propml.targets import CANDIDATE, Candidates
 
-__all__ = ["AUDITOR", "CONFIDENCE", "MODEL_COLUMNS", "VoteFile", "Voted", "identifier", "read_rules"]
-
 #: Who proposes the labels that an audit adds.
 AUDITOR = "propml audit"
 #: What the columns of a language model's answers are called.
@@ -31,24 +30,6 @@ ABSTAINS = -1
 MOST_CLASSES = 100_000
 #: Writes votes back to a path: by item what changes, and all labels that are left.
 WriteBack: TypeAlias = Callable[[Path, Mapping[str, States], Mapping[str, list[Any]]], None]
-
-
-class Voted(NamedTuple):
-    """Candidates of the items that were voted on, in the order of the features, and what was left out."""
-
-    candidates: Candidates
-    rows: np.ndarray
-    notes: list[str]
-
-    def attached_to(self, given: Candidates, matched_by: Callable[[Hashable], str]) -> Candidates:
-        """Other candidates of the data, with the votes on their labels; names of which this is the same are one."""
-        votes = self.candidates.annotations
-        assert votes is not None
-        column = {matched_by(name): j for j, name in enumerate(given.labels)}
-        label = np.array([column.get(matched_by(name), -2) for name in self.candidates.labels] + [-1])[votes.label]
-        known = label > -2  # -1 stays: an annotator who looked and saw nothing
-        kept = votes.entries(known)
-        return replace(given, annotations=replace(kept, row=self.rows[kept.row], label=label[known]))
 
 
 @dataclass(frozen=True)
@@ -65,37 +46,36 @@ class VoteFile:
         for name in (self.item, self.annotator, self.label):
             checked_column(self.table, name)
 
-    def read(self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0) -> Voted:
-        """The candidates of the items in ``ids``, with votes; one less sure than ``min_confidence`` only looked."""
+    def read(
+        self, ids: Sequence[str], min_votes: int = 1, min_confidence: float = 0.0
+    ) -> tuple[Candidates, np.ndarray, list[str]]:
+        """The candidates of those of ``ids`` that were voted on, with votes; their rows; and what was left out.
+
+        A vote that is less sure than ``min_confidence`` only looked.
+        """
         proposed = self.table.cells(self.label)
         if holds_lists(proposed):
             row = next(row for row, cell in enumerate(proposed) if cell)
-            raise ValueError(
-                f"{self.table.where(row, self.label)} is {shown(proposed[row])}; an annotator table has one row for "
-                f"each label that somebody proposed, so give every label of the list a row of its own"
-            )
+            told = f"{self.table.where(row, self.label)} is {shown(proposed[row])}, a list"
+            raise ValueError(f"{told}; give every label of it a row of its own")
         votes: dict[tuple[str, str, str | None], float] = {}
         for vote, share in self._votes(min_confidence):
             votes[vote] = max(share, votes.get(vote, share))  # a proposal made twice counts once
         row_of = {item: row for row, item in enumerate(ids)}
         kept = [vote for vote in votes if vote[0] in row_of]
         if not kept:
-            raise ValueError(
-                f"no item of {self.table.path} is an identifier of the data: it names {next(iter(votes))[0]!r}, the "
-                f"data {ids[0]!r}; choose with {argument('id_column')} the column of identifiers that both files share"
-            )
+            names = f"it names {next(iter(votes))[0]!r}, the data {ids[0]!r}"
+            way = f"choose with {argument('id_column')} the column of identifiers that both files share"
+            raise ValueError(f"no item of {self.table.path} is an identifier of the data: {names}; {way}")
         if not any(label for _, _, label in kept):
             raise ValueError(f"{self.table.path}: column {self.label!r} names no label for any item of the data")
         candidates = Candidates.from_votes(*zip(*kept, strict=True), min_votes=min_votes, empty="ignore")
         if not candidates.sizes().any():
-            raise ValueError(
-                f"no label has {min_votes} votes on any item, so no candidate is left; "
-                f"ask for a smaller {argument('min_votes')}"
-            )
+            raise ValueError(f"no label has {min_votes} votes on any item; ask for a smaller {argument('min_votes')}")
         if (given := candidates.annotations) is not None and set(votes.values()) != {1.0}:
-            names: Any = (*candidates.labels, None)  # -1: nothing
+            labels: Any = (*candidates.labels, None)  # -1: nothing
             entries = zip(given.row.tolist(), given.annotator.tolist(), given.label.tolist(), strict=True)
-            said = [(str(candidates.index[row]), str(given.names[who]), names[label]) for row, who, label in entries]
+            said = [(str(candidates.index[row]), str(given.names[who]), labels[label]) for row, who, label in entries]
             sure = np.array([votes[vote] for vote in said])
             candidates = replace(candidates, annotations=replace(given, confidence=sure))
         rows = np.array([row_of[str(item)] for item in candidates.index])
@@ -103,61 +83,43 @@ class VoteFile:
         notes = []
         if strangers := len({item for item, _, _ in votes} - row_of.keys()):
             notes.append(f"{strangers} items of {self.table.path.name} are not in the data and were left out")
-        return Voted(candidates[order], rows[order], notes)
+        return candidates[order], rows[order], notes
 
     def write(self, path: Path, changes: Mapping[str, States], left: Mapping[str, list[Any]]) -> None:
-        """The same table without votes for labels that went, and with those of the audit for labels that came.
-
-        Both arguments are by item: what changes, and all labels that are left.
-        """
+        """The same table without votes for labels that went, and with those of the audit for labels that came."""
         if self.write_back is not None:
             self.write_back(path, changes, left)
             return
         went, came = _went_and_came(changes)
         items, proposed = self._texts(self.item), self.table.cells(self.label)
         in_lists = any(isinstance(cell, list) for cell in proposed)
-        extra = [
-            {self.item: item, self.annotator: AUDITOR, self.label: [label] if in_lists else label}
-            for item, label in came
-        ]
+        added = [(item, AUDITOR, [label] if in_lists else label) for item, label in came]
+        extra = [dict(zip((self.item, self.annotator, self.label), row, strict=True)) for row in added]
         if not in_lists:
             pairs = zip(items, map(identifier, proposed), strict=True)
             self.table.copy(path, keep=np.array([pair not in went for pair in pairs]), extra=extra)
             return
 
         def edit(start: int, cells: Sequence[Any]) -> Sequence[Any]:
-            return [
-                [value for value, name in zip(cell, names, strict=True) if (item, identifier(name)) not in went]
-                if isinstance(cell, list) and len(cell) == len(names or ())
-                else cell
-                for item, names, cell in zip(items[start:], proposed[start:], cells, strict=False)
-            ]
+            edited = list(cells)
+            for at, cell in enumerate(cells):
+                item, names = items[start + at], proposed[start + at] or ()
+                if isinstance(cell, list) and len(cell) == len(names):
+                    stays = [(item, identifier(name)) not in went for name in names]
+                    edited[at] = list(compress(cell, stays))
+            return edited
 
         # A list of confidences stays as long as that of the labels.
         in_step = [name for name in (self.label, CONFIDENCE) if name in self.table.names]
         self.table.copy(path, dict.fromkeys(in_step, edit), extra=extra)
 
     def _votes(self, min_confidence: float) -> Iterator[tuple[tuple[str, str, str | None], float]]:
-        sure = self._confidences()
-        columns = zip(self._texts(self.item), self._texts(self.annotator), self.table.cells(self.label), strict=True)
-        for row, (item, who, cell) in enumerate(columns):
-            names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
-            told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
-            counted: list[Any] = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
-            for name, confidence in counted or [(None, 1.0)]:  # looked, and saw nothing
-                yield (item, who, name), confidence
-
-    def _confidences(self) -> Any:
-        """From a row, the place of a label in its cell and its name to how sure the vote is."""
         table = self.table
-        whole = table.cells(CONFIDENCE) if CONFIDENCE in table.names else None
-        start = f"{CONFIDENCE}."
-        by_name = {name[len(start) :]: table.cells(name) for name in table.names if name.startswith(start)}
+        confidences = {name: table.cells(name) for name in table.names if name.startswith(CONFIDENCE)}
 
         def sure(row: int, place: int, name: str) -> float:
-            value = by_name[name][row] if name in by_name else None
-            if value is None and whole is not None:
-                value = whole[row]
+            cells = (confidences[own][row] for own in (f"{CONFIDENCE}.{name}", CONFIDENCE) if own in confidences)
+            value = next((cell for cell in cells if cell is not None), None)
             if isinstance(value, list | np.ndarray):
                 value = value[place] if place < len(value) else None
             try:
@@ -166,7 +128,13 @@ class VoteFile:
             except (TypeError, ValueError):
                 raise ValueError(f"{table.where(row, CONFIDENCE)} is {shown(value)}, expected a number") from None
 
-        return sure
+        columns = zip(self._texts(self.item), self._texts(self.annotator), table.cells(self.label), strict=True)
+        for row, (item, who, cell) in enumerate(columns):
+            names = [identifier(name) for name in (cell if isinstance(cell, list) else [cell])]
+            told = [(name, sure(row, j, name)) for j, name in enumerate(names) if name]
+            counted: list[Any] = [(name, confidence) for name, confidence in told if confidence >= min_confidence]
+            for name, confidence in counted or [(None, 1.0)]:  # looked, and saw nothing
+                yield (item, who, name), confidence
 
     def _texts(self, name: str) -> list[str]:
         return [identifier(cell) for cell in self.table.cells(name)]
@@ -202,8 +170,8 @@ def read_rules(path: Path, ids: Sequence[str]) -> VoteFile:
         went, came = _went_and_came(changes)
         row_of = {item: row for row, item in enumerate(ids)}
         n_added = Counter(item for item, _ in came)  # a rule names one label, so that two of them need two rules
-        new = np.full((len(matrix), max(n_added.values(), default=0)), ABSTAINS, dtype=matrix.dtype)
-        made = np.hstack([matrix, new])
+        n_new = max(n_added.values(), default=0)
+        made = np.pad(matrix, [(0, 0), (0, n_new)], constant_values=ABSTAINS)
         for item, label in went:
             own = made[row_of[item]]
             own[own == labels.index(label)] = ABSTAINS
@@ -214,7 +182,7 @@ def read_rules(path: Path, ids: Sequence[str]) -> VoteFile:
             if path.suffix.lower() != ".npz":
                 np.save(file, made)
                 return
-            named = {"rules": np.array(rules + [AUDITOR] * new.shape[1])} if "rules" in content else {}
+            named = {"rules": np.array(rules + [AUDITOR] * n_new)} if "rules" in content else {}
             np.savez_compressed(file, **{**content, name: made, **named})
 
     return VoteFile(MemoryTable(columns, path), write_back=write_back)

@@ -19,22 +19,23 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from sklearn.pipeline import make_pipeline
+
 from propml import __version__
 from propml.atomic_files import write_whole
 from propml.extras import require
 from propml.file_errors import reading
+from propml.methods.registry import method_class
 from propml.output import neutralised, page_style
+from propml.range_scaler import RangeScaler
 from propml.schema import check_schema
 from propml.tuning.spaces import Space, restored, stored
 from propml.tuning.studies import quiet
+from propml.tuning.tasks import Task
 from propml.tuning.trials import DIED, best_trial, finished
 
 if TYPE_CHECKING:
     import optuna
-
-    from propml.tuning.tasks import Task
-
-__all__ = ["SearchResult", "TrialRecord", "compared_trials", "pictures", "read_best", "render_page"]
 
 BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
 EXPECTED = "give the best.toml that `propml tune` wrote"
@@ -141,11 +142,6 @@ class SearchResult:
         Before a method other than ProPML, which scales by itself, stands the scaling to [-1, 1] with which it was
         searched.
         """
-        from sklearn.pipeline import make_pipeline
-
-        from propml.methods.registry import method_class
-        from propml.range_scaler import RangeScaler
-
         if self.method == "vision":
             raise ValueError("images were searched; train with propml.vision.VisionRecipe(**result.params)")
         model = method_class(self.method)(**{**self.params, **further})

@@ -13,7 +13,6 @@ single trials, has no brackets that start together.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,11 +33,6 @@ from propml.neural.training import StackTrainer, padded
 
 if TYPE_CHECKING:
     from propml.tuning.tasks import TableData
-
-__all__ = [
-    *("BROKEN", "ETA", "PER_MEMBER", "Configuration", "DeviceTable", "Rung", "Stack"),
-    *("best_places", "bracket_at", "levels", "reason", "structure"),
-]
 
 # The arguments of one trial.
 Configuration: TypeAlias = Mapping[str, Any]
@@ -83,11 +77,8 @@ def brackets_of(epochs: int) -> list[tuple[int, tuple[int, ...]]]:
 
 def bracket_at(epochs: int, position: int) -> tuple[int, tuple[int, ...]]:
     """The bracket of the trial at a position: how many trials are left of it from there, and its rungs."""
-    for size, rungs in itertools.cycle(brackets_of(epochs)):
-        if position < size:
-            return size - position, rungs
-        position -= size
-    raise AssertionError("the brackets begin again and again")
+    places = [(size - begun, rungs) for size, rungs in brackets_of(epochs) for begun in range(size)]
+    return places[position % len(places)]
 
 
 def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[int]:
@@ -112,11 +103,7 @@ def structure(configuration: Configuration) -> tuple[tuple[str, Any], ...]:
 
 
 def reason(error: BaseException) -> str:
-    """Why a trial failed, in one sentence.
-
-    >>> reason(MemoryError()) == MEMORY, reason(ValueError("dropout is 2; it lies in [0, 1)"))
-    (True, 'dropout is 2; it lies in [0, 1)')
-    """
+    """Why a trial failed, in one sentence."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or any(words in text.lower() for words in MEMORY_WORDS):
         return MEMORY
@@ -259,18 +246,18 @@ class Rung:
             try:
                 if stack is None:
                     fits = self.table.fitting(self.table.recipe(self.configurations[places[0]], self.epochs))
-                    stack = Stack(self.table, [self.configurations[place] for place in places[:fits]], self.epochs)
+                    if fits < len(places):
+                        self.waiting[:0] = [places[:fits], places[fits:]]
+                        continue
+                    stack = Stack(self.table, [self.configurations[place] for place in places], self.epochs)
                 stack.train_to(epoch, stop)
+                trained[places] = stack
             except Exception as error:  # one bad trial must not take its rung with it
                 if len(places) > 1:  # find the bad trial; and half a stack may fit where a whole one does not
                     half = len(places) // 2
                     self.waiting[:0] = [places[:half], places[half:]]
                 else:
                     self.why[places[0]] = reason(error)
-                continue
-            trained[places[: len(stack)]] = stack
-            if len(stack) < len(places):
-                self.waiting.insert(0, places[len(stack) :])
         self.stacks = trained
         values = np.full(len(self.configurations), np.nan)
         for places, stack in self.stacks.items():
@@ -296,15 +283,10 @@ class Rung:
 
 
 class MemberRatesTrainer(StackTrainer):
-    """A :class:`~propml.neural.training.StackTrainer` with one learning rate and one weight decay per setting.
+    """A trainer with one learning rate and one weight decay per setting, in the place of the recipe's.
 
     An Adam step is proportional to the learning rate. So all members take the step of rate 1 at once, in PyTorch's
     fused kernel, and each goes only its share of the way.
-
-    Parameters
-    ----------
-    learning_rates, weight_decays : sequence of float, one per setting
-        They stand in the place of the recipe's.
     """
 
     def __init__(self, learning_rates: Sequence[float], weight_decays: Sequence[float], *args: Any, **kwargs: Any):

@@ -6,7 +6,9 @@ Whatever stops a search, its unfinished trials go back to the study; several pro
 from __future__ import annotations
 
 import math
+import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,10 @@ from propml.messages import renamed_argument
 from propml.progress import progress_bar
 from propml.targets import Features, LabelsLike, MatrixLike
 from propml.tuning.result import SearchResult
-from propml.tuning.rungs import best_places, bracket_at, levels, structure
+from propml.tuning.rungs import Rung, best_places, bracket_at, levels, reason, structure
 from propml.tuning.spaces import Changes
-from propml.tuning.tasks import AnyTask, NetworkTask, SingleTask, TableData, make_task, run_trial
+from propml.tuning.tasks import NetworkTask, TableData, Task, make_task
 from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
-
-__all__ = ["run_search", "search", "work", "work_in_processes"]
 
 # How often a worker process that was killed is replaced.
 RESTARTS = 5
@@ -108,7 +108,7 @@ def search(
 
 @renamed_argument("show", "verbose")
 def run_search(
-    task: AnyTask,
+    task: Task,
     *,
     trials: int = 50,
     timeout: float | None = None,
@@ -128,7 +128,6 @@ def run_search(
     if workers > 1 and storage is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
-    home = None if folder is None else Path(folder)
     desk = Desk(task, trials, storage, name, seed, until=until)
     ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
@@ -142,9 +141,9 @@ def run_search(
         desk.progress = progress
         progress()
         if storage is not None and (workers > 1 or task.is_large):
-            work_in_processes(desk, str(storage), workers, home, seed)
+            work_in_processes(desk, str(storage), workers, folder, seed)
         else:
-            work(desk, home)
+            work(desk, folder)
         progress()
     if ended < trials and not desk.is_over():
         raise ValueError(
@@ -154,7 +153,7 @@ def run_search(
     return SearchResult.of(desk.study, task)
 
 
-def work(desk: Desk, folder: Path | None = None) -> None:
+def work(desk: Desk, folder: str | Path | None = None) -> None:
     """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
 
     It waits for trials of other workers: if those die, their trials are done here.
@@ -176,11 +175,11 @@ def _bracket(desk: Desk, task: NetworkTask) -> bool:
     trials = _starters(desk, size)
     if not trials:
         return False
-    rung = task.rung([trial.configuration for trial in trials])
+    rung = Rung(task.table, [trial.configuration for trial in trials], task.epochs)
     running = list(range(len(trials)))
     for epoch in levels(task.epochs):
         values = rung.train_to(epoch, desk.is_over)
-        for place in rung.why:
+        for place in set(running) & set(rung.why):
             desk.end(trials[place], "failed", rung.why[place])
         running = [place for place in running if place not in rung.why]
         if not running:
@@ -223,20 +222,33 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
     return trials
 
 
-def _single(desk: Desk, task: SingleTask, folder: Path | None) -> bool:
-    """One trial by itself; whether there was one to do."""
+def _single(desk: Desk, task: Task, folder: str | Path | None) -> bool:
+    """One trial by itself, with its files in ``folder`` or a temporary one; whether there was one to do."""
     trial = desk.ask()
     if trial is None:
         return False
+    stopped = False
 
-    def stops(epoch: int, value: float) -> bool:
-        return desk.report(trial, epoch, value) or desk.is_over()
+    def report(epoch: int, value: float) -> bool:
+        nonlocal stopped
+        if not math.isfinite(value):
+            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
+        stopped = (desk.report(trial, epoch, value) or desk.is_over()) and epoch < task.epochs
+        return stopped
 
-    desk.end(trial, *run_trial(task, trial.configuration, stops, trial.home(folder)))
+    with tempfile.TemporaryDirectory(prefix="propml-tune-") if folder is None else nullcontext(folder) as place:
+        home = Path(place, "trials", str(trial.first))
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            task.run(trial.configuration, report, home)
+        except Exception as error:  # one bad trial must not end the search
+            desk.end(trial, "failed", reason(error))
+        else:
+            desk.end(trial, "pruned" if stopped else "complete")
     return True
 
 
-def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | None, seed: int) -> None:
+def work_in_processes(desk: Desk, storage: str, workers: int, folder: str | Path | None, seed: int) -> None:
     """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
     processes: list[Any] = []
     started, most, threads = 0, workers * (1 + RESTARTS), max(1, usable_cores() // workers)
@@ -245,7 +257,7 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
             while len(processes) < workers:
                 started += 1
                 left = desk.until - time.monotonic()
-                arguments = (desk.task, desk.trials, left, storage, desk.study.study_name, folder, seed + started)
+                arguments = (desk.task, desk.trials, storage, desk.study.study_name, seed + started, left, folder)
                 processes.append(start_worker(_work, arguments, threads))
             time.sleep(LOOK)
             desk.progress()
@@ -264,5 +276,5 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: Path | Non
         desk.reclaim(died=False)  # no trial of theirs has killed them
 
 
-def _work(task: AnyTask, trials: int, left: float, storage: str, name: str, folder: Path | None, seed: int) -> None:
+def _work(task: Task, trials: int, storage: str, name: str, seed: int, left: float, folder: str | Path | None) -> None:
     work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

@@ -19,11 +19,6 @@ from propml.targets import Candidates
 if TYPE_CHECKING:
     import optuna
 
-__all__ = [
-    *("SPACES", "VISION", "Changes", "OneOf", "Range", "Space", "When"),
-    *("altered", "parse_dimension", "space_of", "suggest"),
-]
-
 
 @dataclass(frozen=True)
 class When:
@@ -32,10 +27,6 @@ class When:
     name: str
     values: tuple[Any, ...]
     negated: bool = False
-
-    def holds(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether it is there in a configuration."""
-        return self.name in chosen and (chosen[self.name] in self.values) != self.negated
 
 
 @dataclass(frozen=True)
@@ -102,11 +93,7 @@ VISION: Space = {
 
 
 def space_of(method: str, candidates: Candidates | None = None) -> Space:
-    """The space of a method; with ``candidates`` the range of λ reaches as far down as their labels ask for.
-
-    >>> space_of("ridge")
-    {'alpha': Range(low=0.001, high=10000.0, log=True, integer=False, when=None)}
-    """
+    """The space of a method; with ``candidates`` the range of λ reaches as far down as their labels ask for."""
     method_class(method)  # an unknown one is told here
     space = dict(SPACES[method])
     lam = space.get("lam")
@@ -117,52 +104,44 @@ def space_of(method: str, candidates: Candidates | None = None) -> Space:
 
 
 def altered(space: Space, changes: Changes, known: Sequence[str], what: str) -> Space:
-    """The space with other dimensions, checked; ``known`` are the arguments that ``what`` has.
-
-    >>> altered(space_of("ridge"), {"alpha": (1, 10)}, ["alpha"], "ridge")["alpha"].high
-    10
-    """
+    """The space with other dimensions, checked; ``known`` are the arguments that ``what`` has."""
     result = dict(space)
     for name, change in changes.items():
         if name in GIVEN:
             raise ValueError(f"{name} is given by the search (seed, verbose); leave it out of the space")
         if name not in known:
             raise ValueError(f"{name!r} is not an argument of {what}; {did_you_mean(name, known)}")
-        result[name] = dimension = _dimension(change, space.get(name))
-        if isinstance(dimension, Range):
-            _check_range(name, dimension)
-        elif not dimension.values:
-            raise ValueError(f"{name} has no value to choose from; give at least one")
-        elif len({stored(value) for value in dimension.values}) < len(dimension.values):
-            raise ValueError(f"{name} has a value twice among {list(dimension.values)}; leave one out")
+        result[name] = _dimension(name, change, space.get(name))
     # What has a condition comes after what it depends on.
     return dict(sorted(result.items(), key=lambda item: item[1].when is not None))
 
 
-def _dimension(change: Any, declared: Dimension | None) -> Dimension:
+def _dimension(name: str, change: Any, declared: Dimension | None) -> Dimension:
+    """What a change makes of a declared dimension, checked."""
     when = None if declared is None else declared.when
-    if isinstance(change, Range | OneOf):
-        return change if change.when is not None else replace(change, when=when)
-    if isinstance(change, list):
-        return OneOf(tuple(frozen(value) for value in change), when)
     ends = change if isinstance(change, tuple) and all(isinstance(end, int | float) for end in change) else ()
-    if len(ends) == 2 and not isinstance(declared, OneOf):
+    dimension: Dimension
+    if isinstance(change, Range | OneOf):
+        dimension = change if change.when is not None else replace(change, when=when)
+    elif isinstance(change, list):
+        dimension = OneOf(tuple(frozen(value) for value in change), when)
+    elif len(ends) == 2 and not isinstance(declared, OneOf):
         scale = declared or Range(0, 0, integer=all(isinstance(end, int) for end in ends))
-        return replace(scale, low=ends[0], high=ends[1])
-    return OneOf((frozen(change),))  # what the user fixes is there whatever the others are
-
-
-def _check_range(name: str, given: Range) -> None:
-    ends = (given.low, given.high)
-    if not (all(map(is_number, ends)) and given.low < given.high):
+        dimension = replace(scale, low=ends[0], high=ends[1])
+    else:
+        dimension = OneOf((frozen(change),))  # what the user fixes is there whatever the others are
+    if isinstance(dimension, OneOf):
+        if len({stored(value) for value in dimension.values}) != max(1, len(dimension.values)):
+            raise ValueError(f"{name} is one of {list(dimension.values)}; give at least one value, and none twice")
+        return dimension
+    low, high = dimension.low, dimension.high
+    fits = is_number(low) and is_number(high) and low < high and (low > 0 or not dimension.log)
+    if not fits or (dimension.integer and not (float(low).is_integer() and float(high).is_integer())):
         raise ValueError(
-            f"{name} goes from {given.low!r} to {given.high!r}; two finite numbers were expected, of which the first "
-            f"must be smaller (give one value to fix it)"
+            f"{name} goes from {low!r} to {high!r}; give two finite numbers, the smaller first, above 0 on a "
+            f"logarithmic scale and whole where {name} is (or one value, to fix it)"
         )
-    if given.log and given.low <= 0:
-        raise ValueError(f"{name} goes from {given.low} on a logarithmic scale; start above 0, or give a linear Range")
-    if given.integer and not all(float(end).is_integer() for end in ends):
-        raise ValueError(f"{name} goes from {given.low} to {given.high} and is a whole number; give whole numbers")
+    return dimension
 
 
 def suggest(trial: optuna.Trial, space: Space) -> dict[str, Any]:
@@ -186,7 +165,8 @@ def restored(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
 def _configuration(space: Space, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for name, dimension in space.items():
-        if dimension.when is not None and not dimension.when.holds(chosen):
+        when = dimension.when
+        if when and not (when.name in chosen and (chosen[when.name] in when.values) != when.negated):
             continue
         values = {stored(value): value for value in dimension.values} if isinstance(dimension, OneOf) else {}
         if len(values) == 1:  # nothing to search
@@ -224,14 +204,12 @@ def parse_dimension(text: str) -> tuple[str, Any]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
         raise ValueError(f"{text!r} is no parameter; write NAME=LOW..HIGH, NAME=A|B|C or NAME=VALUE")
-    scale, colon, rest = value.partition(":")
-    log = scale == "log" and bool(colon)
-    low, dots, high = (rest if log else value).partition("..")
+    low, dots, high = value.removeprefix("log:").partition("..")
     if dots:
         ends = (_value(name, low), _value(name, high))
         if not all(map(is_number, ends)):
             raise ValueError(f"{text!r} has no two numbers around ..; write NAME=LOW..HIGH")
-        return name, Range(ends[0], ends[1], log=True) if log else ends
+        return name, Range(*ends, log=True) if value.startswith("log:") else ends
     if "|" in value:
         return name, [_value(name, part) for part in value.split("|")]
     return name, _value(name, value)

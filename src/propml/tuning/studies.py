@@ -22,8 +22,6 @@ from propml.tuning.rungs import ETA, levels
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["is_gone", "lifeline", "open_storage", "open_study", "quiet", "without_secrets"]
-
 SQLITE = "sqlite:///"
 # Seconds between the heartbeats of a worker, and after which a silent one is given up. That is for other machines only:
 # whether a process of this machine lives is known at once, by the lock of its file.
@@ -62,9 +60,7 @@ def open_study(
     how: dict[str, Any] = {"storage": storage, "pruner": pruner, "direction": "maximize", "load_if_exists": True}
     with quiet():
         study = optuna.create_study(study_name=name, **how)
-        study_id = storage.get_study_id_from_name(name)
-        known = storage.get_study_user_attrs(study_id).get("propml", {})
-        trials = storage.get_all_trials(study_id, deepcopy=False)
+        known, trials = study.user_attrs.get("propml", {}), study.get_trials(deepcopy=False)
         # A study that does not tell the seed of its folds is not asked for it.
         keys = [key for key in {**facts, **known} if known and (key in known or key != "seed")]
         differing = [key for key in keys if known.get(key) != facts.get(key)]
@@ -75,8 +71,7 @@ def open_study(
                 f"give the search another name or another storage"
             )
         if differing:
-            with suppress(KeyError):  # another search has done so
-                storage.delete_study(study_id)
+            optuna.delete_study(study_name=name, storage=storage)
             study = optuna.create_study(study_name=name, **how)
             # Their numbers stay taken: a new trial must not go on from a checkpoint in the folder of an old one.
             placeholder = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs={"lost": REPLACED})
@@ -103,6 +98,9 @@ def open_storage(storage: str | Path | None) -> Any:
     if storage is None:
         return optuna.storages.InMemoryStorage()
     url = str(storage) if "://" in str(storage) else f"{SQLITE}{storage}"
+    # Name the PostgreSQL driver that is installed: versions of SQLAlchemy differ in their default.
+    driver = next((name for name in ("psycopg", "psycopg2") if importlib.util.find_spec(name) is not None), "psycopg2")
+    exact = re.sub("^postgres(ql)?://", f"postgresql+{driver}://", url)
     arguments: dict[str, Any] = {}
     if url.startswith(SQLITE):
         Path(url.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +108,7 @@ def open_storage(storage: str | Path | None) -> Any:
     try:
         with quiet():
             database = optuna.storages.RDBStorage(
-                _with_driver(url), engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
+                exact, engine_kwargs=arguments, heartbeat_interval=HEARTBEAT, grace_period=GRACE
             )
     except ImportError as error:
         told = f"the storage {url} needs a driver for its database; install one, such as: pip install psycopg2-binary"
@@ -123,13 +121,6 @@ def open_storage(storage: str | Path | None) -> Any:
     if url.startswith(SQLITE):
         _share(database)
     return database
-
-
-def _with_driver(url: str) -> str:
-    """Name the PostgreSQL driver that is installed: versions of SQLAlchemy differ in their default."""
-    scheme, _, rest = url.partition("://")
-    drivers = [name for name in ("psycopg", "psycopg2") if importlib.util.find_spec(name) is not None]
-    return f"postgresql+{drivers[0]}://{rest}" if scheme in ("postgres", "postgresql") and drivers else url
 
 
 def _share(storage: Any) -> None:

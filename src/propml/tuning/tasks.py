@@ -11,13 +11,11 @@ import gc
 import hashlib
 import json
 import math
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,17 +29,12 @@ from propml.methods.registry import METHODS, method_class
 from propml.neural.criteria import CRITERIA, get_criterion
 from propml.range_scaler import RangeScaler
 from propml.targets import Candidates, Features, LabelsLike, MatrixLike, as_candidates
-from propml.tuning.rungs import Configuration, DeviceTable, Rung, reason
+from propml.tuning.rungs import Configuration, DeviceTable
 from propml.tuning.spaces import VISION, Changes, Space, altered, space_of
-
-if TYPE_CHECKING:
-    from propml.vision.recipe import VisionRecipe
-    from propml.vision.sources import ImageSource
-
-__all__ = [
-    *("AnyTask", "MethodTask", "NetworkTask", "SingleTask", "TableData", "Task", "VisionTask"),
-    *("make_task", "run_trial"),
-]
+from propml.vision.recipe import METHODS as LOSSES
+from propml.vision.recipe import VisionRecipe, with_new_names
+from propml.vision.sources import ImageSource
+from propml.vision.training import train
 
 # Settings of a recipe that the search itself decides.
 OWN = ("epochs", "select", "criterion", "seed", "hold_out", "noise", "eval_every", "schedule_epochs")
@@ -65,10 +58,6 @@ class Task(Protocol):
         """What searches on one study must agree on, as plain values."""
         ...
 
-
-class SingleTask(Task, Protocol):
-    """One trial after the other."""
-
     def run(self, configuration: Configuration, report: Report, folder: Path) -> None:
         """Train one trial, reporting after every epoch; a checkpoint in its ``folder`` is gone on from."""
         ...
@@ -78,10 +67,6 @@ class TableData:
     """Features, what is learned from and what is judged by (the ``answers``: candidates or truth), and the folds.
 
     The arguments are those of :func:`propml.tuning.search`; ``seed`` is that of the folds.
-
-    >>> data = TableData([[0.0], [1.0], [2.0]], [[1, 0], [0, 1], [1, 1]])
-    >>> data.n_rows, len(data.folds), data.objective
-    (3, 3, 'candidates')
     """
 
     def __init__(
@@ -101,7 +86,7 @@ class TableData:
             raise ValueError(f"criterion is {criterion!r}; choose one of {', '.join(CRITERIA)}")
         self.objective, self.criterion, self.seed = objective, criterion, seed
         self.candidates = as_candidates(candidates, empty="ignore")
-        n_rows = len(self.candidates)
+        self.n_rows = n_rows = len(self.candidates)
         self.X: Any = sp.csr_array(X).astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         if self.X.ndim != 2 or self.X.shape[0] != n_rows:
             raise ValueError(f"X has shape {self.X.shape} and there are {n_rows} rows of candidates; give a row each")
@@ -121,10 +106,6 @@ class TableData:
                 )
             self.answers = (matrix > 0).astype(np.int8)
 
-    @property
-    def n_rows(self) -> int:
-        return len(self.candidates)
-
     def value(self, losses: Any) -> Any:
         """What is maximised, from the criterion, of which less is better."""
         return -losses if self.criterion == "bce" else 1 - losses
@@ -138,7 +119,6 @@ class TableData:
         return float(self.value(losses.mean()))
 
     def facts(self) -> dict[str, Any]:
-        """What makes two searches comparable, as plain values."""
         digest = hashlib.sha256()
         parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
         for array in (*parts, self.candidates.to_matrix(), self.answers):
@@ -152,8 +132,8 @@ class TableData:
         }
 
 
-class TableTask:
-    """A method on a table."""
+class MethodTask:
+    """A method on a table, fitted once per fold."""
 
     epochs = 1
     is_large = False
@@ -166,17 +146,6 @@ class TableTask:
 
     def facts(self) -> dict[str, Any]:
         return {"method": self.method, "epochs": self.epochs, **self.data.facts()}
-
-
-class MethodTask(TableTask):
-    """A method without epochs, fitted once per fold.
-
-    >>> from propml.datasets import digits_mosaic
-    >>> mosaic = digits_mosaic(60)
-    >>> task = MethodTask("ridge", TableData(mosaic.X, mosaic.candidates), {"alpha": (1, 100)})
-    >>> task.run({"alpha": 10.0}, lambda epoch, value: print(epoch, value > 0.4), Path())
-    1 True
-    """
 
     @cached_property
     def _features(self) -> np.ndarray:
@@ -192,7 +161,7 @@ class MethodTask(TableTask):
         report(1, float(np.mean(values)))
 
 
-class NetworkTask(TableTask):
+class NetworkTask(MethodTask):
     """ProPML's networks: a whole rung of trials trains as one stacked model, see :mod:`propml.tuning.rungs`."""
 
     def __init__(
@@ -214,17 +183,9 @@ class NetworkTask(TableTask):
     def table(self) -> DeviceTable:
         return DeviceTable(self.data, self.device)
 
-    def rung(self, configurations: Sequence[Configuration]) -> Rung:
-        """These trials in training together."""
-        return Rung(self.table, configurations, self.epochs)
-
     def __getstate__(self) -> dict[str, Any]:
         """Another process puts the table on its own device."""
         return {name: value for name, value in self.__dict__.items() if name != "table"}
-
-
-# What can be searched: trials that train together, or one after the other.
-AnyTask: TypeAlias = NetworkTask | SingleTask
 
 
 class VisionTask:
@@ -249,9 +210,6 @@ class VisionTask:
         device: str = "auto",
         cache: str | Path | None = "auto",
     ) -> None:
-        from propml.vision.recipe import METHODS as LOSSES
-        from propml.vision.recipe import with_new_names
-
         if recipe.select == "last":
             raise ValueError('select is "last", which judges nothing; choose "candidates", or "oracle"')
         if recipe.select == "oracle" and validation is None:
@@ -289,20 +247,13 @@ class VisionTask:
             return stopped
 
         resume = (out / "recipe.json").exists()
-        options = {"device": self.device, "cache": self.cache, "verbose": False, "on_epoch": on_epoch, "resume": resume}
+        how: dict[str, Any] = {"device": self.device, "cache": self.cache, "verbose": False, "resume": resume}
         try:
-            self.train(self.source, self.validation, replace(self.recipe, **configuration), out, **options)
+            train(self.source, self.validation, replace(self.recipe, **configuration), out, on_epoch=on_epoch, **how)
         finally:
             gc.collect()  # reference cycles would hold memory that the next trial needs
         for name in ("last.safetensors", "best.safetensors") if stopped else ():  # large, and no longer needed
             (out / name).unlink()
-
-    @staticmethod
-    def train(*arguments: Any, **options: Any) -> None:
-        """:func:`propml.vision.training.train`, which is imported where it runs."""
-        from propml.vision.training import train
-
-        train(*arguments, **options)
 
     def value(self, record: Mapping[str, Any]) -> float:
         """The value of the better weights, raw or averaged, after an epoch."""
@@ -312,7 +263,7 @@ class VisionTask:
 
 def make_task(
     method: str, data: TableData, space: Changes | None = None, *, epochs: int | None = None, device: str = "auto"
-) -> NetworkTask | MethodTask:
+) -> MethodTask:
     """The task of a method on a table."""
     method_class(method)
     if method == "propml":
@@ -320,30 +271,3 @@ def make_task(
     if epochs not in (None, 1):
         raise ValueError(f"{method} has no epochs to spend; leave epochs out")
     return MethodTask(method, data, space)
-
-
-def run_trial(
-    task: SingleTask, configuration: Configuration, stops: Callable[[int, float], bool], folder: Path | None
-) -> tuple[str, str]:
-    """Run one trial; how it ended, as :meth:`propml.tuning.trials.Desk.end` wants it, and why where it failed.
-
-    ``stops`` is told the value of every epoch, and says whether the trial is to stop there. Without a ``folder`` the
-    trial has a temporary one.
-    """
-
-    stopped = False
-
-    def report(epoch: int, value: float) -> bool:
-        nonlocal stopped
-        if not math.isfinite(value):
-            raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        stopped = stops(epoch, value) and epoch < task.epochs
-        return stopped
-
-    with tempfile.TemporaryDirectory(prefix="propml-tune-") if folder is None else nullcontext(folder) as home:
-        Path(home).mkdir(parents=True, exist_ok=True)
-        try:
-            task.run(configuration, report, Path(home))
-        except Exception as error:  # one bad trial must not end the search
-            return "failed", reason(error)
-    return "pruned" if stopped else "complete", ""

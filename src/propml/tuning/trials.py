@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING, Any
 from propml.extras import require
 from propml.tuning.spaces import kinds, stored, suggest
 from propml.tuning.studies import HEARTBEAT, REPLACED, is_gone, lifeline, open_storage, open_study, quiet
-from propml.tuning.tasks import AnyTask, NetworkTask
+from propml.tuning.tasks import NetworkTask, Task
 
 if TYPE_CHECKING:
     import optuna
-
-__all__ = ["DIED", "LOOK", "MOST_TRIES", "Desk", "RunningTrial", "best_trial", "finished", "sort_out"]
 
 # Seconds between two looks at the study.
 LOOK = 0.3
@@ -59,7 +57,7 @@ def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
 
 
 def finished(study: optuna.Study) -> list[Any]:
-    """The trials that count and have ended."""
+    """The trials that count and have ended, in the order of their numbers."""
     return [trial for trial in sort_out(study.get_trials(deepcopy=False))[0] if trial.state.is_finished()]
 
 
@@ -70,7 +68,6 @@ def best_trial(study: optuna.Study) -> Any:
 
 
 def _first(trial: Any) -> int:
-    """The number of the first try."""
     return int(trial.user_attrs.get("first", trial.number))
 
 
@@ -98,10 +95,6 @@ class RunningTrial:
     epoch: int = 0  # the last one that was reported
     value: float = math.nan  # after that epoch
 
-    def home(self, folder: Path | None) -> Path | None:
-        """Where the trial keeps its files, in the folder of the search."""
-        return None if folder is None else folder / "trials" / str(self.first)
-
 
 class Desk:
     """Where a worker gets trials from and reports on them.
@@ -112,7 +105,7 @@ class Desk:
 
     def __init__(
         self,
-        task: AnyTask,
+        task: Task,
         trials: int,
         storage: str | Path | None = None,
         name: str = "propml",
@@ -130,7 +123,6 @@ class Desk:
         self.sampler = self.study.sampler
         self.owner: dict[str, str] = {}  # of the trials that are begun here, while it is at work
         self.under_way: dict[int, RunningTrial] = {}  # by their storage_id
-        self.watched: set[int] = set()  # trials of other machines
         self.progress: Callable[[], None] = lambda: None  # called whenever a trial has ended
         self.reclaim()
 
@@ -160,33 +152,29 @@ class Desk:
 
     def _begin(self, tries: Sequence[Any]) -> RunningTrial | None:
         """Begin a new trial, or one once more after these tries; nothing where somebody else was faster."""
-        signature: dict[str, Any] = {"owner": self.owner}
-        fixed: dict[str, Any] = {}
+        template = self.optuna.trial.create_trial(state=self.optuna.trial.TrialState.RUNNING)
+        template.user_attrs["owner"] = self.owner
         if tries:
-            signature["first"] = _first(tries[-1])
-            fixed = {"fixed_params": {**tries[-1].system_attrs.get("fixed_params", {}), **tries[-1].params}}
-        template = self.optuna.trial.create_trial(
-            state=self.optuna.trial.TrialState.RUNNING, user_attrs=signature, system_attrs=fixed
-        )
+            template.user_attrs["first"] = _first(tries[-1])
+            fixed = {**tries[-1].system_attrs.get("fixed_params", {}), **tries[-1].params}
+            template.system_attrs["fixed_params"] = fixed
         storage_id = self.storage.create_new_trial(self.study_id, template)
         handle = self.optuna.trial.Trial(self.study, storage_id)
-        first = signature.get("first", handle.number)
+        first = template.user_attrs.get("first", handle.number)
         trial = RunningTrial(handle, storage_id, first, is_risky=_deaths(tries) == MOST_TRIES - 1)
-        self.under_way[storage_id] = trial
         self._beat([storage_id])
         for queued in [each for each in tries if each.state.name == "WAITING"]:  # by hand
             self._give_up(queued.number, STOPPED)
         # The second of two gives way; and Optuna's cache has to see a trial before it gets arguments.
         earlier = [other for other in self.counted() if other.number < handle.number]
-        if len(earlier) < self.trials and first not in map(_first, earlier):
-            return trial
-        self.give_back(trial, SURPLUS)
-        return None
+        if len(earlier) >= self.trials or first in map(_first, earlier):
+            self._give_up(handle.number, SURPLUS)
+            return None
+        self.under_way[storage_id] = trial
+        return trial
 
     def report(self, trial: RunningTrial, epoch: int, value: float) -> bool:
         """Tell the value after an epoch; whether the study's own pruner wants the trial to end."""
-        if epoch <= trial.epoch:  # told before, by a worker that has died since
-            return False
         try:
             with quiet():
                 trial.handle.report(value, epoch)
@@ -197,8 +185,6 @@ class Desk:
 
     def end(self, trial: RunningTrial, state: str, why: str = "") -> None:
         """A trial has ended: "complete", with its whole budget; "pruned", since others did better; or "failed"."""
-        if trial.storage_id not in self.under_way:
-            return
         told = self.optuna.trial.TrialState["FAIL" if state == "failed" else state.upper()]
         with quiet(), suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # given up by others
             if why:
@@ -208,43 +194,29 @@ class Desk:
         del self.under_way[trial.storage_id]
         self.progress()
 
-    def give_back(self, trial: RunningTrial, reason: str = STOPPED) -> None:
-        """Leave a trial to whoever comes next."""
-        self._give_up(trial.handle.number, reason)
-        del self.under_way[trial.storage_id]
-
     def give_all_back(self) -> None:
-        for trial in list(self.under_way.values()):
-            self.give_back(trial)
+        """Leave the trials under way to whoever comes next."""
+        while self.under_way:
+            self._give_up(self.under_way.popitem()[1].handle.number, STOPPED)
 
     def reclaim(self, *, died: bool = True) -> None:
         """Give up the trials whose workers are gone, so that they are begun again."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         for trial in running:
-            gone = is_gone(trial.user_attrs.get("owner", {}))
-            if gone:
+            if is_gone(trial.user_attrs.get("owner", {})):
                 self._give_up(trial.number, None if died or "lost" in trial.user_attrs else STOPPED)
-            elif gone is None and trial.number not in self.watched:
-                # Its worker may have died before its first sign of life: the time is taken from now on.
-                self.watched.add(trial.number)
-                self._beat([self._storage_id(trial.number)])
-        if running:
-            with quiet():
-                self.optuna.storages.fail_stale_trials(self.study)
+        with quiet():
+            self.optuna.storages.fail_stale_trials(self.study)
 
     def _give_up(self, number: int, reason: str | None = None) -> None:
         """Give up a trial that is not finished; where there is no ``reason``, its worker has died."""
-        storage_id = self._storage_id(number)
+        storage_id = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
         with suppress(self.optuna.exceptions.UpdateFinishedTrialError):  # somebody else was faster
             if reason is not None:
                 self.storage.set_trial_user_attr(storage_id, "lost", reason)
             self.storage.set_trial_state_values(storage_id, self.optuna.trial.TrialState.FAIL)
 
-    def _storage_id(self, number: int) -> int:
-        return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
-
     def _beat(self, storage_ids: Sequence[int]) -> None:
-        """Record a heartbeat of these trials."""
         if hasattr(self.storage, "record_heartbeat"):
             for storage_id in storage_ids:
                 self.storage.record_heartbeat(storage_id)

@@ -5,6 +5,7 @@
 ``propml vision train`` does; :mod:`~propml.vision.training` is the loop, written to be read from top to bottom.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from propml.messages import warn_renamed
@@ -32,16 +33,12 @@ __all__ = [
 
 # Imported when first asked for: whoever decodes images needs no torch.
 _LAZY = {
-    "METHODS": "recipe",
-    "RECIPES": "recipe",
-    "VisionRecipe": "recipe",
-    "export_onnx": "checkpoint",
-    "features": "deep_features",
-    "image_grid": "predict",
-    "load_network": "checkpoint",
-    "open_source": "sources",
-    "predict_images": "predict",
-    "train": "training",
+    "checkpoint": ("export_onnx", "load_network"),
+    "deep_features": ("features",),
+    "predict": ("image_grid", "predict_images"),
+    "recipe": ("METHODS", "RECIPES", "VisionRecipe"),
+    "sources": ("open_source",),
+    "training": ("train",),
 }
 
 
@@ -49,8 +46,7 @@ def __getattr__(name: str) -> Any:
     if name == "Recipe":
         warn_renamed("propml.vision.Recipe", "VisionRecipe")
         name = "VisionRecipe"
-    if name not in _LAZY:
-        raise AttributeError(f"module 'propml.vision' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"propml.vision.{_LAZY[name]}"), name)
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(import_module(f"propml.vision.{module}"), name)
+    raise AttributeError(f"module 'propml.vision' has no attribute {name!r}")

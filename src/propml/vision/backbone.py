@@ -11,7 +11,6 @@ import inspect
 import math
 import os
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,28 +19,23 @@ import torch
 from torch import Tensor, nn
 
 from propml.extras import require
+from propml.file_errors import reading
+from propml.messages import did_you_mean
 from propml.vision.query2label import Query2Label
 from propml.vision.recipe import VisionRecipe
-
-__all__ = ["ImageNetwork", "import_vision", "input_of", "make_network", "resolved"]
 
 SMALL_CNN = "small_cnn"
 # A torchvision built for CUDA beside a torch for the CPU cannot load its own operators, which nothing here calls.
 # Declaring the two that its import looks for is enough: transforms and models then work.
-_SYMPTOM = "operator torchvision::nms does not exist"
 _DECLARED: list[torch.library.Library] = []  # a declaration lasts as long as its library is alive
 
 
 def import_vision(module: str = "torchvision") -> ModuleType:
-    """Import torchvision, timm or a module inside one of them, whatever torchvision was built for.
-
-    >>> import_vision("torchvision.transforms.v2").RandAugment.__name__
-    'RandAugment'
-    """
+    """Import torchvision, timm or a module inside one of them, whatever torchvision was built for."""
     try:
         require("torchvision", "vision")  # timm imports it, and its error would come from deep inside
     except RuntimeError as error:
-        if _SYMPTOM not in str(error):
+        if "operator torchvision::nms does not exist" not in str(error):
             raise
         library = torch.library.Library("torchvision", "DEF")
         for operator in ("nms", "qnms"):
@@ -120,18 +114,19 @@ def make_network(recipe: VisionRecipe, n_labels: int, *, load_weights: bool = Tr
         nn.init.normal_(head.weight, std=0.01)
         nn.init.zeros_(head.bias)
     network = ImageNetwork(backbone, head)
-    if load_weights:
-        for side in sorted({recipe.side, recipe.crop_size or recipe.side}):
-            _try_images(network, recipe, side)
-    return network
+    for side in sorted({recipe.side, recipe.crop_size or recipe.side}) if load_weights else ():
+        try:
+            with torch.no_grad():
+                network.eval()(torch.zeros(2, 3, side, side))  # batch norms must not learn from black images
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a backbone makes of a size that it is not made for
+            raise _misfit(recipe.backbone, side, error) from error
+    return network.train()
 
 
 def input_of(backbone: str) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
-    """What the weights of a backbone want: side in pixels, and mean and standard deviation of pixels in [0, 1].
-
-    >>> input_of("small_cnn")
-    (16, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
-    """
+    """What the weights of a backbone want: side in pixels, and mean and standard deviation of pixels in [0, 1]."""
     if backbone == SMALL_CNN:
         return 16, (0.5,) * 3, (0.25,) * 3
     config = _config(backbone)
@@ -150,18 +145,6 @@ def resolved(recipe: VisionRecipe) -> VisionRecipe:
     return replace(recipe, weights=weights, tune=tune, size=recipe.size or input_of(recipe.backbone)[0])
 
 
-@torch.no_grad()
-def _try_images(network: ImageNetwork, recipe: VisionRecipe, side: int) -> None:
-    network.eval()  # batch norms must not learn from black images
-    try:
-        network(torch.zeros(2, 3, side, side))
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever a backbone makes of a size that it is not made for
-        raise _misfit(recipe.backbone, side, error) from error
-    network.train()
-
-
 def _misfit(backbone: str, side: int, error: Exception) -> ValueError:
     why = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
     return ValueError(
@@ -173,9 +156,7 @@ def _misfit(backbone: str, side: int, error: Exception) -> ValueError:
 def _backbone(name: str, size: int, weights: str | None) -> Any:
     if name == SMALL_CNN:
         if weights == "pretrained":
-            raise ValueError(
-                f"there are no pretrained weights of {SMALL_CNN}; give weights none, or a backbone of timm"
-            )
+            raise ValueError(f"{SMALL_CNN} has no pretrained weights; give weights none, or a backbone of timm")
         backbone: Any = SmallCNN()
     else:
         timm = import_vision("timm")
@@ -199,52 +180,28 @@ def _backbone(name: str, size: int, weights: str | None) -> Any:
 def _config(name: str) -> Any:
     timm = import_vision("timm")
     if not timm.is_model(name.partition(".")[0]):
-        near = get_close_matches(name, timm.list_models(), n=4)
-        hint = f"is it {', '.join(near)}?" if near else "timm.list_models() names them all"
+        hint = did_you_mean(name, timm.list_models(), "timm.list_models() names them all")
         raise ValueError(f"timm knows no image model {name!r}; {hint} ({SMALL_CNN} is ours, for thumbnails)")
     return timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()
 
 
 def load_backbone(backbone: nn.Module, path: Path) -> None:
-    """Load a backbone's weights from a safetensors file or a file of ``torch.save`` (opened without its pickles).
-
-    Names of the official TResNet files are translated as timm does it.
-    """
-    state = _read_weights(path)
-    translate = getattr(inspect.getmodule(type(backbone)), "checkpoint_filter_fn", None)
-    if translate is not None:
-        try:
-            state = translate(state, backbone)
-        except Exception as error:  # whatever it misses in the tensors of another model
-            raise ValueError(
-                f"{path} does not fit the backbone: timm cannot translate its names ({error!r}); "
-                f"give the file of the same model"
-            ) from error
-    own = backbone.state_dict()
-    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
-    other = [name for name in own if name in state and state[name].shape != own[name].shape]
-    classifier = ("fc.", "head.", "classifier.", "head_dist.")
-    extra = [name for name in state if name not in own and not name.startswith(classifier)]
-    for names, what in ((missing, "lacks"), (other, "has in another shape"), (extra, "has, unknown to this backbone,")):
-        if names:
-            raise ValueError(
-                f"{path} does not fit the backbone: it {what} {len(names)} of {len(own)} tensors, such as {names[0]}; "
-                f"give the file of the same model"
-            )
-    backbone.load_state_dict(state, strict=False)
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors by name; timm finds them in what training scripts wrap around them."""
+    """Load a file of weights, without its pickles; timm translates the names of the official TResNet files."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file of weights at {path}")
-    state = None
-    try:
+    remedy = "give a safetensors file, or what torch.save made of the same model's state_dict()"
+    with reading(path, "file of weights", remedy):
         state = import_vision("timm.models").load_state_dict(str(path), use_ema=False, weights_only=True)
-    except AttributeError:
-        pass  # what is in the file has no names
-    except Exception as error:  # whatever a damaged file makes of its reader
-        raise ValueError(f"{path} cannot be read as weights ({error}); is it whole?") from error
-    if state is None or not all(isinstance(value, Tensor) for value in state.values()):
-        raise ValueError(f"{path} does not hold tensors by name; give what torch.save made of a model's state_dict()")
-    return state
+        if not all(isinstance(value, Tensor) for value in state.values()):
+            raise ValueError("it does not hold tensors by name")
+        if translate := getattr(inspect.getmodule(type(backbone)), "checkpoint_filter_fn", None):
+            state = translate(state, backbone)
+        missing, extra = backbone.load_state_dict(state, strict=False)
+    own = {name for name in missing if not name.endswith("num_batches_tracked")}
+    other = {name for name in extra if not name.startswith(("fc.", "head.", "classifier.", "head_dist."))}
+    for names, what in ((own, "lacks"), (other, "has, unknown to this backbone,")):
+        if names:
+            raise ValueError(
+                f"{path} does not fit the backbone: it {what} {len(names)} tensors, such as {min(names)}; "
+                f"give the file of the same model"
+            )

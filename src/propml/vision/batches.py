@@ -1,20 +1,14 @@
 """Batches out of decoded images, seeded and shared out among processes, and the augmented views that are learned from.
 
 Which images a step sees depends on ``(seed, epoch, step, rank)`` alone, so a run that was stopped in mid-epoch goes on
-with exactly the batches it would have had. :func:`augmented` makes views of them, on a GPU each while the one before is
-learned from: by the paper's flip, cutout and RandAugment, or by random crops, of whole batches on the device.
-
-Flips and cutouts are each image's own; what torchvision does (RandAugment, crops, colours) is done alike to groups of
-eight images, since its functions take one amount at a time. Deviations from the released code, each with the reason:
+with exactly the batches it would have had. Deviations of the augmentation from the released code:
 
 - Images are resized before the flip instead of after it, since they are decoded once: the two commute.
 - RandAugment (Cubuk, Zoph, Shlens and Le, NeurIPS 2020): as in the package ``randaugment`` 1.0.2 of the released code,
   two operations are drawn, each at one of nine strengths over the same ranges and done with probability one half; the
-  operations are torchvision's 14, which lack ``invert`` and its small ``cutout`` and have ``identity``.
+  operations are torchvision's 14, which lack ``invert`` and its small ``cutout`` and have ``identity``. Groups of eight
+  images are changed alike, since torchvision's functions take one amount at a time.
 - Random numbers come from a ``torch.Generator`` on the host, so that a seed gives the same images on every device.
-
-Random crops are for networks that start from random weights. The paper's own augmentation leaves most images as they
-are, which is enough for a network that has seen ImageNet.
 """
 
 from __future__ import annotations
@@ -31,8 +25,6 @@ import torch
 from torch import Tensor
 
 from propml.vision.backbone import import_vision
-
-__all__ = ["Augment", "Batches", "augmented", "prefetched", "step_generator"]
 
 Batch = tuple[Tensor, Tensor, Tensor]
 T = TypeVar("T")
@@ -52,12 +44,7 @@ class Batches:
     order every epoch, every process gets as many images in a step as the others: the last step of an epoch is filled up
     with its first images where it cannot be shared out evenly. A last step in which a process would see a single image,
     of which a batch norm can learn nothing, is left out, unless all steps are so. Without ``shuffle`` (evaluation)
-    every image comes once, in order, and a process may get fewer steps than another. ``rows`` are those to use, for
-    instance all but those held out.
-
-    >>> batches = Batches(np.zeros((5, 8, 8, 3), np.uint8), np.eye(5), 3, seed=0)
-    >>> len(batches), [tuple(images.shape) for images, _, _ in batches.epoch(0)]
-    (2, [(3, 3, 8, 8), (2, 3, 8, 8)])
+    every image comes once, in order, and a process may get fewer steps than another. ``rows`` are those to use.
     """
 
     def __init__(
@@ -89,10 +76,7 @@ class Batches:
         return full if alone or not rest else full + 1
 
     def epoch(self, number: int, start_step: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from a step on: images, their targets, and the rows of ``images`` that they are.
-
-        Images are uint8 ``(n, 3, height, width)`` on the device, with channels last in memory.
-        """
+        """From a step on: images, uint8 ``(n, 3, height, width)`` with channels last, their targets, and their rows."""
         order = np.random.default_rng((self.seed, number)).permutation(self.rows) if self.shuffle else self.rows
         shares = [self._share(order, step) for step in range(start_step, len(self))]
         shares = [share for share in shares if len(share)]
@@ -124,9 +108,6 @@ def prefetched(make: Callable[[T], R], items: Iterable[T], ahead: int = 2) -> Ge
     """``map(make, items)``, of which a thread makes so many while the ones before are worked on.
 
     By hand until Python 3.14, whose ``Executor.map`` has a ``buffersize``.
-
-    >>> list(prefetched(abs, [-1, -2, -3]))
-    [1, 2, 3]
     """
     with ThreadPoolExecutor(1, "propml-prefetch") as thread:
         coming = deque[Future[R]]()
@@ -148,10 +129,7 @@ def augmented(
     device: torch.device,
     first_step: int = 0,
 ) -> Iterator[Batch]:
-    """The batches with a view in the place of the images, channels last in memory.
-
-    The view of a step, counted from ``first_step``, is ``view(images, drawn(step))``; it depends on nothing else.
-    """
+    """The batches with ``view(images, drawn(step))`` in the place of the images, channels last in memory."""
 
     def viewed(step: int, images: Tensor) -> Tensor:
         return view(images, drawn(step)).contiguous(memory_format=torch.channels_last)
@@ -195,12 +173,7 @@ def _beside(
 
 
 def step_generator(seed: int, epoch: int, step: int, rank: int = 0) -> torch.Generator:
-    """The random numbers of one step of one process, whatever came before: a resumed run draws the same.
-
-    >>> one, again = step_generator(0, 3, 17), step_generator(0, 3, 17)
-    >>> bool(torch.rand(1, generator=one) == torch.rand(1, generator=again))
-    True
-    """
+    """The random numbers of one step of one process, whatever came before: a resumed run draws the same."""
     state = np.random.SeedSequence((seed, epoch, step, rank)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state) >> 1)  # torch takes what fits a signed number
 
@@ -210,12 +183,7 @@ class Augment:
 
     ``mean`` and ``std`` are of the values in [0, 1], per channel; by default nothing is taken off, as TResNet wants it.
     ``kind`` says what a call does: flip, cutout and RandAugment (paper); flip and RandAugment; flip, crop to
-    ``crop_size`` pixels and change colours (crop); flip (light); nothing.
-
-    >>> augment = Augment()
-    >>> images = torch.full((2, 3, 8, 8), 255, dtype=torch.uint8)
-    >>> augment(images, step_generator(0, 0, 0)).shape, augment.plain(images).max().item()
-    (torch.Size([2, 3, 8, 8]), 1.0)
+    ``crop_size`` pixels and change colours (crop: for networks from random weights); flip (light); nothing.
     """
 
     def __init__(
@@ -233,10 +201,7 @@ class Augment:
         self._shift = -(torch.tensor(mean) / torch.tensor(std)).float().view(1, 3, 1, 1)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """What a network learns from in the place of images, uint8 ``(n_images, 3, height, width)``.
-
-        The generator is on the CPU, whatever the device of the images; the same state gives the same result.
-        """
+        """What a network learns from in the place of images, uint8 ``(n, 3, height, width)``, on any device."""
         if self.kind == "none":
             return self.plain(images)
         images = self._flipped(images, generator)
@@ -268,13 +233,11 @@ class Augment:
         """A group of images after one crop and change of colours, or one RandAugment."""
         v2 = import_vision("torchvision.transforms.v2")
         if self.kind == "crop":
-            side = self.crop_size or images.shape[3]
-            images = v2.RandomResizedCrop(side, CROP, ASPECT)(images)
+            images = v2.RandomResizedCrop(self.crop_size or images.shape[3], CROP, ASPECT)(images)
             images = v2.ColorJitter(COLOUR, COLOUR, COLOUR)(images)
         for level, drawn in () if self.kind == "crop" else torch.rand(2, 2).tolist():
             if drawn < 0.5:
-                strength = 1 + int(level * LEVELS)
-                magnitude = round(30 * strength / LEVELS)
+                magnitude = round(30 * (1 + int(level * LEVELS)) / LEVELS)
                 bilinear = v2.InterpolationMode.BILINEAR
                 images = v2.RandAugment(1, magnitude, interpolation=bilinear, fill=GREY)(images)
         return images.contiguous(memory_format=torch.channels_last)

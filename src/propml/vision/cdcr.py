@@ -23,6 +23,8 @@ rates at its end. Epoch and weights are chosen on held-out candidates, not on th
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -32,8 +34,6 @@ from propml.vision.evaluation import score_images
 from propml.vision.recipe import VisionRecipe
 from propml.vision.training_data import TrainingData, ordered_batches
 
-__all__ = ["select_for_epoch", "select_labels"]
-
 
 def select_labels(
     confidences: Tensor, candidates: Tensor, *, threshold: float = 0.6, by_difficulty: bool = False
@@ -42,14 +42,6 @@ def select_labels(
 
     Confidences ``(n_images, n_labels)`` are probabilities on the weak view. By difficulty the threshold is lower for
     classes whose candidates get less confidence than the average. What comes out is what the losses take as ``mask``.
-
-    >>> p, s = torch.tensor([[0.9, 0.4, 0.1], [0.7, 0.3, 0.2]]), torch.tensor([[1, 1, 0], [1, 1, 0]])
-    >>> select_labels(p, s).int()
-    tensor([[1, 0, 1],
-            [1, 0, 1]], dtype=torch.int32)
-    >>> select_labels(p, s, by_difficulty=True).int()  # means 0.8 and 0.35; over all 0.575
-    tensor([[1, 1, 1],
-            [0, 0, 1]], dtype=torch.int32)
     """
     is_candidate = candidates > 0
     if by_difficulty:
@@ -69,10 +61,7 @@ def select_for_epoch(
     precision: Precision,
     here: Process,
 ) -> Tensor:
-    """The entries that carry loss in an epoch, by what the network makes of the weak view of every image.
-
-    They are ``(n_images, n_labels)`` on the device; rows that are not learned from are all true.
-    """
+    """:func:`select_labels` for all rows, on the device; those that are not learned from are all true."""
 
     def weak(images: Tensor, step: int) -> Tensor:
         # Behind the numbers of all training steps of the epoch, so that no generator is used twice.
@@ -82,10 +71,6 @@ def select_for_epoch(
     batches = ordered_batches(data.images, targets, recipe, here, data.learned)
     logits = score_images(network, batches, weak, precision, here)
     selected = torch.ones(targets.shape, dtype=torch.bool)
-    selected[data.learned] = select_labels(
-        logits.sigmoid(),
-        targets[data.learned],
-        threshold=recipe.confidence,
-        by_difficulty=recipe.curriculum == "cdcr-difficulty",
-    )
+    rule: dict[str, Any] = {"threshold": recipe.confidence, "by_difficulty": recipe.curriculum == "cdcr-difficulty"}
+    selected[data.learned] = select_labels(logits.sigmoid(), targets[data.learned], **rule)
     return selected.to(here.device)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,19 +25,18 @@ from propml.atomic_files import replacing
 from propml.extras import require
 from propml.file_errors import reading
 from propml.persistence import read_state, write_state
-from propml.schema import Array, Schema, check_schema, schema_of
+from propml.schema import Array, Schema, check_schema
 from propml.vision.backbone import ImageNetwork, input_of, make_network, resolved
 from propml.vision.batches import Augment
 from propml.vision.optimiser import WeightAverage
 from propml.vision.recipe import VisionRecipe, recipe_from
 
-__all__ = ["ExportedNetwork", "TrainedNetwork", "TrainingState", "export_onnx", "load_network", "save_network"]
-
 CHECKPOINT, NETWORK = "vision-checkpoint", "vision-network"
+PROGRESS = ("epoch", "step", "losses", "history", "best")  # saved as they are
 TRAINED: Schema = {
     "weights": {str: object},
     "card": {str: object},
-    "recipe": {**{f"{name}?": schema_of(kind) for name, kind in get_type_hints(VisionRecipe).items()}, str: object},
+    "recipe": {str: object},
     "labels": [str],
     "mean": [float],
     "std": [float],
@@ -63,101 +62,65 @@ class TrainingState:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, in place of the one before."""
-        optimiser = self.optimiser.state_dict()
         state = {
             "network": _arrays(self.network.state_dict()),
             "average": _arrays(self.average.network.state_dict()),
             "updates": self.average.updates,
-            "moments": _arrays(optimiser["state"]),
-            "groups": [{k: v for k, v in group.items() if k != "params"} for group in optimiser["param_groups"]],
+            "moments": _arrays(self.optimiser.state_dict()["state"]),
             "scaler": self.scaler.state_dict(),
-            **{name: getattr(self, name) for name in ("epoch", "step", "losses", "history", "best")},
+            **{name: getattr(self, name) for name in PROGRESS},
         }
         write_state(path, CHECKPOINT, state)
 
     def restore(self, path: Path) -> None:
         """Become the state that was saved; the network, optimiser and average must be of the same kind."""
-        with reading(path, "checkpoint", "go on with the run it belongs to, or start it anew"):
-            state = _read(path, CHECKPOINT, "go on with the run it belongs to")
-            check_schema(state, self._schema(), "the checkpoint")
-            betas = [beta for group in state["groups"] for beta in group.get("betas", ())]
-            if min(state["epoch"], state["step"], state["updates"], *betas) < 0 or max(betas, default=0) >= 1:
-                raise ValueError("it counts below 0, or its moments never fade")
-            if len(state["groups"]) != len(self.optimiser.param_groups):
-                raise ValueError(f"it has settings for {len(state['groups'])} groups of parameters")
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        state = _read(path, CHECKPOINT, self._schema(parameters), "go on with the run it belongs to, or start it anew")
         _fill(self.network, state["network"])
         _fill(self.average.network, state["average"])
         self.average.updates = state["updates"]
-        self._restore_optimiser(state["moments"], state["groups"])
+        fused = self.optimiser.defaults.get("fused")
+        for number, saved in state["moments"].items():
+            parameter, steps = parameters[int(number)], torch.as_tensor(saved.pop("step")).reshape(())
+            # Fused kernels count on the GPU, and want moments that lie in memory as their parameter does.
+            moments = {name: torch.empty_like(parameter).copy_(torch.as_tensor(own)) for name, own in saved.items()}
+            self.optimiser.state[parameter] = {"step": steps.to(parameter.device if fused else "cpu"), **moments}
         if state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
-        for name in ("epoch", "step", "losses", "history", "best"):
+        for name in PROGRESS:
             setattr(self, name, state[name])
 
-    def _schema(self) -> Schema:
+    def _schema(self, parameters: list[Tensor]) -> Schema:
         """What a checkpoint of this network and this optimiser holds."""
-        groups = self.optimiser.param_groups
-        parameters = [parameter for group in groups for parameter in group["params"]]
-        settings = [{name: _like(value) for name, value in group.items() if name != "params"} for group in groups]
+        moments = {
+            f"{number}?": {
+                "step": Array("f", 1, least=0),
+                **dict.fromkeys(("exp_avg", "exp_avg_sq"), Array("f", *parameter.shape, finite=False)),
+            }
+            for number, parameter in enumerate(parameters)
+        }
         return {
-            "network": _weights_schema(self.network),
-            "average": _weights_schema(self.average.network),
-            "moments": {
-                f"{number}?": {
-                    "step": Array("f", 1, least=0),
-                    **dict.fromkeys(("exp_avg", "exp_avg_sq"), Array("f", *parameter.shape, finite=False)),
-                }
-                for number, parameter in enumerate(parameters)
-            },
-            "groups": [tuple(settings)],
+            **dict.fromkeys(("network", "average"), _weights_schema(self.network)),
+            "moments": moments,
             "scaler": {str: float},
-            **dict.fromkeys(("selected?", "selected_shape?"), object),  # in files of older versions
+            **dict.fromkeys(("epoch", "step", "updates"), int),
             "losses": [Real],
             "history": [{str: object}],
             "best": (None, {"worth": Real, "epoch": int, "weights": str, str: object}),
-            **dict.fromkeys(("epoch", "step", "updates"), int),
+            str: object,  # what older versions kept
         }
-
-    def _restore_optimiser(self, moments: Mapping[str, Any], groups: list[dict[str, Any]]) -> None:
-        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        for number, saved in moments.items():
-            parameter = parameters[int(number)]
-            # Fused kernels want moments that lie in memory as their parameter does (channels last).
-            own = self.optimiser.state[parameter]
-            for name, value in saved.items():
-                loaded = torch.as_tensor(value)
-                if name == "step":
-                    on_gpu = bool(self.optimiser.defaults.get("fused"))
-                    own[name] = loaded.reshape(()).to(parameter.device if on_gpu else "cpu")
-                else:
-                    own[name] = torch.empty_like(parameter).copy_(loaded).detach()
-        for group, settings in zip(self.optimiser.param_groups, groups, strict=True):
-            group.update({k: tuple(v) if k == "betas" else v for k, v in settings.items() if k != "fused"})
 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A network with what one must know to use it.
+    """A network with what one must know to use it."""
 
-    Attributes
-    ----------
-    network : ImageNetwork
-        In evaluation mode.
-    label_names : tuple of str
-    recipe : VisionRecipe
-        ``recipe.size`` is the side of the images.
-    mean, std : tuple of float
-        By which pixels in [0, 1] are normalised.
-    card : dict
-        Where the weights come from: λ, epoch, raw or averaged, metrics.
-    """
-
-    network: ImageNetwork
+    network: ImageNetwork  # in evaluation mode
     label_names: tuple[str, ...]
-    recipe: VisionRecipe
-    mean: tuple[float, ...]
+    recipe: VisionRecipe  # its size is the side of the images
+    mean: tuple[float, ...]  # by which pixels in [0, 1] are normalised
     std: tuple[float, ...]
-    card: dict[str, Any]
+    card: dict[str, Any]  # where the weights come from: λ, epoch, raw or averaged, metrics
 
 
 def save_network(
@@ -174,9 +137,8 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
     path = Path(path)
     path = path / "best.safetensors" if path.is_dir() else path
     remedy = "give best.safetensors of a run"
-    with reading(path, "trained network", remedy):
-        state = _read(path, NETWORK, remedy)
-        check_schema(state, TRAINED, "it")
+    state = _read(path, NETWORK, TRAINED, remedy)
+    with reading(path, "vision network", remedy):
         if not {len(state["mean"]), len(state["std"])} == {3} or 0 in state["std"]:
             raise ValueError("it does not say how the three colours are normalised")
         recipe = resolved(recipe_from(state["recipe"], path))
@@ -187,10 +149,12 @@ def load_network(path: str | Path, device: str | torch.device = "cpu") -> Traine
     return TrainedNetwork(network.to(device).eval(), labels, recipe, mean, std, state["card"])
 
 
-def _read(path: Path, kind: str, remedy: str) -> dict[str, Any]:
-    found, state = read_state(path)
-    if found != kind:
-        raise ValueError(f"{path} holds a {found}, expected a {kind}; {remedy}")
+def _read(path: Path, kind: str, schema: Schema, remedy: str) -> dict[str, Any]:
+    with reading(path, kind.replace("-", " "), remedy):
+        found, state = read_state(path)
+        if found != kind:
+            raise ValueError(f"{path} holds a {found}, expected a {kind}; {remedy}")
+        check_schema(state, schema, "it")
     return state
 
 
@@ -200,13 +164,6 @@ def _weights_schema(network: nn.Module) -> Schema:
         name: Array("f" if value.is_floating_point() else "biu", *(value.shape or (1,)), finite=False)
         for name, value in network.state_dict().items()
     }
-
-
-def _like(value: Any) -> Schema:
-    """What a setting of an optimiser may be, from what it is here."""
-    if value is None or isinstance(value, bool):
-        return (None, bool)
-    return [float] if isinstance(value, list | tuple) else float
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
@@ -249,15 +206,8 @@ def export_onnx(trained: TrainedNetwork, path: str | Path, *, tolerance: float =
     """Write ``pixels`` uint8 ``(n, size, size, 3)`` → ``logits``, ``probabilities`` float32 ``(n, n_labels)``.
 
     The file also holds the label names, as JSON under ``labels`` in its metadata. It works for any number of images,
-    and is run once by ONNX Runtime beside the network before it is put in its place.
-
-    Parameters
-    ----------
-    trained : TrainedNetwork
-    path : path
-        An ``.onnx``.
-    tolerance : float
-        By how much probabilities may differ.
+    and is run once by ONNX Runtime beside the network before it is put in its place, ``path``, which ends in ``.onnx``.
+    Probabilities that differ by more than ``tolerance`` are an error.
     """
     onnx = require("onnx", "onnx")
     require("onnxscript", "onnx")

@@ -18,8 +18,6 @@ from torch.nn.functional import batch_norm, conv2d, pad
 
 from propml.vision.backbone import import_vision
 
-__all__ = ["AlignedConv2d", "AlignedNorm", "CompiledNetwork", "SlicedBlur", "rewrite_for_compile"]
-
 UNIT = 8  # channels of 16-bit numbers that tensor cores take at a time
 
 
@@ -27,9 +25,6 @@ class AlignedConv2d(nn.Conv2d):
     """A convolution whose channels are filled up with zeros to multiples of 8 while it is computed.
 
     Images may come with such zeros already; what comes out has them.
-
-    >>> AlignedConv2d(5, 6, 3, padding=1)(torch.randn(2, 5, 4, 4)).shape
-    torch.Size([2, 8, 4, 4])
     """
 
     def forward(self, images: Tensor) -> Tensor:
@@ -76,25 +71,20 @@ def rewrite_for_compile(network: nn.Module) -> None:
     timm = import_vision("timm")
     for tresnet in [part for part in network.modules() if isinstance(part, timm.models.tresnet.TResNet)]:
         for layer in tresnet.modules():
-            if (kind := _faster_kind(layer, timm.layers)) is not None:
-                layer.__class__ = kind  # what it has learned, and is asked for, stays in its place
-
-
-def _faster_kind(layer: Any, known: Any) -> type[nn.Module] | None:
-    if type(layer) is nn.Conv2d and (layer.in_channels % UNIT or layer.out_channels % UNIT):
-        return AlignedConv2d
-    if type(layer) is known.BatchNormAct2d and layer.num_features % UNIT:
-        return AlignedNorm
-    if type(layer) is known.BlurPool2d and (layer.filt_size, layer.stride, layer.pad_mode) == (3, 2, "reflect"):
-        return SlicedBlur
-    return None
+            # What a layer has learned, and is asked for, stays in its place.
+            match layer:
+                case nn.Conv2d(in_channels=n_in, out_channels=n_out) if n_in % UNIT or n_out % UNIT:
+                    layer.__class__ = AlignedConv2d
+                case timm.layers.BatchNormAct2d(num_features=n) if n % UNIT:
+                    layer.__class__ = AlignedNorm
+                case timm.layers.BlurPool2d(filt_size=3, stride=2, pad_mode="reflect"):
+                    layer.__class__ = SlicedBlur
 
 
 class CompiledNetwork(nn.Module):
     """Calls a network with its layers rewritten, compiled in a mode of ``torch.compile``.
 
-    Batches of another size than ``batch_size``, such as a smaller last one, would be compiled anew; without, they cost
-    less.
+    Batches of another size than ``batch_size``, such as a smaller last one, run as they are: compiling costs more.
     """
 
     def __init__(self, network: nn.Module, mode: str, batch_size: int) -> None:

@@ -12,8 +12,6 @@ from propml.extras import require
 from propml.file_errors import FileError
 from propml.unpacking import VARIABLE, limit_in_environment
 
-__all__ = ["FORMATS", "decode_image", "find_images", "image_suffixes", "open_image", "pixels_of"]
-
 # Formats that Pillow decodes by itself. EPS is not among them: Pillow hands it to Ghostscript, which runs programs.
 FORMATS = (
     "AVIF", "BMP", "DDS", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "QOI", "SGI", "TGA",
@@ -21,21 +19,20 @@ FORMATS = (
 )  # fmt: skip
 
 
-def image_suffixes() -> set[str]:
-    """The endings of files in :data:`FORMATS`, in small letters."""
+def images_below(folder: Path) -> list[Path]:
+    """The files of :data:`FORMATS` in a folder and below it, by their endings, sorted."""
     Image: Any = require("PIL.Image", "vision")
     Image.init()
-    return {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
+    known = {suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS}
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in known and file.is_file())
 
 
 def find_images(paths: Iterable[str | Path], *, once: bool = True) -> tuple[Path, ...]:
     """The given files, and the image files below the given folders, sorted within each; no file twice if ``once``."""
-    known = image_suffixes()
     files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
-            if not inside:
+            if not (inside := images_below(path)):
                 raise ValueError(f"there is no image in {path} or below it")
             files += inside
         elif path.exists():
@@ -97,22 +94,19 @@ def _rgb(image: Any, kind: str | None) -> Any:
     if image.mode == "F":
         raise ValueError("its pixels are fractions, whose black and white are not known; save it with 8 or 16 bits")
     if image.mode.startswith("I"):
-        return Image.fromarray(_eight_bits(np.asarray(image), image.mode, kind)).convert("RGB")
+        grey = np.asarray(image)
+        if grey.min() < 0 or grey.max() > 0xFFFF:
+            raise ValueError(
+                f"its pixels go from {grey.min()} to {grey.max()}, beyond 16 bits, so that black and white are not "
+                f"known; save it with 8 or 16 bits"
+            )
+        # Mode "I" may be of 8, 16 or 32 bits, which only the values tell; of PPM and PNG Pillow makes 16 bits.
+        deep = image.mode != "I" or kind in ("PPM", "PNG") or grey.max() > 0xFF
+        return Image.fromarray((grey >> 8 if deep else grey).astype(np.uint8)).convert("RGB")
     if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
-
-
-def _eight_bits(grey: np.ndarray, mode: str, kind: str | None) -> np.ndarray:
-    """Grey values of more than 8 bits; those of mode ``"I"`` may be of 8, 16 or 32, which only they themselves tell."""
-    if grey.min() < 0 or grey.max() > 0xFFFF:
-        raise ValueError(
-            f"its pixels go from {grey.min()} to {grey.max()}, beyond 16 bits, so that black and white are not known; "
-            f"save it with 8 or 16 bits"
-        )
-    deep = mode != "I" or kind in ("PPM", "PNG") or grey.max() > 0xFF  # of these two, Pillow makes 16 bits
-    return (grey >> 8 if deep else grey).astype(np.uint8)
 
 
 def _resized(image: Any, size: int) -> np.ndarray:

@@ -1,9 +1,7 @@
 """Features of a backbone: images as a table, for every method that learns from tables.
 
-With a pretrained backbone this is the first thing to try: the features of a few thousand photographs take minutes on a
-laptop, once, and every classifier of this package learns from them in seconds. The paper's rows of PML-NI, fPML,
-PML-LRS and PARTICLE on VOC2007 and COCO2014 are such: shallow methods on deep features (of which network and layer is
-not published; the pooled features before the head are our choice).
+The paper's rows of PML-NI, fPML, PML-LRS and PARTICLE on VOC2007 and COCO2014 are shallow methods on such features (of
+which network and layer is not published; the pooled features before the head are our choice).
 
 Features are kept by blocks of images that could all be read. A block is found again by what it was made of: the
 weights, the bytes of its images and the settings. So a run that was killed goes on behind its last block, a file that
@@ -14,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,16 +39,6 @@ from propml.vision.sources import ImageSource
 if TYPE_CHECKING:
     from propml.tables.features import Learned
     from propml.tables.files import UserTable
-
-__all__ = [
-    "ImageFeatures",
-    "backbone_alone",
-    "compute_features",
-    "features",
-    "learn_pictures",
-    "run_network",
-    "write_features",
-]
 
 # Raised when features come out otherwise than before, so that older blocks are not taken for these.
 FORMAT = 1
@@ -133,17 +122,17 @@ def learn_pictures(
     from propml.tables.features import Features, Learned
     from propml.tables.treatments import Vector
 
-    for item, path in zip(table.item_ids, table.images or [], strict=True):
-        if not path:
+    names, network = table.images or [], backbone or VisionRecipe.backbone
+    for item, name in zip(table.item_ids, names, strict=True):
+        if not name:
             raise ValueError(f"{table.path}: item {item} has no picture that may be read; name one, or --allow-outside")
-    paths, network = [table.path.parent / path for path in table.images or []], backbone or VisionRecipe.backbone
+    paths = [table.path.parent / name for name in names]
     X = features(paths, backbone=network, weights=weights or "auto", device=device, verbose=True)
     vector = Vector.learn(column, X)
-    seen = vector.apply(X, [])
+    seen: Any = vector.apply(X, [])
     if learned is None:
         return Learned(Features([vector]), seen)
-    sparse = sp.issparse(learned.X)
-    both: Any = sp.csr_array(sp.hstack([learned.X, seen])) if sparse else np.hstack([learned.X, seen])
+    both = sp.csr_array(sp.hstack([learned.X, seen])) if sp.issparse(learned.X) else np.hstack([learned.X, seen])
     return Learned(Features([*learned.features.treatments, vector]), both, learned.notes)
 
 
@@ -231,11 +220,11 @@ def run_network(
     logits: bool = False,
 ) -> Tensor:
     """Features of decoded images, or logits, in float32 on the device; with ``mirror`` means over mirror images too."""
+    if not len(images):
+        return torch.empty(0, 0)  # there is no telling how many features
     network = trained.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     run = network if logits else network.features
     augment, found = Augment(trained.mean, trained.std), []
-    if not len(images):
-        return torch.empty(0, 0)  # there is no telling how many features
     for pixels, _, _ in Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device).epoch(0):
         view = augment.plain(pixels)
         seen = run(view).float()
@@ -264,16 +253,17 @@ def write_features(path: str | Path, features: ImageFeatures, source: ImageSourc
             for name, each in labels.items():
                 columns[name] = [[source.label_names[j] for j in np.flatnonzero(row > 0)] for row in each]
             parquet.write_table(arrow.table(columns), beside)
-        else:
-            arrays = {
-                "X": features.X.astype(np.float32, copy=False),
-                "label_names": np.array(source.label_names, dtype=str),
-                "feature_names": np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
-                "images": np.array(names),
-                **{name: each.astype(np.uint8 if name == "truth" else np.int8) for name, each in labels.items()},
-            }
-            with beside.open("wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
+            return
+        kinds = {"candidates": np.int8, "truth": np.uint8}
+        with beside.open("wb") as file:
+            np.savez(
+                file,
+                X=features.X.astype(np.float32, copy=False),
+                label_names=np.array(source.label_names, dtype=str),
+                feature_names=np.array([f"feature_{j}" for j in range(features.X.shape[1])]),
+                images=np.array(names),
+                **{name: each.astype(kinds[name]) for name, each in labels.items()},  # type: ignore[arg-type]
+            )
 
 
 def check_destination(path: Path) -> None:
@@ -298,11 +288,8 @@ def _block_key(key: bytes, block: ImageSource) -> str:
         if isinstance(item, np.ndarray):
             digest.update(np.ascontiguousarray(item).data)
         else:
-            try:
-                with open(item, "rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-            except OSError:
-                digest.update(f"missing {item}".encode(errors="replace"))
+            with suppress(OSError), open(item, "rb") as file:  # a block with an image that cannot be read is not kept
+                digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:32]
 
 

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-__all__ = ["Precision", "Process", "choose_precision", "join_processes"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,6 @@ class Process:
         There are ``n_here`` images in this step and ``n_left`` in the rest of the epoch. Process r has images r,
         r + world, … of the step, and filling comes last: only the last step of an epoch, and only with several
         processes, can have any.
-
-        >>> Process(torch.device("cpu"), rank=1, world=3).true_images(n_left=7, n_here=4)
-        (tensor([1., 1., 0., 0.]), 1.7142857142857142)
         """
         true_here = len(range(self.rank, n_left, self.world))
         factor = n_here * self.world / min(n_left, n_here * self.world)
@@ -95,10 +91,7 @@ class Process:
 
 @contextmanager
 def join_processes(device: str = "auto") -> Iterator[Process]:
-    """Take part in what ``torchrun`` started, or be the only process.
-
-    The device ``"auto"`` is a GPU where there is one (each process its own), else the CPU.
-    """
+    """Take part in what ``torchrun`` started, or be the only process; ``"auto"`` is a GPU of its own, else the CPU."""
     rank, local = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK"))
     world = int(os.environ.get("WORLD_SIZE", 1))
     if device == "auto":
@@ -108,6 +101,9 @@ def join_processes(device: str = "auto") -> Iterator[Process]:
         torch.cuda.set_device(here.device)
     joins = world > 1 and not dist.is_initialized()
     if joins:
+        # This module's functions keep the group of the moment of its import as a default. DistributedDataParallel would
+        # import it after the group is made: gloo's threads would outlive the group, and could abort a process that ends.
+        import_module("torch.distributed.nn")
         # Decoding a large dataset for the first time is slow, and the others wait for it.
         dist.init_process_group("nccl" if here.device.type == "cuda" else "gloo", timeout=timedelta(hours=3))
     try:
@@ -133,11 +129,7 @@ class Precision(NamedTuple):
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
-    """The precision of that name; ``"auto"`` is bfloat16 on a GPU that has it, float16 on others, float32 on the CPU.
-
-    >>> choose_precision("auto", torch.device("cpu")).dtype
-    torch.float32
-    """
+    """The precision of a name; ``"auto"`` is bfloat16 on a GPU that has it, float16 on others, float32 on the CPU."""
     if name == "auto":
         on_gpu = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float16"
         name = "float32" if device.type == "cpu" else on_gpu

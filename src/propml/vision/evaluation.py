@@ -26,18 +26,6 @@ from propml.vision.distributed import Precision, Process
 from propml.vision.recipe import VisionRecipe
 from propml.vision.training_data import TrainingData, ordered_batches
 
-__all__ = [
-    "Judge",
-    "Watch",
-    "candidate_precisions",
-    "check_judges",
-    "judge_by_candidates",
-    "judge_by_truth",
-    "score_images",
-    "tensorboard",
-    "write_curves",
-]
-
 View = Callable[[Tensor, int], Tensor]
 
 
@@ -45,11 +33,10 @@ View = Callable[[Tensor, int], Tensor]
 def score_images(
     network: nn.Module, batches: Batches, view: View, precision: Precision, here: Process, *, mirror: bool = False
 ) -> Tensor:
-    """The logits of all images of ``batches``, whichever process scores them; the network is left as it was.
+    """The logits of all images, float32 ``(n_images, n_labels)`` on the CPU, in the order of rows and in every process.
 
-    ``view(images, step)`` makes of bytes what the network takes; with ``mirror`` logits are means over an image and its
-    mirror image. The logits ``(n_images, n_labels)`` are float32 on the CPU, in the order of rows, and the same in
-    every process.
+    ``view(images, step)`` makes of bytes what the network takes; with ``mirror`` they are means over an image and its
+    mirror image.
     """
     was_training = network.training
     network.eval()
@@ -58,11 +45,10 @@ def score_images(
     for step, (images, _, index) in enumerate(batches.epoch(0)):
         with precision.autocast():
             seen = view(images, step)
-            found = network(seen.contiguous(memory_format=torch.channels_last)).float()
-            if mirror:
-                found = (found + network(seen.flip(3).contiguous(memory_format=torch.channels_last)).float()) / 2
+            views = (seen, seen.flip(3)) if mirror else (seen,)
+            found = [network(each.contiguous(memory_format=torch.channels_last)).float() for each in views]
         rows.append(index.cpu().numpy())
-        logits.append(found)
+        logits.append(torch.stack(found).mean(dim=0))
     network.train(was_training)
     mine = (np.concatenate(rows), torch.cat(logits).cpu().numpy() if logits else None)
     everyone = [part for part in here.gather(mine) if part[1] is not None]
@@ -71,11 +57,7 @@ def score_images(
 
 
 def judge_by_truth(truth: Any, logits: Tensor) -> dict[str, float]:
-    """mAP, CF1 and OF1, these at a probability of 0.5 and for the three most probable labels; fractions.
-
-    >>> round(judge_by_truth([[1, 0, 0, 0], [0, 1, 0, 0]], torch.eye(4)[:2] - 0.5)["mAP"], 2)
-    1.0
-    """
+    """mAP, CF1 and OF1, these at a probability of 0.5 and for the three most probable labels; fractions."""
     truth, scores = np.asarray(truth), logits.numpy()
     above = f1_scores(truth, predict_threshold(scores, 0.0))  # a logit of 0 is a probability of 0.5
     top = f1_scores(truth, predict_top_k(scores, min(3, scores.shape[1])))
@@ -84,7 +66,7 @@ def judge_by_truth(truth: Any, logits: Tensor) -> dict[str, float]:
 
 
 def judge_by_candidates(candidates: Tensor, logits: Tensor) -> dict[str, float]:
-    """Both means of :func:`candidate_precisions`; fractions. One that has nothing to rank is left out."""
+    """Both means of :func:`candidate_precisions`; one that has nothing to rank is left out."""
     found = {name: candidate_precisions(candidates, logits, name) for name in ("mAP", "average_precision")}
     return {name: float(own.mean()) for name, own in found.items() if len(own)}
 
@@ -96,10 +78,6 @@ def candidate_precisions(candidates: Tensor, logits: Tensor, criterion: str) -> 
     well it ranks the labels. Flips that do not depend on the image blur both and tilt neither: a label is a candidate
     with probability ρ + (1 − ρ) P(true), which rises with P(true). Classes or images that lack a candidate or an
     excluded entry have none. Logits of several networks ``(…, n_images, n_labels)`` have one row each.
-
-    >>> candidates, logits = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([[3.0, 2.0, 1.0]] * 2)
-    >>> candidate_precisions(candidates, logits, "average_precision")  # (1/1 + 2/3) / 2; the second ranks nothing
-    tensor([0.8333])
     """
     if criterion == "mAP":
         candidates, logits = candidates.T, logits.mT
@@ -125,11 +103,9 @@ def check_judges(data: TrainingData, recipe: VisionRecipe) -> None:
         )
     by_class, candidates = recipe.criterion == "mAP", data.targets()[data.held_out]
     if recipe.select == "candidates" and not _rankable(candidates.T if by_class else candidates).any():
-        n, ranked = len(candidates), "class" if by_class else "image"
-        why = f", and no {ranked} can be ranked there, as none has both a candidate and an excluded entry"
         raise ValueError(
-            f"{n} of {len(data.images)} images {'is' if n == 1 else 'are'} held out{why if n else ''}; raise "
-            f"--hold-out, or use --select last with a --lam"
+            f"{len(candidates)} of {len(data.images)} images are held out, and no {'class' if by_class else 'image'} "
+            f"has both a candidate and an excluded entry there; raise --hold-out, or use --select last with a --lam"
         )
 
 
@@ -150,13 +126,12 @@ class Judge:
         check_judges(data, recipe)
         self.recipe, self.here, self.precision = recipe, here, precision
         self.plain: View = lambda images, step: augment.plain(images)
-        targets = data.targets()
-        self.held_out = (
-            ordered_batches(data.images, targets, recipe, here, data.held_out) if len(data.held_out) else None
-        )
+        targets, self.held_out, self.validation, self.truth = data.targets(), None, None, None
         self.candidates = targets[data.held_out]
-        self.validation = None if data.validation is None else ordered_batches(*data.validation, recipe, here)
-        self.truth = None if data.validation is None else data.validation[1]
+        if len(data.held_out):
+            self.held_out = ordered_batches(data.images, targets, recipe, here, data.held_out)
+        if data.validation is not None:
+            self.validation, self.truth = ordered_batches(*data.validation, recipe, here), data.validation[1]
         self.precisions: dict[str, Tensor] = {}  # of each held-out image, at the last look
         self.to_beat: Tensor | None = None  # those of the frozen network
         self.frozen: nn.Module | None = None
@@ -165,19 +140,18 @@ class Judge:
         """Keep the frozen network, whose last look the tuned one has to beat."""
         self.frozen, self.to_beat = copy.deepcopy(network), self.precisions.get("raw")
 
+    @torch.no_grad()
     def networks(self, state: TrainingState) -> dict[str, nn.Module]:
         """What there is to choose from: ``"raw"``, ``"ema"`` and ``"half"``."""
         found: dict[str, nn.Module] = {"raw": state.network}
         if self.recipe.ema_decay:
             found["ema"] = state.average.network
         if self.frozen is not None:
-            found["half"] = half = copy.deepcopy(self.frozen)
-            with torch.no_grad():
-                for value, tuned in zip(
-                    half.state_dict().values(), found.get("ema", state.network).state_dict().values(), strict=True
-                ):
-                    if value.is_floating_point():
-                        value.lerp_(tuned, 0.5)
+            found["half"] = copy.deepcopy(self.frozen)
+            tuned = found.get("ema", state.network).state_dict()
+            for name, value in found["half"].state_dict().items():
+                if value.is_floating_point():
+                    value.lerp_(tuned[name], 0.5)
         return found
 
     def look(self, state: TrainingState) -> dict[str, float]:
@@ -213,27 +187,20 @@ class Judge:
         if self.recipe.select == "last":
             return "raw", float(entry["epoch"])
         column = "mAP" if self.recipe.select == "oracle" else f"held-out {self.recipe.criterion}"
-        kinds = ("raw", "ema", "half")
-        worth = {weights: entry[f"{column} {weights}"] for weights in kinds if f"{column} {weights}" in entry}
-        best = max(worth, key=lambda weights: worth[weights])
-        return best, worth[best]
+        worth = {kind: entry[f"{column} {kind}"] for kind in ("raw", "ema", "half") if f"{column} {kind}" in entry}
+        return max(worth.items(), key=lambda item: item[1])
 
 
 class Watch:
-    """Looks at the losses now and then, tells the bar, and raises where a loss is not a finite number.
+    """Looks at the losses of an epoch now and then, tells the bar, and raises where one is not a finite number.
 
-    The state gets the losses; ``names`` are those of the images. ``rate`` counts the images per second since
-    :meth:`start`, in all processes together.
+    ``names`` are those of the images; ``rate`` is images per second, in all processes together.
     """
 
     def __init__(self, state: TrainingState, names: list[str], here: Process, bar: Bar, checkpoint: Path) -> None:
         self.state, self.names, self.here, self.bar, self.checkpoint = state, names, here, bar, checkpoint
         self.pending: list[tuple[Tensor, Tensor]] = []
         self.images, self.started, self.rate = 0, time.perf_counter(), 0.0
-
-    def start(self) -> None:
-        """Begin to measure speed, at the start of an epoch."""
-        self.images, self.started = 0, time.perf_counter()
 
     def saw(self, loss: Tensor, index: Tensor) -> None:
         """Take note of a step; nothing waits for it."""

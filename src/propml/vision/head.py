@@ -32,9 +32,6 @@ from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData
 
-__all__ = ["FittedHead", "Trial", "fit_head", "learn_head", "write_lam"]
-
-
 # Folds whose held-out candidates choose. One tenth of VOC2007's training images alone chose heads of 75.4 to 78.7 mAP
 # at a flip rate of 0.4, five folds of all of them heads of 79.2 to 79.5 (three seeds).
 FOLDS = 5
@@ -44,14 +41,11 @@ LEARNING_RATE, DECAYS, FEWEST_STEPS = 1e-3, (1.0, 5.0, 25.0), 1500
 
 
 class Trial(NamedTuple):
-    """What heads are judged by: they learn from some rows, and ``worth`` judges their logits on others.
-
-    Logits are ``(n_heads, n_judged, n_labels)``; it returns one number per head, NaN where nothing can be ranked.
-    """
+    """What heads are judged by: they learn from some rows, and ``worth`` judges their logits on others."""
 
     rows: np.ndarray
     judged: Tensor  # (n_judged, n_features)
-    worth: Callable[[Tensor], Tensor]
+    worth: Callable[[Tensor], Tensor]  # (n_heads, n_judged, n_labels) → one per head, NaN where nothing can be ranked
 
 
 class FittedHead(NamedTuple):
@@ -89,8 +83,7 @@ def learn_head(
             return torch.from_numpy(features.X).to(here.device)
 
         X, targets = seen(data.images, "to learn from"), data.targets().to(here.device)
-        if recipe.select == "oracle":
-            assert data.validation is not None
+        if recipe.select == "oracle" and data.validation is not None:
             images, truth = data.validation
             trials = [Trial(data.learned, seen(images, "to judge by"), partial(_by_truth, truth))]
         else:
@@ -132,10 +125,9 @@ def fit_head(
     *,
     verbose: bool = False,
 ) -> FittedHead:
-    """Choose λ, decay and epoch by their mean worth in the trials, and train that head.
+    """Choose λ, decay and epoch by their mean worth in the trials, and train that head on the rows ``learned``.
 
-    ``X`` are the features ``(n_images, n_features)`` of all images, on the device to train on; the head learns from the
-    rows ``learned``.
+    ``X`` are the features ``(n_images, n_features)`` of all images, on the device to train on.
     """
     scale = X.std(dim=0, correction=0)
     scale = torch.where(scale > 1e-6 * scale.max().clamp(min=1e-12), scale, 1.0)  # constant features are only shifted
@@ -145,8 +137,7 @@ def fit_head(
     values = np.full((len(trials), recipe.head_epochs, len(settings)), np.nan)
     heads = _epochs(Z, candidates, [trial.rows for trial in trials], settings, recipe, verbose)
     for epoch, (weights, biases) in enumerate(heads):
-        for number, (trial, own) in enumerate(zip(trials, judged, strict=True)):
-            weight, bias = weights[number], biases[number]
+        for number, (trial, own, weight, bias) in enumerate(zip(trials, judged, weights, biases, strict=True)):
             values[number, epoch] = trial.worth(own @ weight.mT + bias.unsqueeze(1)).cpu()
     ranked = np.isfinite(values)  # a few images may rank nothing
     worth = np.where(ranked, values, 0.0).sum(axis=0) / np.maximum(ranked.sum(axis=0), 1)
@@ -189,8 +180,8 @@ def _epochs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """All heads after each epoch: weights ``(parts, heads, n_labels, n_features)`` and biases ``(…, n_labels)``.
 
-    There is a head for each λ and weight decay and for each part of the rows that is learned from. All learn side by
-    side, by Adam with decoupled weight decay, as if each were alone.
+    There is a head for each λ and weight decay and for each part of the rows. All learn side by side, by Adam with
+    decoupled weight decay, as if each were alone.
     """
     targets = candidates.to_torch().to(Z.device)
     lams, n_labels = list(dict.fromkeys(lam for lam, _ in settings)), targets.shape[1]
@@ -205,9 +196,8 @@ def _epochs(
     order = torch.Generator().manual_seed(recipe.seed)
     n_rows = min(map(len, parts))  # folds differ by a row, which then waits for another epoch
     own = [torch.from_numpy(np.asarray(part)) for part in parts]
-    passes = -(
-        -FEWEST_STEPS // (recipe.head_epochs * -(-n_rows // recipe.batch_size))
-    )  # few images are seen more often
+    steps = recipe.head_epochs * math.ceil(n_rows / recipe.batch_size)
+    passes = math.ceil(FEWEST_STEPS / steps)  # few images are seen more often
     for epoch in track(range(recipe.head_epochs), "training heads", recipe.head_epochs, show=verbose):
         drawn = [[rows[torch.randperm(len(rows), generator=order)[:n_rows]] for _ in range(passes)] for rows in own]
         batches = torch.stack([torch.cat(each) for each in drawn]).to(Z.device).split(recipe.batch_size, dim=1)
@@ -216,8 +206,7 @@ def _epochs(
             set_rate(optimiser, rate)
             products = torch.bmm(Z[rows], weight.flatten(1, 3).transpose(1, 2))
             logits = products.view(*rows.shape, *shape[1:]) + bias.unsqueeze(1)  # (parts, B, λ, decays, labels)
-            marks = targets[rows][:, :, None, None].expand_as(logits)
-            loss = objective(logits, marks)
+            loss = objective(logits, targets[rows][:, :, None, None].expand_as(logits))
             optimiser.zero_grad(set_to_none=True)
             # Each head has the gradient of its own mean, whatever is learned beside it.
             (math.prod(shape[:3]) * loss).backward()

@@ -13,6 +13,7 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,11 +23,10 @@ from numpy.lib.format import open_memmap
 
 from propml.atomic_files import locked, write_whole
 from propml.devices import usable_cores
+from propml.file_errors import reading
 from propml.progress import progress_bar, track
 from propml.vision.decoding import pixels_of
 from propml.vision.sources import ImageSource
-
-__all__ = ["CachedImages", "build_cache", "decode_images", "no_images"]
 
 # Raised when pixels come out otherwise than before, so that older caches are not taken for these.
 FORMAT = 2
@@ -49,8 +49,6 @@ class CachedImages:
 
     def describe(self) -> str:
         """One sentence: how many images there are, and which are missing."""
-        if not self.skipped:
-            return f"{len(self)} images"
         named = "; ".join(f"{path} ({why})" for path, why in self.skipped[:5])
         more = f"; and {len(self.skipped) - 5} more" if len(self.skipped) > 5 else ""
         return f"{len(self)} images; {len(self.skipped)} could not be read and are left out: {named}{more}"
@@ -70,8 +68,6 @@ def build_cache(
     Caches are kept in ``folder``; ``None`` decodes into memory. An image that is missing or damaged is skipped, or is
     an error. There is one decoding thread per core, unless ``workers`` says otherwise: Pillow frees Python's lock.
     """
-    if size < 1:
-        raise ValueError(f"size is {size}; give the side of the images in pixels")
     if on_error not in ("skip", "error"):
         raise ValueError(f'on_error is {on_error!r}; choose "skip" or "error"')
     if not len(source):
@@ -82,10 +78,7 @@ def build_cache(
         place = Path(folder) / f"{source.name}-{source.split}-{size}px-{_key(source, size)}"
         # One process decodes, the others wait and then find the work done.
         with locked(place.with_name(f".{place.name}.lock")):
-            if _can_be_read_now(place, source, size):
-                shutil.rmtree(place)
-            _fill(place, source, size, on_error, workers, verbose)
-            cached = _opened(place, source, size)
+            cached = _cached(place, source, size, on_error, workers, verbose)
     if cached.skipped and on_error == "error":
         raise _no_image(*cached.skipped[0])
     if not len(cached):
@@ -127,9 +120,18 @@ def decode_images(
     return CachedImages(images[kept] if skipped else images, kept, named)
 
 
-def _fill(place: Path, source: ImageSource, size: int, on_error: OnError, workers: int | None, verbose: bool) -> None:
-    """Decode into the folder what is not in it yet, block by block; what could be read stands at the front."""
-    file, index = place / "images.npy", _index(place, len(source))
+def _cached(
+    place: Path, source: ImageSource, size: int, on_error: OnError, workers: int | None, verbose: bool
+) -> CachedImages:
+    """The images of a folder; what is not in it yet is decoded, block by block. What could be read stands in front."""
+    index: dict[str, Any] = {"done": 0, "kept": [], "skipped": []}
+    if (place / "index.json").is_file():
+        known = json.loads((place / "index.json").read_text(encoding="utf-8"))
+        known.setdefault("done", len(source))  # those of older versions are whole
+        if _can_be_read_now(known, source, size):
+            shutil.rmtree(place)
+        else:
+            index = known
     left = range(index["done"], len(source), BLOCK)
     title = f"decoding {source.name} {source.split}"
     with progress_bar(title, len(source) - index["done"], show=verbose and bool(left)) as bar:
@@ -137,7 +139,7 @@ def _fill(place: Path, source: ImageSource, size: int, on_error: OnError, worker
             block = source.take(slice(start, start + BLOCK))
             made = decode_images(block, size, on_error=on_error, workers=workers, verbose=False)
             place.mkdir(parents=True, exist_ok=True)
-            images = open_memmap(file, "r+" if start else "w+", np.uint8, (len(source), size, size, 3))
+            images = open_memmap(place / "images.npy", "r+" if start else "w+", np.uint8, (len(source), size, size, 3))
             n_kept = len(index["kept"])
             images[n_kept : n_kept + len(made)] = made.images
             images.flush()  # the pixels are on the disk before the index says so
@@ -146,14 +148,12 @@ def _fill(place: Path, source: ImageSource, size: int, on_error: OnError, worker
             index["done"] = start + len(block)
             write_whole(place / "index.json", json.dumps(index).encode())
             bar.advance(len(block))
-
-
-def _index(place: Path, n_images: int) -> dict[str, Any]:
-    """What is known of a cache; older ones, which are whole, do not say how many images are done."""
-    path = place / "index.json"
-    if not path.is_file():
-        return {"done": 0, "kept": [], "skipped": []}
-    return {"done": n_images, **json.loads(path.read_text(encoding="utf-8"))}
+    kept = np.array(index["kept"], dtype=np.int64)
+    with reading(place, "image cache", "delete that folder and run again"):
+        images = np.load(place / "images.npy", mmap_mode="r")[: len(kept)]
+        if images.shape != (len(kept), size, size, 3):
+            raise ValueError(f"its images have the shape {images.shape}")
+    return CachedImages(images, kept, tuple((path, why) for path, why in index["skipped"]), place)
 
 
 def _are_pixels(source: ImageSource, size: int) -> bool:
@@ -161,44 +161,26 @@ def _are_pixels(source: ImageSource, size: int) -> bool:
     return isinstance(source.items, np.ndarray) and source.items.shape[1:3] == (size, size)
 
 
-def _may_pass(why: str) -> bool:
-    """Whether the system failed and not the file: Python puts the number of such an error in front of its text."""
-    return why.startswith("[Errno ")
-
-
-def _can_be_read_now(place: Path, source: ImageSource, size: int) -> bool:
+def _can_be_read_now(index: dict[str, Any], source: ImageSource, size: int) -> bool:
     """Whether an image is missing from a cache only because the system failed when it was made."""
-    index = _index(place, len(source))
-    skipped = np.setdiff1d(np.arange(index["done"]), index["kept"])
-    again = [row for row, (_, why) in zip(skipped, index["skipped"], strict=True) if _may_pass(why)]
-    return any(len(decode_images(source.take([row]), size, workers=1, verbose=False)) for row in again)
-
-
-def _opened(place: Path, source: ImageSource, size: int) -> CachedImages:
-    index = _index(place, len(source))
-    kept = np.array(index["kept"], dtype=np.int64)
-    try:
-        images = np.load(place / "images.npy", mmap_mode="r")[: len(kept)]
-        if images.shape != (len(kept), size, size, 3):
-            raise ValueError(f"its images have the shape {images.shape}")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"the image cache {place} is damaged ({error}); delete that folder and run again") from error
-    return CachedImages(images, kept, tuple((str(path), str(why)) for path, why in index["skipped"]), place)
+    skipped = zip(np.setdiff1d(np.arange(index["done"]), index["kept"]), index["skipped"], strict=True)
+    # Python puts the number of an error of the system in front of its text.
+    again = [row for row, (_, why) in skipped if why.startswith("[Errno ")]
+    return bool(again) and len(decode_images(source.take(again), size, verbose=False)) > 0
 
 
 def _key(source: ImageSource, size: int) -> str:
     """Of everything that the pixels depend on: a file that was replaced is another file."""
     digest = hashlib.sha256(f"{FORMAT} {size} {len(source)}".encode())
     if isinstance(source.items, np.ndarray):
-        digest.update(f"{source.items.shape}".encode())
+        digest.update(str(source.items.shape).encode())
         digest.update(np.ascontiguousarray(source.items).data)
         return digest.hexdigest()[:16]
     for path in source.items:
-        try:
+        state = "missing"
+        with suppress(OSError):
             seen = os.stat(path)
             state = f"{seen.st_size}\0{seen.st_mtime_ns}"
-        except OSError:
-            state = "missing"
         digest.update(os.fsencode(os.path.abspath(path)) + f"\0{state}\n".encode())
     return digest.hexdigest()[:16]
 

@@ -1,10 +1,7 @@
 """What training is made of: the loss of a recipe and its λ, Adam and its one-cycle schedule, the average of weights.
 
-Where λ is "auto", several are tried, and held-out candidates choose. They lie around the balanced λ, at which an
-average image's excluded labels are pushed as hard as its candidates are pulled
-(:func:`propml.neural.criteria.balanced_lam`), by powers of three to both sides.
-
-The schedule has no state: a run that goes on after a kill asks for the rate of its step, and gets the same one.
+Where λ is "auto", several around the balanced one (:func:`propml.neural.criteria.balanced_lam`) are tried, and held-out
+candidates choose. The schedule has no state: a run that goes on after a kill asks for the rate of its step.
 """
 
 from __future__ import annotations
@@ -16,21 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from propml.losses import CandidateLoss, UnbiasedLoss, asl_loss, bce_loss, power_loss, propall_loss, propml_loss
-from propml.neural.criteria import balanced_lam
+from propml.losses import CandidateLoss, UnbiasedLoss
+from propml.neural.criteria import get_loss, lam_grid
 from propml.targets import Candidates
 from propml.vision.backbone import import_vision
 from propml.vision.recipe import VisionRecipe
-
-__all__ = [
-    "WeightAverage",
-    "estimate_flip_rate",
-    "lams_to_try",
-    "make_objective",
-    "make_optimiser",
-    "one_cycle",
-    "set_rate",
-]
 
 FACTORS = (1 / 3, 1.0, 3.0, 9.0)  # of the balanced λ
 # The defaults of torch.optim.lr_scheduler.OneCycleLR, which the paper leaves as they are.
@@ -39,36 +26,25 @@ MOMENTA = (0.85, 0.95)  # Adam's beta1 falls while the rate rises, and rises whi
 
 
 def make_objective(recipe: VisionRecipe, lam: float | torch.Tensor, candidates: Candidates) -> CandidateLoss:
-    """The mean over images of the recipe's loss, with λ for the weight of excluded labels (``unbiased`` has none).
+    """The mean over images of the recipe's loss, with λ (a tensor: of each example) for the weight of excluded labels.
 
-    A λ for each example is a tensor.
-
-    The flip rate is estimated from the candidates of the training images where the recipe does not give it.
+    ``unbiased`` has none; its flip rate is estimated from the candidates where the recipe does not give it.
     """
     if recipe.loss == "unbiased":
-        rate = estimate_flip_rate(candidates) if recipe.flip_rate is None else recipe.flip_rate
-        return UnbiasedLoss(rate)
+        return UnbiasedLoss(estimate_flip_rate(candidates) if recipe.flip_rate is None else recipe.flip_rate)
+    own = {"asl": ("gamma_positive", "gamma_negative", "clip"), "power": ("order",)}.get(recipe.loss, ())
+    options: dict[str, Any] = {name: getattr(recipe, name) for name in own}
     if recipe.loss == "asl":
-        focus: dict[str, Any] = {"gamma_positive": recipe.gamma_positive, "gamma_negative": recipe.gamma_negative}
-        # The focus is detached in the training scripts of ASL and Query2Label too.
-        return CandidateLoss(asl_loss, lam=lam, clip=recipe.clip, detach_focus=True, **focus)
-    if recipe.loss == "power":
-        return CandidateLoss(power_loss, lam=lam, order=recipe.order)
-    function = {"propml": propml_loss, "bce": bce_loss, "propall": propall_loss}[recipe.loss]
-    return CandidateLoss(function, lam=lam)
+        options["detach_focus"] = True  # as in the training scripts of ASL and Query2Label
+    return CandidateLoss(get_loss(recipe.loss)[0], lam=lam, **options)
 
 
 def lams_to_try(candidates: Candidates, recipe: VisionRecipe) -> list[float]:
-    """The λ to choose from; one where the recipe or the loss leaves no choice.
-
-    >>> c = Candidates.from_matrix([[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])
-    >>> [round(lam, 3) for lam in lams_to_try(c, VisionRecipe())], lams_to_try(c, VisionRecipe(loss="bce"))
-    ([0.033, 0.1, 0.3, 0.9], [1.0])
-    """
+    """The λ to choose from; one where the recipe or the loss leaves no choice."""
     if not recipe.chooses_lam:
         return [1.0 if recipe.lam == "auto" else float(recipe.lam)]
-    balanced = balanced_lam(candidates, recipe.order if recipe.loss == "power" else 1.0)
-    return [float(f"{factor * balanced:.4g}") for factor in FACTORS]
+    tried = lam_grid(candidates, recipe.order if recipe.loss == "power" else 1.0, FACTORS)
+    return [float(f"{lam:.4g}") for lam in tried]
 
 
 def estimate_flip_rate(candidates: Candidates) -> float:
@@ -76,9 +52,6 @@ def estimate_flip_rate(candidates: Candidates) -> float:
 
     With one flip rate ρ for all, a label that is true with frequency π is a candidate with π + (1 − π) ρ: the rarest
     label's frequency is the closest to ρ, and above it by less than its π.
-
-    >>> estimate_flip_rate(Candidates.from_matrix([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]]))
-    0.5
     """
     states = candidates.states
     known = len(candidates) - np.asarray((states < 0).sum(axis=0)).ravel()
@@ -110,9 +83,6 @@ def one_cycle(step: int, total_steps: int, max_lr: float, pct_start: float = 0.2
 
     The values of ``torch.optim.lr_scheduler.OneCycleLR``: the rate rises in a share ``pct_start`` of the steps, and
     beyond the end the last value stays.
-
-    >>> [round(one_cycle(step, 100, 1.0)[0], 6) for step in (0, 19, 99)]
-    [0.04, 1.0, 4e-06]
     """
     peak, end = pct_start * total_steps - 1, total_steps - 1
     low, high = MOMENTA
@@ -141,13 +111,6 @@ class WeightAverage:
     It is timm's, whose steps are counted here. ``decay`` is the share of the average that stays at a step t = 0, 1, …;
     with ``warmup`` it is min(decay, t / (9 + t)): with a constant 0.9997 a random first network still makes up 31 % of
     the average after 3950 steps, the paper's whole training on VOC2007.
-
-    >>> line = nn.Linear(1, 1, bias=False)
-    >>> average = WeightAverage(line, decay=0.75, warmup=False)
-    >>> _ = line.weight.data.add_(1.0)
-    >>> average.update()
-    >>> round((line.weight - average.network.weight).item(), 6)
-    0.75
     """
 
     def __init__(self, network: nn.Module, decay: float, *, warmup: bool = True) -> None:

@@ -20,23 +20,14 @@ from propml.vision.deep_features import compute_features, run_network
 from propml.vision.image_cache import OnError
 from propml.vision.sources import ImageSource
 
-__all__ = ["Predictions", "check_picture", "image_grid", "predict_images", "probabilities"]
+RIGHT, WRONG, QUIET = "#1a7f37", "#cf222e", "#57606a"
+WIDTH = 40  # characters beneath an image
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """The labels of images.
 
-    Attributes
-    ----------
-    paths : tuple of Path
-    probabilities : ndarray of float32, shape (n_images, n_labels)
-    label_names : tuple of str
-    skipped : tuple of (str, str)
-        The images that could not be read, and why.
-
-    Examples
-    --------
     >>> found = Predictions((Path("a.jpg"),), np.array([[0.2, 0.9, 0.6]]), ("cat", "dog", "person"), ())
     >>> found.labels()
     [[('dog', 0.9), ('person', 0.6)]]
@@ -45,17 +36,16 @@ class Predictions:
     """
 
     paths: tuple[Path, ...]
-    probabilities: np.ndarray
+    probabilities: np.ndarray  # float32, (n_images, n_labels)
     label_names: tuple[str, ...]
-    skipped: tuple[tuple[str, str], ...]
+    skipped: tuple[tuple[str, str], ...]  # the images that could not be read, and why
 
     def labels(self, *, top: int | None = None, threshold: float = 0.5) -> list[list[tuple[str, float]]]:
         """The labels of each image with probabilities, best first: ``top`` of them, or those from a threshold on."""
         if top is not None and top < 1:
             raise ValueError(f"top is {top}; ask for at least one label")
-        return [
-            [(self.label_names[j], float(own[j])) for j in _chosen(own, top, threshold)] for own in self.probabilities
-        ]
+        names = self.label_names
+        return [[(names[j], float(own[j])) for j in _chosen(own, top, threshold)] for own in self.probabilities]
 
 
 def _chosen(own: np.ndarray, top: int | None, threshold: float) -> list[int]:
@@ -72,10 +62,7 @@ def probabilities(
     device: str | torch.device = "cpu",
     mirror: bool = True,
 ) -> np.ndarray:
-    """The probability of every label, ``(n_images, n_labels)``, for decoded images ``(n_images, size, size, 3)``.
-
-    With ``mirror`` it is that of the mean logit of each image and its mirror image.
-    """
+    """Probabilities ``(n_images, n_labels)`` of decoded images; with ``mirror`` by the mean logits of both views."""
     return run_network(trained, images, mirror, batch_size, device, logits=True).sigmoid().cpu().numpy()
 
 
@@ -94,7 +81,7 @@ def predict_images(
     Parameters
     ----------
     trained : TrainedNetwork
-        Of :func:`propml.vision.checkpoint.load_network`.
+        Of :func:`propml.vision.load_network`.
     paths : files or folders
     on_error : {"skip", "error"}
         What to do about an image that cannot be read.
@@ -106,12 +93,6 @@ def predict_images(
     found = compute_features(trained, source, logits=True, on_error=on_error, **options)
     scores = torch.from_numpy(found.X).sigmoid().numpy()
     return Predictions(tuple(source.take(found.kept).items), scores, trained.label_names, found.skipped)
-
-
-RIGHT, WRONG, QUIET = "#1a7f37", "#cf222e", "#57606a"
-WIDTH = 40  # characters beneath an image
-# What matplotlib says of letters that its font lacks; they are drawn as boxes.
-MISSING_LETTERS = ("Glyph .* missing from", "Matplotlib currently does not support")
 
 
 def check_picture(path: str | Path) -> None:
@@ -157,11 +138,10 @@ def image_grid(
     (figure, axes)
         Of matplotlib; axes as an array with one entry per image.
     """
-    n = len(images)
-    expected = (n, len(label_names))
+    n, k = len(images), len(label_names)
     for what, given in (("probabilities", probabilities), ("candidates", candidates), ("truth", truth)):
-        if given is not None and np.shape(given) != expected:
-            raise ValueError(f"{what} have shape {np.shape(given)}, expected {n} images by {expected[1]} label names")
+        if given is not None and np.shape(given) != (n, k):
+            raise ValueError(f"{what} have shape {np.shape(given)}, expected {n} images by {k} label names")
     if not n:
         raise ValueError("there are no images to draw")
     if path is not None:
@@ -169,7 +149,8 @@ def image_grid(
     Figure = require("matplotlib.figure", "report").Figure
     columns = min(columns, n)
     rows = -(-n // columns)
-    known = [[None if part is None else part[i] for part in (candidates, truth)] for i in range(n)]
+    unknown = [None] * n
+    known = zip(unknown if candidates is None else candidates, unknown if truth is None else truth, strict=True)
     texts = [
         _lines(own, _chosen(own, top, threshold), label_names, *rest)
         for own, rest in zip(probabilities, known, strict=True)
@@ -184,14 +165,14 @@ def image_grid(
         ax.set_anchor("N")
     for ax, image, lines in zip(axes, images, texts, strict=False):
         ax.imshow(image)
-        at = -4.0
+        at, style = -4.0, {"fontsize": 8, "va": "top", "parse_math": False}
         for text, colour in lines:
-            ax.annotate(text, (0, 0), (0, at), "axes fraction", "offset points", color=colour, fontsize=8, va="top")
+            ax.annotate(text, (0, 0), (0, at), "axes fraction", "offset points", color=colour, **style)
             at -= 10.6 * (text.count("\n") + 1)
     if path is not None:
         with replacing(path) as beside, warnings.catch_warnings():
-            for message in MISSING_LETTERS:
-                warnings.filterwarnings("ignore", message)
+            # Letters that matplotlib's font lacks are drawn as boxes.
+            warnings.filterwarnings("ignore", "Glyph .* missing from|Matplotlib currently does not support")
             figure.savefig(beside, dpi=150, format=Path(path).suffix[1:].lower())
     return figure, axes[:n]
 
@@ -200,29 +181,22 @@ def _lines(
     own: np.ndarray, chosen: list[int], names: Sequence[str], candidates: np.ndarray | None, truth: np.ndarray | None
 ) -> list[tuple[str, str]]:
     """What stands beneath an image, line by line, each with its colour."""
+
+    def wrapped(title: str, labels: list[int]) -> str:
+        text = ", ".join(names[j] for j in labels) or "none"
+        return textwrap.fill(f"{title}: {text}", WIDTH, max_lines=4, placeholder=" …")
+
     judge = truth if truth is not None else candidates
-    lines = []
+    lines = [] if chosen else [("nothing predicted", QUIET)]
     for j in chosen:
         mark, colour = ("•", "black") if judge is None else ("✓", RIGHT) if judge[j] > 0 else ("✗", WRONG)
-        name = _literal(textwrap.shorten(names[j], WIDTH - 7, placeholder="…"))
+        name = textwrap.shorten(names[j], WIDTH - 7, placeholder="…")
         lines.append((f"{mark} {name} {own[j]:.2f}", colour))
-    if not chosen:
-        lines.append(("nothing predicted", QUIET))
     if truth is not None:
         true = np.flatnonzero(truth).tolist()
-        missed = [names[j] for j in true if j not in chosen]
-        lines += [(_wrapped("missed", missed), WRONG)] if missed else []
-        lines.append((_wrapped("true", [names[j] for j in true]), "black"))
+        if missed := [j for j in true if j not in chosen]:
+            lines.append((wrapped("missed", missed), WRONG))
+        lines.append((wrapped("true", true), "black"))
     if candidates is not None:
-        lines.append((_wrapped("candidates", [names[j] for j in np.flatnonzero(candidates > 0).tolist()]), QUIET))
+        lines.append((wrapped("candidates", np.flatnonzero(candidates > 0).tolist()), QUIET))
     return lines
-
-
-def _wrapped(title: str, names: Sequence[str]) -> str:
-    text = ", ".join(names) if names else "none"
-    return _literal(textwrap.fill(f"{title}: {text}", WIDTH, max_lines=4, placeholder=" …"))
-
-
-def _literal(text: str) -> str:
-    """Text in which a dollar sign starts no formula."""
-    return text.replace("$", r"\$")

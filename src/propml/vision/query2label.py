@@ -23,37 +23,21 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Query2Label", "sine_positions"]
+HEADS, DROPOUT = 4, 0.1
 
 
 class Query2Label(nn.Module):
-    """Logits from a feature map, one query per label.
+    """Logits from a feature map of ``n_features`` channels, one query per label."""
 
-    The feature map has ``n_features`` channels; the ``width`` of the transformer is a multiple of 4 and of ``heads``.
-
-    >>> Query2Label(8, 5, width=16, feedforward=32)(torch.randn(2, 8, 3, 3)).shape
-    torch.Size([2, 5])
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        n_labels: int,
-        *,
-        width: int = 2048,
-        feedforward: int = 8192,
-        heads: int = 4,
-        dropout: float = 0.1,
-    ) -> None:
+    def __init__(self, n_features: int, n_labels: int, *, width: int, feedforward: int) -> None:
         super().__init__()
-        if width % 4 or width % heads:
-            raise ValueError(f"the width of Query2Label is {width}; give a multiple of 4 and of its {heads} heads")
+        if width % HEADS:  # the positions need a multiple of 4, too
+            raise ValueError(f"the width of Query2Label is {width}; give a multiple of its {HEADS} heads")
         self.width = width
         self.project = nn.Conv2d(n_features, width, 1)
         self.queries = nn.Parameter(torch.randn(n_labels, width))
-        options = (width, feedforward, heads, dropout)
-        self.encoder = nn.ModuleList([_Layer(*options, sees_map=False)])
-        self.decoder = nn.ModuleList(_Layer(*options, sees_map=True, sees_itself=sees) for sees in (False, True))
+        self.encoder = nn.ModuleList([_Layer(width, feedforward, sees_map=False)])
+        self.decoder = nn.ModuleList(_Layer(width, feedforward, sees_itself=sees) for sees in (False, True))
         bound = 1 / math.sqrt(width)
         self.weight = nn.Parameter(torch.empty(n_labels, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(n_labels).uniform_(-bound, bound))
@@ -76,19 +60,12 @@ class Query2Label(nn.Module):
 class _Layer(nn.Module):
     """Self-attention, attention to the feature map, feed-forward; each added to its input and then normalised."""
 
-    def __init__(
-        self, width: int, feedforward: int, heads: int, dropout: float, *, sees_map: bool, sees_itself: bool = True
-    ) -> None:
+    def __init__(self, width: int, feedforward: int, *, sees_map: bool = True, sees_itself: bool = True) -> None:
         super().__init__()
-        self.itself = _Attention(width, heads, dropout) if sees_itself else None
-        self.map = _Attention(width, heads, dropout) if sees_map else None
-        self.feedforward = nn.Sequential(
-            nn.Linear(width, feedforward),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(feedforward, width),
-            nn.Dropout(dropout),
-        )
+        self.itself = _Attention(width) if sees_itself else None
+        self.map = _Attention(width) if sees_map else None
+        inner, outer = nn.Linear(width, feedforward), nn.Linear(feedforward, width)
+        self.feedforward = nn.Sequential(inner, nn.ReLU(), nn.Dropout(DROPOUT), outer, nn.Dropout(DROPOUT))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, x_where: Tensor, places: Tensor | None = None, where: Tensor | None = None) -> Tensor:
@@ -102,10 +79,10 @@ class _Layer(nn.Module):
 class _Attention(nn.Module):
     """Multi-head attention, added to ``x`` and normalised."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.attend = nn.MultiheadAttention(width, heads, dropout=dropout, batch_first=True)
-        self.dropout = nn.Dropout(dropout)
+        self.attend = nn.MultiheadAttention(width, HEADS, dropout=DROPOUT, batch_first=True)
+        self.dropout = nn.Dropout(DROPOUT)
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -119,10 +96,10 @@ def sine_positions(height: int, width: int, channels: int, device: torch.device 
     Half of the channels tell the row, half the column; both run from 0 to 2π over the map.
     """
     frequency = 10_000 ** (-torch.arange(0, channels // 2, 2, device=device) / (channels // 2))
-    axes = []
-    for length in (height, width):
+
+    def along(length: int) -> Tensor:
         angle = torch.arange(1, length + 1, device=device)[:, None] / length * (2 * math.pi) * frequency
-        axes.append(torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1))
-    rows = axes[0][:, None].expand(-1, width, -1)
-    columns = axes[1][None].expand(height, -1, -1)
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+    rows, columns = along(height)[:, None].expand(-1, width, -1), along(width)[None].expand(height, -1, -1)
     return torch.cat([rows, columns], dim=-1).flatten(0, 1)

@@ -15,30 +15,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from propml.atomic_files import write_whole
 from propml.messages import former_names, renamed_argument
 
-__all__ = [
-    "DEFAULT",
-    "METHODS",
-    "PAPER",
-    "RECIPES",
-    "Stage",
-    "VisionRecipe",
-    "read_recipe",
-    "recipe_from",
-    "with_former_names",
-    "with_new_names",
-    "write_recipe",
-]
-
-COMPILE = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # These change what is watched, not what is learned, so that a run may go on with other values.
 WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
 # How λ is chosen, of which there were others before: raise it with every change, so that stored results are told apart.
@@ -165,7 +149,9 @@ class VisionRecipe:
     precision: Literal["auto", "float32", "bfloat16", "float16"] = _setting(
         "auto", MACHINE, "auto (16 bits on a GPU), bfloat16, float16 or float32."
     )
-    compile: str | None = _setting(None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …")
+    compile: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] | None = _setting(
+        None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …"
+    )
     eval_every: int = _setting(1, MACHINE, "Epochs between two evaluations; the last is always evaluated.")
     look_every: int = _setting(50, MACHINE, "Steps between two checks of the losses for NaN.")
     checkpoint_seconds: float = _setting(120.0, MACHINE, "Shortest time between two checkpoints.")
@@ -173,17 +159,14 @@ class VisionRecipe:
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
             _check_kind(name, getattr(self, name), kind)
-        if self.compile not in COMPILE:
-            raise ValueError(f"compile is {self.compile!r}; choose one of {', '.join(map(str, COMPILE))}")
         for name in ("size", "epochs", "head_epochs", "batch_size", "eval_every", "look_every", "head_width"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}; give at least 1")
         if self.crop_size is not None and (self.augment != "crop" or self.crop_size < 1):
             raise ValueError(f'crop_size is {self.crop_size}; give at least 1, and augment="crop" with it')
-        shares = {"noise": self.noise or 0.0, "hold_out": self.hold_out, "flip_rate": self.flip_rate or 0.0}
-        for name, share in (shares | {"ema_decay": self.ema_decay, "clip": self.clip}).items():
-            if not 0 <= share < 1:
-                raise ValueError(f"{name} is {share}; it is a share of at least 0 and below 1")
+        for name in ("noise", "hold_out", "flip_rate", "ema_decay", "clip"):
+            if not 0 <= (getattr(self, name) or 0) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it is a share of at least 0 and below 1")
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay is {self.layer_decay}; it is a share above 0, 1 at most")
         if self.tune in ("head", "all"):
@@ -238,24 +221,16 @@ WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 def _check_kind(name: str, value: Any, kind: Any) -> None:
     """Refuse a value that is not what the annotation of its setting says."""
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
-        return
-    parts = get_args(kind) or (kind,)
-    if not any(_is_of(value, part) for part in parts):
-        told = [WORDS[part] if part in WORDS else get_args(part)[0] for part in parts if part is not NoneType]
-        raise ValueError(f"{name} is {value!r}; give {' or '.join(told)}")
+    parts = (kind,) if get_origin(kind) is Literal else get_args(kind) or (kind,)
+    choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    # A whole number is a number too; true and false are none, though Python counts with them.
+    types = tuple(float | int if part is float else part for part in parts if isinstance(part, type))
+    is_flag = isinstance(value, bool) and bool not in types
+    if value not in choices and (is_flag or not isinstance(value, types)):
+        words = [WORDS[part] for part in parts if part in WORDS]
+        told = f"give {' or '.join(words + choices)}" if words else f"choose one of {', '.join(choices)}"
+        raise ValueError(f"{name} is {value!r}; {told}")
 
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """A whole number is a number too; true and false are none, though Python counts with them."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    return isinstance(value, float | int if kind is float else kind) and (kind is bool or not isinstance(value, bool))
-
-
-DEFAULT = VisionRecipe()
 
 # What other recipes change of the default.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -313,11 +288,7 @@ def read_recipe(path: Path) -> VisionRecipe:
 
 
 def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a file, perhaps of an earlier version, under the names that they have now.
-
-    >>> with_new_names({"lr": 0.1, "epochs": 3})
-    {'learning_rate': 0.1, 'epochs': 3}
-    """
+    """Settings of a file, perhaps of an earlier version, under the names that they have now."""
     return {FORMER.get(name, name): value for name, value in settings.items()}
 
 
@@ -328,16 +299,14 @@ def with_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recipe_from(settings: dict[str, Any], where: Any) -> VisionRecipe:
-    """A recipe from plain values; settings that this version does not know are named.
-
-    Files of versions that trained everything at once do not say so.
-    """
+    """A recipe from plain values; settings that this version does not know are named."""
     settings = with_new_names(settings)
     known = {field.name for field in fields(VisionRecipe)}
     if unknown := sorted(settings.keys() - known):
         raise ValueError(f"{where} has settings that this version does not know: {', '.join(unknown)}")
+    # Files of versions that trained everything at once do not say so.
     before = {} if "tune" in settings else {"tune": "at-once", "layer_decay": 1.0}
-    return replace(DEFAULT, **{**before, **settings})
+    return VisionRecipe(**{**before, **settings})
 
 
 if not TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -21,44 +21,26 @@ from propml.tables.labels import TextLabels
 from propml.tables.table import checked_column, quoted_names
 from propml.tables.text import TextTable, write_csv
 from propml.targets import Candidates
-from propml.vision.decoding import image_suffixes
+from propml.vision.decoding import images_below
 
-__all__ = ["ImageSource", "open_source", "read_own_images", "table_in_folder"]
-
-# A cell of one's own table that says: somebody looked, and there is no label.
-NO_LABEL = "-"
-# The labels of each row of a table; None where nobody said anything.
-Names: TypeAlias = "list[list[str] | None]"
+NO_LABEL = "-"  # a cell of one's own table that says: somebody looked, and there is no label
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
     """Images, still to be decoded, and what is known of their labels.
 
-    Attributes
-    ----------
-    name : str
-    items : tuple of Path, or ndarray of uint8, shape (n_images, height, width, 3)
-        Files to decode, or pixels.
-    truth : ndarray of uint8, shape (n_images, n_labels), or None
-    candidates : Candidates or None
-    label_names : tuple of str
-    split : str
-        The name of the part, such as ``"trainval"``.
-
-    Examples
-    --------
     >>> source = open_source("digits-mosaic", "train", n_samples=5)
     >>> len(source), source.items.shape, source.take([0, 2]).truth.shape
     (5, (5, 16, 16, 3), (2, 10))
     """
 
     name: str
-    items: tuple[Path, ...] | np.ndarray
-    truth: np.ndarray | None
+    items: tuple[Path, ...] | np.ndarray  # files to decode, or pixels: uint8, (n_images, height, width, 3)
+    truth: np.ndarray | None  # uint8, (n_images, n_labels)
     candidates: Candidates | None
     label_names: tuple[str, ...]
-    split: str
+    split: str  # the name of the part, such as "trainval"
 
     def __post_init__(self) -> None:
         for part, given in (("truth", self.truth), ("candidates", self.candidates)):
@@ -67,11 +49,10 @@ class ImageSource:
                     f"{self.name}: {part} has shape {given.shape}, expected {len(self.items)} images "
                     f"by {len(self.label_names)} label names"
                 )
-        if isinstance(self.items, np.ndarray) and (
-            self.items.ndim != 4 or self.items.shape[3] != 3 or self.items.dtype != np.uint8
-        ):
+        pixels = self.items
+        if isinstance(pixels, np.ndarray) and (pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3):
             raise ValueError(
-                f"{self.name}: images have shape {self.items.shape} of {self.items.dtype}, expected uint8 of shape "
+                f"{self.name}: images have shape {pixels.shape} of {pixels.dtype}, expected uint8 of shape "
                 f"(n_images, height, width, 3)"
             )
 
@@ -86,12 +67,8 @@ class ImageSource:
         """The given images with their labels: positions, a boolean mask or a slice."""
         picked = np.atleast_1d(np.arange(len(self))[rows])
         items = self.items[picked] if isinstance(self.items, np.ndarray) else tuple(self.items[i] for i in picked)
-        return replace(
-            self,
-            items=items,
-            truth=None if self.truth is None else self.truth[picked],
-            candidates=None if self.candidates is None else self.candidates[picked],
-        )
+        known: dict[str, Any] = {"truth": self.truth, "candidates": self.candidates}
+        return replace(self, items=items, **{name: part[picked] for name, part in known.items() if part is not None})
 
     def with_candidates(self, candidates: Candidates) -> ImageSource:
         """The same images with other candidate labels, such as corrupted true ones."""
@@ -207,16 +184,19 @@ def read_own_images(
                 f"{columns.where(row, path)} is {files[row]!r}, which lies outside the folder {start}; allow that with "
                 f"{argument('allow_outside', True)}, or move the image"
             )
-    read = {column: _candidates_of(columns, column, own, rows, labels, split) for column, own in names.items()}
-    true = read.get(truth)
-    return ImageSource(
-        name=columns.path.stem,
-        items=tuple(start / files[row] for row in rows),
-        truth=None if true is None else true.to_matrix(np.uint8),
-        candidates=read.get(candidates),
-        label_names=tuple(labels),
-        split=split,
-    )
+    read: dict[str, Candidates] = {}
+    for column, own in names.items():
+        empty = [row for row in rows if own[row] is None]
+        if 0 < len(empty) < len(rows):
+            raise ValueError(
+                f"{columns.where(empty[0], column)} is empty, and other images of split {split!r} have labels there; "
+                f"name its labels, write {NO_LABEL} if it has none, or leave it out of that split"
+            )
+        if not empty:
+            read[column] = Candidates.from_lists([own[row] or () for row in rows], labels, empty="ignore")
+    true = read[truth].to_matrix(np.uint8) if truth in read else None
+    items = tuple(start / files[row] for row in rows)
+    return ImageSource(columns.path.stem, items, true, read.get(candidates), tuple(labels), split)
 
 
 def table_in_folder(folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
@@ -230,12 +210,7 @@ def table_in_folder(folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
         names = TextTable(tables[0], "\t" if tables[0].suffix.lower() == ".tsv" else ",").names
         columns = {"image": "path", "candidates": "candidates"}
         return tables[0], {option: name for option, name in columns.items() if name in names}
-    suffixes = image_suffixes()
-    labels = {
-        inside.name: [file for file in sorted(inside.rglob("*")) if file.suffix.lower() in suffixes and file.is_file()]
-        for inside in sorted(folder.iterdir())
-        if inside.is_dir()
-    }
+    labels = {inside.name: images_below(inside) for inside in sorted(folder.iterdir()) if inside.is_dir()}
     if not any(labels.values()):
         found = f"{len(tables)} tables" if tables else "neither a CSV file nor folders of images"
         raise ValueError(f"{folder} holds {found}; give the table to audit, or one folder of images for each label")
@@ -247,30 +222,22 @@ def table_in_folder(folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
+    """The images of a file or folder that is there."""
     if path.is_file():
         return read_own_images(path, split, **columns)
     for devkit in (path, path / "VOC2007", path / "VOCdevkit" / "VOC2007"):
-        if _is_devkit(devkit):
+        if (devkit / "ImageSets" / "Main").is_dir():
             return _of_voc(devkit, split)
     if (path / "annotations").is_dir():
         return _of_coco(path, split)
     tables = sorted(path.glob("*.csv"))
     if len(tables) == 1:
         return read_own_images(tables[0], split, **columns)
-    if others := sorted(folder for folder in (*path.glob("*"), *path.glob("VOCdevkit/*")) if _is_devkit(folder)):
-        raise ValueError(
-            f"{path} has no VOC2007, and it has {', '.join(folder.name for folder in others)}; "
-            f"give the one to open, such as {others[-1]}"
-        )
     found = f"{len(tables)} CSV files" if tables else "no CSV file"
     raise ValueError(
         f"{path} is no VOC devkit (ImageSets/Main) and no COCO folder (annotations), and holds {found}; "
-        f"give the CSV file that lists the images"
+        f"give the CSV file that lists the images, or the devkit itself, such as VOCdevkit/VOC2012"
     )
-
-
-def _is_devkit(folder: Path) -> bool:
-    return (folder / "ImageSets" / "Main").is_dir()
 
 
 def _of_voc(devkit: Path, split: str) -> ImageSource:
@@ -312,26 +279,11 @@ def _rows_of(columns: TextTable, split: str, split_column: str) -> Sequence[int]
     return range(columns.n_rows)
 
 
-def _candidates_of(
-    columns: TextTable, column: str, names: Names, rows: Sequence[int], labels: Sequence[str], part: str
-) -> Candidates | None:
-    """The labels of these rows; ``None`` where no cell says anything."""
-    empty = [row for row in rows if names[row] is None]
-    if len(empty) == len(rows):
-        return None
-    if empty:
-        raise ValueError(
-            f"{columns.where(empty[0], column)} is empty, and other images of split {part!r} have labels there; "
-            f"name its labels, write {NO_LABEL} if it has none, or leave it out of that split"
-        )
-    return Candidates.from_lists([names[row] or () for row in rows], labels, empty="ignore")
-
-
-def _names_in(columns: TextTable, column: str, sep: str) -> Names:
+def _names_in(columns: TextTable, column: str, sep: str) -> list[list[str] | None]:
     """The labels of each cell; ``None`` where it is empty."""
     cells = columns.cells(column)
     labels = TextLabels(column, sep, holds_lists(cells))
-    names: Names = []
+    names: list[list[str] | None] = []
     for row, cell in enumerate(cells):
         own = labels.names(cell, columns, row)
         names.append([] if own == [NO_LABEL] else own if own or (labels.spelled and cell.strip()) else None)

@@ -37,42 +37,22 @@ from propml.vision.recipe import VisionRecipe
 from propml.vision.sources import ImageSource
 from propml.vision.training_data import FROZEN, TrainingData, alone_in, open_run, prepare_data
 
-__all__ = ["TrainingResult", "fit", "lam_for", "train"]
-
 SEARCHED_FROM = 2000  # steps
 OnEpoch = Callable[[Mapping[str, Any]], bool | None]
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run came to.
-
-    Attributes
-    ----------
-    folder : Path
-    lam : float
-    epoch : int
-        The epoch that was selected, from 1; 0: the head on frozen features.
-    weights : {"raw", "ema", "half"}
-        Whether its weights, their running average, or the mean of that and of the frozen network were selected.
-    metrics : dict
-        Of the selected weights on the validation images, by true labels; empty without such images.
-    held_out : dict
-        Of the selected weights on the images held out, by their candidates; empty where none were.
-    history : list of dict
-        One entry per evaluated epoch, with both kinds of weights.
-    notes : list of str
-        Sentences on true labels that are learned from, and on images that could not be read.
-    """
+    """What a run came to; numbers are those of the selected weights."""
 
     folder: Path
     lam: float
-    epoch: int
-    weights: str
-    metrics: dict[str, float]
-    held_out: dict[str, float]
-    history: list[dict[str, Any]]
-    notes: list[str]
+    epoch: int  # that was selected, from 1; 0: the head on frozen features
+    weights: str  # "raw", "ema" (their running average) or "half" (the mean of that and of the frozen network)
+    metrics: dict[str, float]  # on the validation images, by true labels; empty without such images
+    held_out: dict[str, float]  # on the images held out, by their candidates; empty where none were
+    history: list[dict[str, Any]]  # one entry per evaluated epoch, with all kinds of weights
+    notes: list[str]  # sentences on true labels that are learned from, and on images that could not be read
 
 
 @renamed_argument("show", "verbose")
@@ -124,9 +104,8 @@ def train(
     folder = cache_dir() / "images" if cache == "auto" else None if cache is None else Path(cache)
     with join_processes(device) as here, alone_in(out, here):
         open_run(out, recipe, resume, here)
-        data, notes = prepare_data(
-            source_train, source_val, recipe, out, here, cache=folder, on_error=on_error, verbose=verbose
-        )
+        options: dict[str, Any] = {"cache": folder, "on_error": on_error, "verbose": verbose}
+        data, notes = prepare_data(source_train, source_val, recipe, out, here, **options)
         if tell is not None and here.is_first:
             for note in notes:
                 tell(note)
@@ -198,11 +177,8 @@ def fit(
         return here.gather(bool(here.is_first and on_epoch is not None and on_epoch(entry)))[0]
 
     def save(after: float) -> None:
-        """Where the last checkpoint is older than so many seconds; large networks take seconds to write.
-
-        Not in the middle of an epoch for which the network of its start selected what to learn from.
-        """
-        whole = state.selected is None or state.step == 0
+        """Where the last checkpoint is older than so many seconds; large networks take seconds to write."""
+        whole = state.selected is None or state.step == 0  # what CDCR selected at the start of an epoch is not saved
         if here.is_first and whole and time.monotonic() - state.saved_at >= after:
             state.save(checkpoint)
             state.saved_at = time.monotonic()
@@ -214,11 +190,13 @@ def fit(
         progress_bar("training", steps_left, show=verbose and here.is_first) as bar,
         evaluation.tensorboard(curves) as add_to_board,
     ):
-        watch = evaluation.Watch(state, data.names, here, bar, checkpoint)
         for epoch in range(state.epoch, epochs):
             if stopped:
                 break
             stage = next(stage for stage in recipe.stages() if stage.first <= epoch < stage.last)
+            total = stage.schedule_epochs * len(batches)
+            passed = (epoch - stage.first) * len(batches)
+            rates = [one_cycle(passed + n, total, recipe.learning_rate, recipe.pct_start) for n in range(len(batches))]
             if state.step == 0 and epoch == stage.first > 0:  # CDCR's second stage starts from averaged weights
                 network.load_state_dict(state.average.network.state_dict())
                 state.average, state.optimiser = _average_and_optimiser(network, recipe)
@@ -228,16 +206,14 @@ def fit(
             for layer in network.modules() if tunes else ():
                 if isinstance(layer, nn.modules.batchnorm._BatchNorm):
                     layer.eval()  # statistics of batches would change the network that the head was learned for
-            watch.start()
+            watch = evaluation.Watch(state, data.names, here, bar, checkpoint)
             # All randomness of a step comes from its number, so that nothing random needs to be saved.
             drawn = partial(step_generator, recipe.seed, epoch, rank=here.rank)
             for view, targets, index in augmented(
                 batches.epoch(epoch, state.step), augment, drawn, here.device, first_step=state.step
             ):
                 torch.manual_seed(drawn(state.step).initial_seed())  # dropout
-                passed = (epoch - stage.first) * len(batches) + state.step
-                total = stage.schedule_epochs * len(batches)
-                set_rate(state.optimiser, one_cycle(passed, total, recipe.learning_rate, recipe.pct_start))
+                set_rate(state.optimiser, rates[state.step])
 
                 with precision.autocast():
                     logits = model(view)
@@ -261,7 +237,7 @@ def fit(
             losses, state.epoch, state.step, state.losses = state.losses, epoch + 1, 0, []
             last = epoch + 1 == epochs
             if (epoch + 1) % recipe.eval_every == 0 or last:
-                entry = {"epoch": epoch + 1, "lr": state.optimiser.param_groups[-1]["lr"]}
+                entry = {"epoch": epoch + 1, "lr": rates[-1][0]}
                 entry |= {"loss": sum(losses) / len(losses), "images_per_second": watch.rate, **judge.look(state)}
                 add_to_board(entry)
                 record(entry)
@@ -270,7 +246,12 @@ def fit(
     here.wait()
     if recipe.compile:
         torch.compiler.reset()  # gives back the memory that captured steps keep, which the next network may need
-    return _result(state, lam, out)
+    assert state.best is not None
+    epoch, weights = state.best["epoch"], state.best["weights"]
+    entry = next(entry for entry in state.history if entry["epoch"] == epoch)
+    own = {name.removesuffix(f" {weights}"): value for name, value in entry.items() if name.endswith(weights)}
+    held_out = {name.removeprefix("held-out "): own.pop(name) for name in list(own) if name.startswith("held-out ")}
+    return TrainingResult(out, lam, epoch, weights, own, held_out, state.history, notes=[])
 
 
 def _average_and_optimiser(network: nn.Module, recipe: VisionRecipe) -> tuple[WeightAverage, torch.optim.Optimizer]:
@@ -292,11 +273,7 @@ def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, 
     split = data.hold_out(recipe.hold_out, recipe.seed)
     tried: list[dict[str, Any]] = []
     for lam in lams_to_try(data.candidates, recipe):
-        folder = trials / f"{lam:g}"
-        if here.is_first:
-            folder.mkdir(parents=True, exist_ok=True)
-        here.wait()
-        result = fit(split, replace(short, lam=lam), lam, folder, here, verbose=verbose)
+        result = fit(split, replace(short, lam=lam), lam, trials / f"{lam:g}", here, verbose=verbose)
         worth = result.metrics["mAP"] if short.select == "oracle" else result.held_out[recipe.criterion]
         tried.append({"lam": lam, "worth": worth, "held_out": result.held_out, "validation": result.metrics})
     best = max(tried, key=lambda entry: entry["worth"])["lam"]
@@ -305,12 +282,3 @@ def lam_for(data: TrainingData, recipe: VisionRecipe, out: Path, here: Process, 
         write_lam(path, best, recipe, tried)
         shutil.rmtree(trials, ignore_errors=True)  # the numbers are in lam.json, and networks are large
     return best
-
-
-def _result(state: TrainingState, lam: float, out: Path) -> TrainingResult:
-    assert state.best is not None
-    epoch, weights = state.best["epoch"], state.best["weights"]
-    entry = next(entry for entry in state.history if entry["epoch"] == epoch)
-    own = {name.removesuffix(f" {weights}"): value for name, value in entry.items() if name.endswith(weights)}
-    held_out = {name.removeprefix("held-out "): own.pop(name) for name in list(own) if name.startswith("held-out ")}
-    return TrainingResult(out, lam, epoch, weights, own, held_out, state.history, notes=[])

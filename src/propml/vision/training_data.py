@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,6 @@ from propml.vision.image_cache import OnError, build_cache
 from propml.vision.recipe import VisionRecipe, read_recipe, write_recipe
 from propml.vision.sources import ImageSource
 
-__all__ = ["TrainingData", "alone_in", "draw_candidates", "open_run", "ordered_batches", "prepare_data"]
-
 HOLD_OUT_STREAM = 1
 FROZEN = "frozen.safetensors"  # the backbone as it was, with the best head
 # What a run leaves in its folder once it has learned something, or in those of the λ that it tries.
@@ -38,23 +36,15 @@ TRACES = ("*.safetensors", "curves.csv", "lam.json")
 
 
 def draw_candidates(source: ImageSource, noise: float | None, seed: int) -> Candidates:
-    """The candidates to learn from: true labels, and each that is not true with probability ``noise``.
-
-    Without noise they are the source's own candidates, or else its true labels.
-
-    >>> from propml.vision.sources import open_source
-    >>> source = open_source("digits-mosaic", "train", n_samples=50)
-    >>> draw_candidates(source, 1.0, seed=0).sizes().tolist() == [10] * 50
-    True
-    """
-    if noise is None:
-        if source.candidates is not None:
-            return source.candidates
-        if source.truth is None:
-            raise ValueError(f"{source.name} has neither candidates nor true labels; there is nothing to learn from")
-        return Candidates.from_matrix(source.truth, source.label_names, empty="ignore")
+    """True labels and flips of probability ``noise``; without, the source's own candidates, or its true labels."""
+    if noise is None and source.candidates is not None:
+        return source.candidates
     if source.truth is None:
-        raise ValueError(f"{source.name} has no true labels, so no noise can be added to them; leave out --noise")
+        raise ValueError(
+            f"{source.name} has no true labels to learn from or to add noise to; name candidates, and leave out --noise"
+        )
+    if noise is None:
+        return Candidates.from_matrix(source.truth, source.label_names, empty="ignore")
     return independent_flips(source.truth, noise, random_state=seed, labels=source.label_names)
 
 
@@ -76,12 +66,11 @@ class TrainingData:
 
     @property
     def learned(self) -> np.ndarray:
-        """The rows that are learned from."""
+        """The other rows, which are learned from."""
         return np.setdiff1d(np.arange(len(self.images)), self.held_out)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """One name per label."""
         return tuple(map(str, self.candidates.labels))
 
     def targets(self) -> Tensor:
@@ -107,10 +96,7 @@ def ordered_batches(
 @contextmanager
 def alone_in(out: Path, here: Process) -> Iterator[None]:
     """Refuse a folder in which another run is under way; the lock of a run that was killed dies with it."""
-    if not here.is_first or os.name != "posix":
-        yield
-        return
-    with locked(out / ".lock", wait=False) as mine:
+    with locked(out / ".lock", wait=False) if here.is_first else nullcontext(True) as mine:
         if not mine:
             raise ValueError(f"another run is under way in {out}; wait for it, or choose another folder")
         yield
@@ -128,12 +114,8 @@ def open_run(out: Path, recipe: VisionRecipe, resume: bool, here: Process) -> No
             raise ValueError(f"{out} holds a run already; go on with it (--resume), or choose another folder")
         before = read_recipe(path)
         if differing := recipe.differs_from(before):
-            differences = ", ".join(
-                f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing
-            )
-            raise ValueError(
-                f"the run in {out} was started with {differences}; go on with the same, or choose another folder"
-            )
+            told = ", ".join(f"{name} {getattr(before, name)}, not {getattr(recipe, name)}" for name in differing)
+            raise ValueError(f"the run in {out} was started with {told}; go on with the same, or choose another folder")
     here.wait()  # all have looked before the first one writes
     if here.is_first:
         if not started and path.exists():
@@ -160,7 +142,7 @@ def prepare_data(
     Nothing is held out of them yet. The notes are sentences on true labels that are learned from, and on images that
     could not be read; ``skipped.txt`` in ``out`` names them all.
     """
-    parts, validated = [train], None
+    parts = [train]
     if validation is not None:
         if validation.label_names != train.label_names:
             raise ValueError(
@@ -171,30 +153,31 @@ def prepare_data(
             raise ValueError(f"{validation.name} ({validation.split}) has no true labels to judge by; leave it out")
         parts.append(validation)
     candidates = draw_candidates(train, recipe.noise, recipe.seed)
-    decoded = [
-        build_cache(part, recipe.side, cache, on_error=on_error, verbose=verbose and here.is_first) for part in parts
-    ]
-    kept = decoded[0].kept
-    if validation is not None and validation.truth is not None:
-        validated = decoded[1].images, validation.truth[decoded[1].kept]
-    names = [train.name_of(row) for row in kept]
+    options: dict[str, Any] = {"on_error": on_error, "verbose": verbose and here.is_first}
+    read = [(part, build_cache(part, recipe.side, cache, **options)) for part in parts]
+    learned, judged = read[0][1], [(found.images, np.asarray(source.truth)[found.kept]) for source, found in read[1:]]
+    names = [train.name_of(row) for row in learned.kept]
+    files = "\n".join(Path(name).name for name in names)  # without their folders, since data may be moved
     drawn = {
         "candidates": candidates.to_matrix(np.int8),
         "label_names": np.array([str(name) for name in candidates.labels]),
-        "kept": kept,
-        "images": _digest(names),
+        "kept": learned.kept,
+        "images": np.array(hashlib.sha256(os.fsencode(files)).hexdigest()),
     }
     record = out / "candidates.npz"
-    _check_drawn(record, drawn)
+    if record.exists():
+        with np.load(record, allow_pickle=False) as stored:  # that of an older version does not hold all
+            changed = [name for name in drawn if name in stored and not np.array_equal(stored[name], drawn[name])]
+        if changed:
+            raise ValueError(
+                f"the run in {out} was started with other candidates, or with other images that could be read "
+                f"({', '.join(changed)} of {record.name} differ); bring them back, or choose another folder"
+            )
     here.wait()  # all have looked before the first one writes
-    notes = []
+    notes = [f"{source.name} ({source.split}): {found.describe()}" for source, found in read if found.skipped]
     if recipe.noise is None and train.candidates is None:
-        notes.append(
-            f"{train.name} ({train.split}) has no candidates: learning from the true labels; "
-            f"--noise makes candidates of them"
-        )
-    read = list(zip(parts, decoded, strict=True))
-    notes += [f"{source.name} ({source.split}): {found.describe()}" for source, found in read if found.skipped]
+        told = "has no candidates: learning from the true labels; --noise makes candidates of them"
+        notes.insert(0, f"{train.name} ({train.split}) {told}")
     skipped = [f"{path}: {why}\n" for _, found in read for path, why in found.skipped]
     if here.is_first:
         if not record.exists():
@@ -204,28 +187,4 @@ def prepare_data(
         if skipped:
             write_whole(out / "skipped.txt", "".join(skipped).encode(errors="replace"))
     none = np.array([], dtype=np.int64)
-    return TrainingData(decoded[0].images, candidates[kept], names, validated, none), notes
-
-
-def _check_drawn(record: Path, drawn: dict[str, np.ndarray]) -> None:
-    """Refuse other candidates than an earlier start had, and other images, on which depends which are held out."""
-    if not record.exists():
-        return
-    with np.load(record, allow_pickle=False) as stored:
-        # Folders of older versions do not say which images could be read.
-        changed = [name for name in drawn if name in stored and not np.array_equal(stored[name], drawn[name])]
-        if {"candidates", "label_names"} & set(changed):
-            raise ValueError(
-                f"{record} holds other candidates than this run would learn from: the images, their labels, the noise "
-                f"or the seed have changed; go on with those it was started with, or choose another folder"
-            )
-        if changed:
-            raise ValueError(
-                f"the run in {record.parent} was started with {len(stored['kept'])} images that could be read, and "
-                f"those of now ({len(drawn['kept'])}) are others; bring the first ones back, or choose another folder"
-            )
-
-
-def _digest(names: list[str]) -> np.ndarray:
-    """Of the names of files without their folders, since data may be moved."""
-    return np.array(hashlib.sha256(os.fsencode("\n".join(Path(name).name for name in names))).hexdigest())
+    return TrainingData(learned.images, candidates[learned.kept], names, judged[0] if judged else None, none), notes

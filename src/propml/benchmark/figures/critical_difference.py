@@ -125,20 +125,16 @@ def _draw_axis(axes: Any, n_ranks: int, y: float) -> None:
 
 
 def _draw_methods(axes: Any, n_ranks: int, comparison: Comparison, highlight: str | None, top: float) -> float:
-    """Bars under the axis; of each method a point on it, a line down and outwards, its mean rank and its name.
-
-    The better half stands on the left and the outermost first, so that no two lines cross. Returns the height.
-    """
+    """Bars under the axis; of each method a point on it, a line to its mean rank and its name. Returns the height."""
     first = top + FIRST_BAR
-    for best, worst, level in make_bars(
-        comparison.cliques, comparison.mean_ranks.tolist(), ranks(BAR_OVERHANG, n_ranks)
-    ):
+    bar = {"color": PALETTE[1], "linewidth": BAR_WIDTH, "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
+    bars = make_bars(comparison.cliques, comparison.mean_ranks.tolist(), ranks(BAR_OVERHANG, n_ranks))
+    for best, worst, level in bars:
         y = top + FIRST_BAR + BAR_STEP * level
-        style = {"color": PALETTE[1], "solid_capstyle": "butt", "zorder": 3, "label": "bar"}
-        axes.plot([best, worst], [y, y], linewidth=BAR_WIDTH, **style)
+        axes.plot([best, worst], [y, y], **bar)
         first = max(first, y + BAR_STEP)
     order = comparison.order()
-    half = (len(order) + 1) // 2
+    half = (len(order) + 1) // 2  # the better half on the left, outermost first: no two lines cross
     bottom, to_name = first, TO_RANK + DIGIT * len(f"{n_ranks:.2f}")
     for methods, outwards, border, side in ((order[:half], -1, 1, "right"), (order[half:][::-1], 1, n_ranks, "left")):
         below = first
@@ -164,10 +160,7 @@ def _draw_methods(axes: Any, n_ranks: int, comparison: Comparison, highlight: st
 def make_bars(
     cliques: Sequence[Sequence[int]], mean_ranks: Sequence[float], reach: float
 ) -> list[tuple[float, float, int]]:
-    """A bar for every clique of two and more: where it begins and ends, and the first level where it touches no other.
-
-    ``reach`` is how far it goes beyond its outermost methods; level 0 is next to the axis.
-    """
+    """A bar for every clique: its begin, its end, and the first level under the axis where it touches no other."""
     bars: list[tuple[float, float, int]] = []
     spans = sorted((min(own), max(own)) for clique in cliques if len(own := [mean_ranks[i] for i in clique]) > 1)
     for best, worst in spans:

@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from propml.benchmark.figures.style import (
-    INK,
-    MUTED,
-    Look,
-    add_legend,
-    legend_line,
-    look,
-    method_looks,
-    metric_title,
-    panels,
-)
+from propml.benchmark.figures import style
+from propml.benchmark.figures.style import INK, legend_line, metric_title
 from propml.benchmark.results import CellResult, means
 from propml.benchmark.wording import counted, dataset_title, panel_title
 from propml.extras import require
@@ -59,19 +50,19 @@ def noise_curves(
     """
     rows = noise_curve_data(means, metric, methods=methods)
     sources = sorted({_is_published(row) for row in rows})
-    looks = method_looks(methods or (row.method for row in rows))
+    looks = style.method_looks(methods or (row.method for row in rows))
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    with look():
-        figure, axes = panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise level")
+    with style.look():
+        figure, axes = style.panels(len(datasets), columns, heading=metric_title(metric), xlabel="noise level")
         for dataset, axis in zip(datasets, axes, strict=True):
             here = [row for row in rows if row.dataset == dataset]
             for published in sources:
                 line = "--" if published and len(sources) > 1 else "-"
                 for method in looks:
                     curve = [row for row in here if (_is_published(row), row.method) == (published, method)]
-                    style = {"linewidth": 2.2, "zorder": 3} if method == "ProPML" else {"linewidth": 1.4}
+                    width = {"linewidth": 2.2, "zorder": 3} if method == "ProPML" else {"linewidth": 1.4}
                     label = f"{'published' if published else 'ours'}: {method}"
-                    _draw(axis, _level, curve, looks[method], linestyle=line, label=label, **style)
+                    _draw(axis, _level, curve, looks[method], linestyle=line, label=label, **width)
             levels = {_level(row): row.noise.title for row in here if row.noise}
             axis.set(xticks=sorted(levels), xticklabels=[levels[level] for level in sorted(levels)])
             axis.set_title(dataset_title(dataset))
@@ -80,7 +71,7 @@ def noise_curves(
         handles = [legend_line(name, color=c, marker=m) for name, (c, m) in looks.items() if name in drawn]
         if len(sources) > 1:
             handles += [legend_line(name, color=INK, line=line) for name, line in (("ours", "-"), ("published", "--"))]
-        add_legend(figure, handles)
+        style.add_legend(figure, handles)
     return figure, axes
 
 
@@ -92,14 +83,14 @@ def _level(row: Mean) -> float:
     return row.noise.amount if row.noise else 0.0
 
 
-def _draw(axis: Any, place: Callable[[Mean], float], curve: Sequence[Mean], style: Look, **line: Any) -> None:
+def _draw(axis: Any, place: Callable[[Mean], float], curve: Sequence[Mean], look: style.Look, **line: Any) -> None:
     """Means as points on a line, with a bar for each standard deviation that there is."""
     if not curve:
         return
     along, mean, std = np.array([(place(row), row.mean, row.std) for row in curve]).T
-    axis.plot(along, mean, color=style.color, marker=style.marker, **line)
+    axis.plot(along, mean, color=look.color, marker=look.marker, **line)
     known = std > 0
-    axis.vlines(along[known], (mean - std)[known], (mean + std)[known], color=style.color, alpha=0.5, linewidth=1.2)
+    axis.vlines(along[known], (mean - std)[known], (mean + std)[known], color=look.color, alpha=0.5, linewidth=1.2)
 
 
 # -- against λ --------------------------------------------------------------------------------------------------------
@@ -131,15 +122,7 @@ def _lambda_curve(rows: Iterable[Mean], setting: Setting, metric: str) -> list[M
 
 
 def lambda_sentences(rows: Sequence[Mean]) -> list[str]:
-    """What the paper says of λ, setting by setting: how far average precision moves, and whether Hamming loss falls.
-
-    >>> values = {"average_precision": (60, 62, 59), "hamming_loss": (9, 5, 6)}
-    >>> lambda_sentences(
-    ...     [Mean("", "birds", None, lam, m, v, 1.0) for m, some in values.items() for lam, v in zip("123", some)]
-    ... )
-    ['Birds, λ from 1 to 3: average precision between 59.00 and 62.00, best at λ = 2; Hamming loss from 9.00 to \
-6.00, lower after 1 of 2 steps.']
-    """
+    """What the paper says of λ, setting by setting: how far average precision moves, and whether Hamming loss falls."""
     sentences = []
     for setting in dict.fromkeys(row.setting for row in rows):
         precision, loss = (_lambda_curve(rows, setting, metric) for metric in ("average_precision", "hamming_loss"))
@@ -173,26 +156,24 @@ def lambda_metrics(
     :func:`propml.paper.published_lams`. Returns ``(figure, list of axes)``.
     """
     settings = list(dict.fromkeys(row.setting for row in rows if row.metric in metrics))
-    looks = method_looks(metrics)
+    looks = style.method_looks(metrics)
     paper = published_lams() if published is None else published
     ticker = require("matplotlib.ticker", "report")
-    with look():
-        figure, axes = panels(len(settings), columns, xlabel="λ")
+    with style.look():
+        figure, axes = style.panels(len(settings), columns, xlabel="λ")
         for setting, axis in zip(settings, axes, strict=True):
             axis.set_title(panel_title(setting))
             for metric in metrics:
                 _draw(axis, _lam, _lambda_curve(rows, setting, metric), looks[metric], markersize=4, label=metric)
             if setting in paper:
-                axis.axvline(paper[setting], color=INK, alpha=MUTED, linewidth=2.2, linestyle="--")
+                axis.axvline(paper[setting], color=INK, alpha=style.MUTED, linewidth=2.2, linestyle="--")
             axis.set_xscale("log")
             axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda lam, _: f"{lam:g}"))
             axis.xaxis.set_minor_formatter(ticker.NullFormatter())
             axis.set_ylim(bottom=0)
-        measured = {row.metric for row in rows}
-        drawn = [metric for metric in metrics if metric in measured]
-        handles = [
-            legend_line(metric_title(name), color=looks[name].color, marker=looks[name].marker) for name in drawn
-        ]
+        drawn = {row.metric for row in rows}
+        shown = [(metric_title(name), look) for name, look in looks.items() if name in drawn]
+        handles = [legend_line(title, color=look.color, marker=look.marker) for title, look in shown]
         handles += [legend_line("the paper's λ", color=INK, line="--")] if paper.keys() & set(settings) else []
-        add_legend(figure, handles)
+        style.add_legend(figure, handles)
     return figure, axes

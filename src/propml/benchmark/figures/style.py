@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -44,8 +43,7 @@ RC: dict[str, Any] = {
     "legend.columnspacing": 1.4,
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color"), INK),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
     "axes.linewidth": 0.8,
     "axes.axisbelow": True,
     "axes.facecolor": "none",
@@ -64,22 +62,16 @@ RC: dict[str, Any] = {
 
 # Nothing about the day or the machine goes into a file.
 METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
-PNG_DPI = 200
-SVG = "http://www.w3.org/2000/svg"
-XLINK = "http://www.w3.org/1999/xlink"
-REFERENCE = re.compile(r"url\(#([^)]+)\)")
-FONT_FAMILY = re.compile(r"font-family: [^;]+")
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 
-@contextmanager
-def look() -> Iterator[None]:
-    """Draw with this look whatever the user's own settings are; those are back afterwards."""
-    with require("matplotlib.style", "report").context(["default", RC]):
-        yield
+def look() -> Any:
+    """A block that draws with this look whatever the user's own settings are; those are back afterwards."""
+    return require("matplotlib.style", "report").context(["default", RC])
 
 
 class Look(NamedTuple):
@@ -92,31 +84,23 @@ class Look(NamedTuple):
 def method_looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for every name: those of the paper have their own, the others get what is left, in their order."""
     unique = list(dict.fromkeys(names))
-    slots = {name: KNOWN.index(name) for name in unique if name in KNOWN}
-    free = iter(sorted(set(range(len(unique) + len(KNOWN))) - set(slots.values())))
-    for name in unique:
-        if name not in slots:
-            slots[name] = next(free)
+    taken = {KNOWN.index(name) for name in unique if name in KNOWN}
+    free = iter(sorted(set(range(len(unique) + len(KNOWN))) - taken))
+    slots = {name: KNOWN.index(name) if name in KNOWN else next(free) for name in unique}
     # The first colour is not given twice.
     colors = PALETTE + PALETTE[1:] * (len(unique) // (len(PALETTE) - 1) + 1)
     return {name: Look(colors[slots[name]], MARKERS[slots[name] % len(MARKERS)]) for name in unique}
 
 
 def metric_title(metric: str) -> str:
-    """A metric's name with an arrow to where it is better.
-
-    >>> metric_title("one_error")
-    'One-error (%) ↓'
-    """
+    """A metric's name with an arrow to where it is better."""
     if metric not in METRIC_NAMES:
         return metric
     title, higher = metric_of(metric)
     return f"{title} (%) {'↑' if higher else '↓'}"
 
 
-def panels(
-    n: int, columns: int = 2, *, heading: str = "", xlabel: str = "", height: float = 1.9
-) -> tuple[Any, list[Any]]:
+def panels(n: int, columns: int = 2, *, heading: str = "", xlabel: str = "") -> tuple[Any, list[Any]]:
     """A figure with ``n`` axes in rows of ``columns``, two of which are readable side by side on a phone."""
     if n < 1:
         raise ValueError("there is nothing to draw; give at least one row of data")
@@ -124,7 +108,7 @@ def panels(
     rows = -(-n // columns)
     width = max(WIDTH, WIDTH / 2 * columns)
     above = 0.25 if heading else 0.0
-    size = (width, above + 0.2 + rows * height * (1.2 if columns == 1 else 1.0))
+    size = (width, above + 0.2 + rows * 1.9 * (1.2 if columns == 1 else 1.0))
     figure = require("matplotlib.figure", "report").Figure(figsize=size, layout="constrained")
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in grid[n:]:
@@ -161,9 +145,8 @@ def measuring_renderer(figure: Any) -> Any:
 
 def legend_line(title: str, *, color: str, marker: str = "", line: str = "-") -> Any:
     """An entry of a legend."""
-    return require("matplotlib.lines", "report").Line2D(
-        [], [], color=color, marker=marker, linestyle=line, label=title, markersize=6
-    )
+    look = {"color": color, "marker": marker, "linestyle": line, "markersize": 6}
+    return require("matplotlib.lines", "report").Line2D([], [], label=title, **look)
 
 
 def save(figure: Any, path: str | Path) -> Path:
@@ -213,12 +196,12 @@ def _adopt(element: Any, prefix: str) -> None:
         if name == f"{{{XLINK}}}href" and value.startswith("#"):
             value = f"#{prefix}-{value[1:]}"
         elif name == "style":
-            value = FONT_FAMILY.sub("font-family: inherit", value.replace(INK, "currentColor"))
-        element.set(name, REFERENCE.sub(rf"url(#{prefix}-\1)", value))
+            value = re.sub(r"font-family: [^;]+", "font-family: inherit", value.replace(INK, "currentColor"))
+        element.set(name, value.replace("url(#", f"url(#{prefix}-"))
 
 
 def _rendered(figure: Any, kind: str, *, transparent: bool) -> bytes:
     buffer = io.BytesIO()
     with look():
-        figure.savefig(buffer, format=kind, dpi=PNG_DPI, transparent=transparent, metadata=METADATA[kind])
+        figure.savefig(buffer, format=kind, dpi=200, transparent=transparent, metadata=METADATA[kind])
     return buffer.getvalue()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
-from propml.benchmark.reporting.tables import MetricTable, TableCell
+from propml.benchmark.reporting.tables import MetricTable
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
 from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
 from propml.metrics import METRICS
@@ -35,24 +35,14 @@ def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
     return sorted(chosen.values(), key=tables.index)
 
 
-def _gap(table: MetricTable, setting: Setting, cell: TableCell) -> str:
-    assert cell.difference is not None
-    where = setting_name(dataset_title(setting.dataset), setting.noise)
-    return f"{signed(cell.difference)} ({table.title}, {where})"
-
-
 # -- the summary ------------------------------------------------------------------------------------------------------
 
 
 def summary(
-    tables: Sequence[MetricTable],
-    n_failed: int = 0,
-    not_run: Sequence[tuple[Setting, str]] = (),
+    tables: Sequence[MetricTable], n_failed: int = 0, not_run: Sequence[tuple[Setting, str]] = ()
 ) -> list[Finding]:
     """The report in a few sentences: what was measured, what is best where, and how that compares with the paper."""
-    findings = [_scope(tables)]
-    findings += [finding for table in own_tables(tables) if (finding := _best(table))]
-    findings += _beside_paper(tables)
+    findings = [_scope(tables), *filter(None, map(_best, own_tables(tables))), *_beside_paper(tables)]
     if n_failed:
         findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
     if not_run:
@@ -72,12 +62,9 @@ def _scope(tables: Sequence[MetricTable]) -> Finding:
     at = f" at {counted(len(noises), 'noise level')} ({listed([n.title for n in noises])})" if noises else ""
     runs = sorted(set(measured.values()))
     values = counted(runs[0], "value") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} values"
+    what = f"{counted(len(methods), 'method')} on {counted(len(datasets), 'dataset')}{at}"
     each = " each" if len(measured) > 1 else ""
-    return Finding(
-        "Measured",
-        f"{counted(len(methods), 'method')} on {counted(len(datasets), 'dataset')}{at}: "
-        f"{counted(len(measured), 'mean')} of {values} (folds times seeds){each}.",
-    )
+    return Finding("Measured", f"{what}: {counted(len(measured), 'mean')} of {values} (folds times seeds){each}.")
 
 
 def _best(table: MetricTable) -> Finding | None:
@@ -101,7 +88,8 @@ def _best(table: MetricTable) -> Finding | None:
 
 
 def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
-    gains = [each for table in tables for each in table.gains()]
+    cells = [(table, row.setting, cell) for table in tables for row in table.rows for cell in row.cells]
+    gains = [(gain, *where) for where in cells if (gain := where[0].gain(where[2])) is not None]
     if not gains:
         return []
     better, worse = (sum(sign * gain > TOLERANCE for gain, *_ in gains) for sign in (1, -1))
@@ -111,12 +99,13 @@ def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
         f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse "
         f"by more."
     )
-    high, low = max(gains, key=lambda each: each[0]), min(gains, key=lambda each: each[0])
-    far = [
-        f"furthest on the {side} side: {each[3].method} {_gap(*each[1:])}"
-        for side, each, is_far in (("better", high, better), ("worse", low, worse))
-        if is_far
-    ]
+    far = []
+    for side, pick, is_far in (("better", max, better), ("worse", min, worse)):
+        _, table, setting, cell = pick(gains, key=lambda each: each[0])
+        if is_far and cell.difference is not None:
+            where = setting_name(dataset_title(setting.dataset), setting.noise)
+            gap = f"{signed(cell.difference)} ({table.title}, {where})"
+            far.append(f"furthest on the {side} side: {cell.method} {gap}")
     if far:
         text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
     return [Finding("Beside the paper", text)]
@@ -139,10 +128,7 @@ class RankComparison:
 def rank_comparisons(
     means: Sequence[Mean], published: Sequence[Mean], tuned: Collection[str] = ()
 ) -> list[RankComparison]:
-    """All metrics together as the paper draws it, from its numbers and from ours, and then one metric at a time.
-
-    Methods in ``tuned`` saw test labels, and take no part.
-    """
+    """All metrics together as the paper draws it, from its numbers and from ours, and then one metric at a time."""
     ours, metrics = fair_means(means, tuned)
     comparisons = []
     if published and len(metrics) > 1:
@@ -172,17 +158,14 @@ def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str
     if len(levels) == 1:
         return _comparison(name, title, rows, metrics)
     by_level = {noise: _comparison(name, title, [r for r in rows if r.noise == noise], metrics) for noise in levels}
+    said = [(noise_title(noise) or "real candidates", each) for noise, each in by_level.items()]
     return RankComparison(
         name,
         title,
         {noise: part for noise, each in by_level.items() for part in each.parts.values()},
-        tuple(map(": ".join, _once((_level(noise), each.sentences) for noise, each in by_level.items()))),
-        tuple(map(": ".join, _once((_level(noise), each.warnings) for noise, each in by_level.items()))),
+        tuple(map(": ".join, _once((level, each.sentences) for level, each in said))),
+        tuple(map(": ".join, _once((level, each.warnings) for level, each in said))),
     )
-
-
-def _level(noise: Noise | None) -> str:
-    return noise_title(noise) or "real candidates"
 
 
 def _once(said: Iterable[tuple[str, Sequence[str]]]) -> list[Finding]:
@@ -212,10 +195,8 @@ def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[s
 
 
 def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The methods to compare, and a sentence on each that has less than half of the results of the fullest one.
-
-    Ranks need every method in every block, so that a method with few results would cost all the others theirs.
-    """
+    """The methods to compare, and a sentence on each that has less than half of the results of the fullest one."""
+    # Ranks need every method in every block: a method with few results would cost all the others theirs.
     places: dict[str, set[tuple[Setting, str]]] = {}
     for row in rows:
         if row.metric in metrics:
@@ -247,15 +228,11 @@ def _leader(comparison: Comparison) -> str:
 
 # -- which method to take: by mean ranks, and no surer than the numbers allow ------------------------------------------
 
-# Mean ranks closer than this differ by rounding of floats only.
-SAME = 1e-9
-
 
 def recommendation(means: Sequence[Mean], tuned: Collection[str] = ()) -> str:
     """Which method to take, and how sure that is; empty where there are no two to choose from.
 
-    Each dataset ranks the methods once, by their mean rank over its noises and metrics: settings of one dataset are not
-    independent, so that tests count datasets. Methods in ``tuned`` saw test labels, and take no part.
+    Each dataset ranks the methods once, by their mean rank over its noises and metrics, which are not independent.
     """
     ours, metrics = fair_means(means, tuned)
     methods, _ = comparable_methods(ours, metrics)
@@ -264,8 +241,8 @@ def recommendation(means: Sequence[Mean], tuned: Collection[str] = ()) -> str:
         return ""
     found = compare(list(places.values()), methods, higher_is_better=False)
     ordered = [found.names[i] for i in found.order()]
-    best = found.mean_ranks.min()
-    leaders = [name for name in ordered if found.mean_ranks[found.names.index(name)] <= best + SAME]
+    best = found.mean_ranks.min() + 1e-9  # closer ones differ by rounding of floats only
+    leaders = [name for name in ordered if found.mean_ranks[found.names.index(name)] <= best]
     parts = [
         _leaders(places, found, leaders, counted(len(metrics), "metric")),
         _margin(ours, metrics[0], leaders, [name for name in ordered if name not in leaders]),

@@ -14,14 +14,7 @@ from propml.benchmark.figures.style import svg_text
 from propml.benchmark.provenance import origin
 from propml.benchmark.reporting.findings import TOLERANCE, cautions
 from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
-from propml.benchmark.reporting.tables import (
-    Mark,
-    MetricTable,
-    PlainTable,
-    TableCell,
-    failure_table,
-    run_table,
-)
+from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, failure_table, run_table
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
 from propml.extras import require
@@ -67,11 +60,7 @@ def render_markdown(report: Report) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that shows as it is.
-
-    >>> escaped("a|b *c*")
-    'a\\\\|b \\\\*c\\\\*'
-    """
+    """Text that shows as it is."""
     return text.translate(SPECIAL)
 
 
@@ -85,22 +74,18 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, lef
     | bcd  |  12 |
     """
     widths = [max(3, *(len(row[i]) for row in [columns, *rows])) for i in range(len(columns))]
+    rule = [":" + "-" * (w - 1) if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    sides = ["<" if i in left else ">" for i in range(len(columns))]
 
     def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
-        ]
+        padded = [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
         return f"| {' | '.join(padded)} |"
 
-    rule = [":" + "-" * (w - 1) if i in left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join([line(columns), line(rule), *map(line, rows)])
 
 
 def markdown_tables(table: MetricTable) -> str:
-    """One metric: a row per method, a column per dataset, and a table for each noise level.
-
-    Ours come with the paper's number and the difference in brackets.
-    """
+    """One metric: a row per method, a column per dataset, and a table for each noise level."""
 
     def marked(value: Mean, mark: Mark) -> str:
         stars = {"": "", "best": "**", "second": "***"}[mark]
@@ -119,34 +104,27 @@ def _section(section: Section, *, nested: bool) -> list[str]:
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
     for table in section.tables:
-        parts += _table(table)
+        if table.secondary:  # folds away: another one stands beside the paper
+            summary = f"<details><summary>{table.title} by our own conventions</summary>"
+            parts += [summary, markdown_tables(table), "</details>"]
+            continue
+        rules = " by the paper's conventions" if table.by_paper_rules else ""
+        better = "higher" if table.higher_is_better else "lower"
+        beside = "; in brackets the paper's number and ours minus the paper's" if table.compared else ""
+        legend = (
+            f"Percent, mean over folds and seeds, {better} is better. The best of a column is **bold**, the second "
+            f"best ***bold italic***{beside}."
+        )
+        parts += [f"### {table.title}{rules}", legend, markdown_tables(table)]
     if section.ranks:
         parts += ["### Which differences are significant", _ranks(section)]
-    if section.lams:
-        parts += ["### Which λ was chosen", _plain(section.lams)]
-    if section.costs:
-        parts += ["### Time and memory", _plain(section.costs)]
-    if section.results.failed:
-        parts += ["### Failures", _plain(failure_table(section.results.failed))]
+    small = {
+        "Which λ was chosen": section.lams,
+        "Time and memory": section.costs,
+        "Failures": failure_table(section.results.failed),
+    }
+    parts += [part for head, table in small.items() if table for part in (f"### {head}", _plain(table))]
     return parts
-
-
-def _table(table: MetricTable) -> list[str]:
-    """A heading and the tables; those by our own conventions fold away where others stand beside the paper."""
-    if table.secondary:
-        return [
-            f"<details><summary>{table.title} by our own conventions</summary>",
-            markdown_tables(table),
-            "</details>",
-        ]
-    rules = " by the paper's conventions" if table.by_paper_rules else ""
-    better = "higher" if table.higher_is_better else "lower"
-    beside = "; in brackets the paper's number and ours minus the paper's" if table.compared else ""
-    legend = (
-        f"Percent, mean over folds and seeds, {better} is better. The best of a column is **bold**, the second best "
-        f"***bold italic***{beside}."
-    )
-    return [f"### {table.title}{rules}", legend, markdown_tables(table)]
 
 
 def _ranks(section: Section) -> str:
@@ -196,39 +174,25 @@ LATEX = SIGNS | str.maketrans(
 
 
 def render_tables(report: Report) -> str:
-    r"""A table for each metric and noise level, to be read with ``\input``; they need ``\usepackage{booktabs}``.
-
-    A row per method and a column per dataset; the paper's number and the difference stand in brackets.
-    """
+    r"""A table for each metric and noise level, to be read with ``\input``; they need ``\usepackage{booktabs}``."""
     parts = [
         r"% Needs \usepackage{booktabs}. Percent, mean (sample standard deviation); best bold, second best bold italic."
     ]
     for section in report.sections:
         for table in section.tables:
             rules = " by the paper's conventions" if table.by_paper_rules else ""
-            for heads, lines in method_tables(table, _latex_entry):
-                rows = [[latex(line[0]), *line[1:]] for line in lines]
+            for heads, methods in method_tables(table, _latex_entry):
+                rows = [[latex(name), *entries] for name, *entries in methods]
                 head, *body = (" & ".join(row) + r" \\" for row in [list(map(latex, heads)), *rows])
                 columns = rf"{{@{{}}l{'r' * (len(heads) - 1)}@{{}}}}"
-                parts.append(
-                    "\n".join(
-                        [
-                            f"% {latex(section.title)}: {table.title}{rules}",
-                            rf"\begin{{tabular}}{columns}",
-                            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
-                            r"\end{tabular}",
-                        ]
-                    )
-                )
+                title = f"% {latex(section.title)}: {table.title}{rules}"
+                lines = [rf"\begin{{tabular}}{columns}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+                parts.append("\n".join([title, *lines, r"\end{tabular}"]))
     return "\n\n".join(parts) + "\n"
 
 
 def latex(text: str) -> str:
-    r"""Text that LaTeX prints as it is; letters that its fonts lack become question marks.
-
-    >>> latex("50 % & x_1 ≤ λ")
-    '50 \\% \\& x\\_1 ? $\\lambda$'
-    """
+    r"""Text that LaTeX prints as it is; letters that its fonts lack become question marks."""
     # T1 fonts with utf8 input know the Latin letters and no others.
     return "".join(c if ord(c) < 0x180 or ord(c) in LATEX else "?" for c in text).translate(LATEX)
 
@@ -255,10 +219,12 @@ LONG = (
 def render_long(report: Report) -> str:
     """One line per number; in percent, with the digits that the other formats print.
 
-    ``ours_place`` and ``published_place`` say "best" and "second" where the paper would print bold and bold italic,
-    ``commit`` and ``code`` (a fingerprint, see :mod:`propml.benchmark.provenance`) what made ours; empty where unknown.
+    Places are "best" and "second" where the paper would print bold and bold italic; ``code`` is a fingerprint.
     """
-    origins = _origins(report)
+    made: dict[tuple[str, Setting, str], list[CellResult]] = {}
+    for section in report.sections:
+        for done in section.results.done:
+            made.setdefault((section.name, done.setting, done.method), []).append(done)
     lines = [
         [
             section.name,
@@ -274,7 +240,7 @@ def render_long(report: Report) -> str:
             cell.published_mark,
             "" if cell.difference is None else f"{cell.difference:.2f}",
             section.command(row.setting, cell.method),
-            *origins.get((section.name, row.setting, cell.method), ("", "")),
+            *origin(made.get((section.name, row.setting, cell.method), ())),
         ]
         for section in report.sections
         for table in section.tables
@@ -286,14 +252,6 @@ def render_long(report: Report) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerows([neutralised(value) for value in line] for line in (LONG, *lines))
     return buffer.getvalue()
-
-
-def _origins(report: Report) -> dict[tuple[str, Setting, str], tuple[str, str]]:
-    cells: dict[tuple[str, Setting, str], list[CellResult]] = {}
-    for section in report.sections:
-        for cell in section.results.done:
-            cells.setdefault((section.name, cell.setting, cell.method), []).append(cell)
-    return {place: origin(some) for place, some in cells.items()}
 
 
 def _mean_and_std(value: Mean | None) -> tuple[str, str]:
@@ -309,9 +267,8 @@ def _mean_and_std(value: Mean | None) -> tuple[str, str]:
 def render_html(report: Report) -> str:
     """The page; everything that comes from data is escaped."""
     jinja2, Markup = require("jinja2", "report"), require("markupsafe", "report").Markup
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
+    how = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(**how)
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
     environment.globals |= {each.__name__: each for each in (cautions, failure_table, run_table, sort_key)}
     environment.globals |= {"tolerance": TOLERANCE, "recommended": RECOMMENDED}
@@ -326,17 +283,12 @@ def render_html(report: Report) -> str:
         }
         for number, section in enumerate(report.sections, start=1)
     ]
-    return environment.from_string(template).render(
-        report=report, css=Markup(page_style(css)), js=Markup(js), figures=figures
-    )
+    style = Markup(page_style(css))
+    return environment.from_string(template).render(report=report, css=style, js=Markup(js), figures=figures)
 
 
 def sort_key(value: Any) -> str:
-    """What a column is sorted by; nothing for what is missing, which comes last. Kinds of noise stand in their order.
-
-    >>> sort_key(1.5), sort_key("Ridge"), sort_key(None), sort_key(float("nan")), sort_key(Noise("svm", 0.5))
-    ('1.5', 'Ridge', '', '', '50.0')
-    """
+    """What a column is sorted by; nothing for what is missing, which comes last; kinds of noise in their order."""
     if isinstance(value, Noise):
         return repr(1e6 * list(KINDS).index(value.kind) * value.named + value.amount)
     if isinstance(value, int | float):

@@ -9,22 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from propml import __version__
-from propml.benchmark.figures.critical_difference import critical_difference_stack
-from propml.benchmark.figures.curves import (
-    lambda_means,
-    lambda_metrics,
-    lambda_sentences,
-    noise_curve_data,
-    noise_curves,
-)
-from propml.benchmark.reporting.findings import (
-    Finding,
-    RankComparison,
-    own_tables,
-    rank_comparisons,
-    recommendation,
-    summary,
-)
+from propml.benchmark.figures import critical_difference_stack, curves
+from propml.benchmark.reporting import findings
+from propml.benchmark.reporting.findings import Finding
 from propml.benchmark.reporting.tables import (
     MetricTable,
     PlainTable,
@@ -63,7 +50,7 @@ class Section:
     results: Results
     published: Sequence[Mean]  #: the paper's numbers that stand beside ours; may be empty
     tables: Sequence[MetricTable]
-    ranks: Sequence[RankComparison]
+    ranks: Sequence[findings.RankComparison]
     tuned: frozenset[str]  #: methods that were tuned on test labels, as their settings or their names tell
     known_methods: frozenset[str]  #: those that were run, or that the experiment's file has
 
@@ -71,13 +58,14 @@ class Section:
     def summary(self) -> list[Finding]:
         """What to use, what was measured, what is best where, and how that compares with the paper."""
         use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
-        findings = summary(self.tables, len(self.results.failed), self.not_run)
-        return [*use, *findings, *(Finding("Against λ", text) for text in lambda_sentences(self.given_lams))]
+        found = findings.summary(self.tables, len(self.results.failed), self.not_run)
+        against_lam = [Finding("Against λ", text) for text in curves.lambda_sentences(self.given_lams)]
+        return [*use, *found, *against_lam]
 
     @cached_property
     def recommendation(self) -> str:
         """Which method to take; empty where there are no two to choose from."""
-        return recommendation(self.results.means(), self.tuned)
+        return findings.recommendation(self.results.means(), self.tuned)
 
     @property
     def notes(self) -> list[str]:
@@ -90,10 +78,6 @@ class Section:
             compared=bool(compared),
             paper_rules=any(table.by_paper_rules for table in compared),
         )
-
-    @property
-    def own_tables(self) -> list[MetricTable]:
-        return own_tables(self.tables)
 
     @property
     def costs(self) -> PlainTable:
@@ -109,7 +93,7 @@ class Section:
     @cached_property
     def given_lams(self) -> list[Mean]:
         """What was measured with several λ that were given; empty where there is at most one."""
-        return lambda_means(self.results.done)
+        return curves.lambda_means(self.results.done)
 
     @cached_property
     def not_run(self) -> list[tuple[Setting, str]]:
@@ -121,27 +105,25 @@ class Section:
 
     def pictures(self) -> dict[str, list[Picture]]:
         """All that there is data for: mean ranks, the first metric against noise, metrics against λ."""
-        ranks = [
-            Picture(f"ranks-{each.name}", each.title, critical_difference_stack(each.parts)[0], each.sentences)
-            for each in self.ranks
-            if each.parts
-        ]
-        curves = []
-        for first in self.own_tables[:1]:
-            sources = {"ours": ("ours", self.results.means()), "paper": ("the paper's numbers", self.published)}
-            curves = [
-                Picture(f"noise-{name}", f"{first.title} against noise, {words}", noise_curves(means, first.metric)[0])
-                for name, (words, means) in sources.items()
-                if noise_curve_data(means, first.metric)
-            ]
-        lams = []
+        drawn: dict[str, list[Picture]] = {"ranks": [], "curves": [], "lams": []}
+        for each in self.ranks:
+            if each.parts:
+                figure, _ = critical_difference_stack(each.parts)
+                drawn["ranks"].append(Picture(f"ranks-{each.name}", each.title, figure, each.sentences))
+        sources = (("ours", "ours", self.results.means()), ("paper", "the paper's numbers", self.published))
+        for first in findings.own_tables(self.tables)[:1]:
+            for name, words, means in sources:
+                if curves.noise_curve_data(means, first.metric):
+                    figure, _ = curves.noise_curves(means, first.metric)
+                    drawn["curves"].append(Picture(f"noise-{name}", f"{first.title} against noise, {words}", figure))
         if self.given_lams:
             # By our own conventions; the paper's figure has these five metrics, images have others.
             metrics = [name for name in METRICS if any(point.metric == name for point in self.given_lams)]
-            drawn = [name for name in metrics if name in TABULAR_METRICS] or metrics
-            figure, _ = lambda_metrics(self.given_lams, drawn, published=None if self.published else {})
-            lams = [Picture("lambda-metrics", "Metrics against λ", figure, lambda_sentences(self.given_lams))]
-        return {"ranks": ranks, "curves": curves, "lams": lams}
+            shown = [name for name in metrics if name in TABULAR_METRICS] or metrics
+            figure, _ = curves.lambda_metrics(self.given_lams, shown, published=None if self.published else {})
+            sentences = curves.lambda_sentences(self.given_lams)
+            drawn["lams"] = [Picture("lambda-metrics", "Metrics against λ", figure, sentences)]
+        return drawn
 
     def command(self, setting: Setting, method: str) -> str:
         """What makes a number again; nothing for a method that only the paper has."""
@@ -150,17 +132,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A report on one or more experiments, with the runs that brought the results and the command that makes it again.
-
-    ``version`` is that of the package that made it.
-    """
+    """A report on one or more experiments."""
 
     title: str
     lead: str
     sections: Sequence[Section]
-    runs: Sequence[Mapping[str, Any]]
-    version: str
-    command: str
+    runs: Sequence[Mapping[str, Any]]  #: those that brought the results
+    version: str  #: of the package that made it
+    command: str  #: what makes it again
 
 
 def build_report(
@@ -184,52 +163,47 @@ def build_report(
         _section(name, results.of(name), [row for row in published if paper or row.experiment == name])
         for name in experiments or known
     )
+    cells = {(each.name, *cell.setting, cell.method, cell.seed) for each in sections for cell in each.results.done}
+    failed = sum(len(section.results.failed) for section in sections)
+    lead = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
+    beside = ", beside the numbers that the paper printed" if any(section.published for section in sections) else ""
     return Report(
-        title=title or (sections[0].title if len(sections) == 1 else "Benchmark report"),
-        lead=_lead(sections),
-        sections=sections,
-        runs=results.runs,
-        version=__version__,
-        command=command,
+        title or (sections[0].title if len(sections) == 1 else "Benchmark report"),
+        f"{lead}{beside}. Everything is in percent.",
+        sections,
+        results.runs,
+        __version__,
+        command,
     )
 
 
 def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
     from propml.benchmark.experiment import load_experiment  # whoever reads results needs no torch
 
+    # The file may be gone: each run keeps what it said.
+    runs = [run for run in results.runs if run.get("experiment") == name]
+    title, note = (runs[-1]["title"], runs[-1]["note"]) if runs else (name, "")
+    argument = f"{name}.toml"
+    planned: list[str] = []
     try:
         experiment = load_experiment(name)
     except (ValueError, OSError):  # a user's own, whose file may be anywhere
-        experiment = None
-    planned = [entry.name for entry in experiment.methods] if experiment else []
+        pass
+    else:
+        title, note, argument = experiment.title, experiment.note, name
+        planned = [entry.name for entry in experiment.methods]
     # Methods in the order of the experiment's file: results come in the order in which workers were done.
     place = {method: number for number, method in enumerate(planned)}
     cells = sorted(results.cells, key=lambda cell: place.get(cell.method, len(place)))
     results = Results(cells, results.runs)
-    done = results.done
-    by_name = {cell.method for cell in done if cell.method.endswith(ORACLE_SUFFIX)}
-    tuned = frozenset(by_name | {cell.method for cell in done if cell.settings.get("selection") == "oracle"})
+    oracles = [cell for cell in results.done if cell.settings.get("selection") == "oracle"]
+    oracles += [cell for cell in results.done if cell.method.endswith(ORACLE_SUFFIX)]
+    tuned = frozenset(cell.method for cell in oracles)
     failures = {(cell.setting, cell.method): cell.failure.reason for cell in cells if cell.failure}
-    # The file may be gone: each run keeps what it said.
-    runs = [run for run in results.runs if run.get("experiment") == name]
-    title, note = (runs[-1]["title"], runs[-1]["note"]) if runs else (name, "")
     return Section(
-        name=name,
-        title=experiment.title if experiment else title,
-        note=experiment.note if experiment else note,
-        argument=name if experiment else f"{name}.toml",
-        results=results,
-        published=published,
+        *(name, title, note, argument, results, published),
         tables=metric_tables(results.means(), published, failures, tuned),
-        ranks=rank_comparisons(results.means(), published, tuned),
+        ranks=findings.rank_comparisons(results.means(), published, tuned),
         tuned=tuned,
         known_methods=frozenset({*planned, *(cell.method for cell in cells)}),
     )
-
-
-def _lead(sections: Sequence[Section]) -> str:
-    cells = {(s.name, *cell.setting, cell.method, cell.seed) for s in sections for cell in s.results.done}
-    failed = sum(len(section.results.failed) for section in sections)
-    beside = any(section.published for section in sections)
-    text = f"{counted(len(cells), 'cell')} measured (dataset × noise × method × seed), {failed or 'none'} failed"
-    return f"{text}{', beside the numbers that the paper printed' if beside else ''}. Everything is in percent."

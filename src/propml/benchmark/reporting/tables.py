@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan
 from statistics import fmean, median
@@ -25,6 +25,7 @@ from propml.paper.published import (
 )
 
 Mark = Literal["", "best", "second"]
+ByPlace = Mapping[tuple[Setting, str], Mean]
 # What the failed methods said.
 Failures = Mapping[tuple[Setting, str], str]
 
@@ -55,8 +56,7 @@ class TableCell:
         return None if isnan(difference) else difference
 
 
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One dataset at one noise level."""
 
     setting: Setting
@@ -68,10 +68,10 @@ class MetricTable:
     """All numbers of one metric."""
 
     metric: str  #: as ours are recorded: with ":paper" where they follow the paper's conventions
-    compared: bool  #: whether published numbers stand beside ours
-    secondary: bool  #: whether another table shows the same metric by the paper's conventions, beside the paper
     methods: tuple[str, ...]
     rows: tuple[TableRow, ...]
+    compared: bool  #: whether published numbers stand beside ours
+    secondary: bool = False  #: whether another table shows the same metric by the paper's conventions, beside the paper
 
     @property
     def title(self) -> str:
@@ -98,48 +98,35 @@ class MetricTable:
             return None
         return cell.difference if self.higher_is_better else -cell.difference
 
-    def gains(self) -> list[tuple[float, MetricTable, Setting, TableCell]]:
-        """The gain of every number that stands beside a published one."""
-        cells = [(self.gain(cell), row.setting, cell) for row in self.rows for cell in row.cells]
-        return [(gain, self, setting, cell) for gain, setting, cell in cells if gain is not None]
-
 
 def metric_tables(
     means: Sequence[Mean], published: Sequence[Mean], failures: Failures, tuned: Collection[str] = ()
 ) -> list[MetricTable]:
-    """The tables of one experiment, in the order of :data:`propml.metrics.METRICS`.
+    """The tables of one experiment; methods in ``tuned`` saw test labels, and take no part in bold.
 
     A metric with published numbers has a table beside the paper, from values under the paper's conventions where those
-    were recorded; ours under our own conventions then make a second table. Methods in ``tuned`` saw test labels: they
-    take no part in bold.
+    were recorded; ours under our own conventions then make a second table.
     """
     recorded = list(dict.fromkeys(row.metric for row in means))
     methods = order_methods([*(row.method for row in means), *(method for _, method in failures)], published)
     tables = []
     for base in dict.fromkeys([*METRICS, *map(own_name, recorded)]):
-        paper = [row for row in published if row.metric == base]
+        paper = {(row.setting, row.method): row for row in published if row.metric == base}
         names = [name for name in (base + PAPER_SUFFIX, base) if name in recorded]
         if not paper:
             names = names[-1:]  # the paper's conventions serve the comparison only
         for place, name in enumerate(names):
-            ours = [row for row in means if row.metric == name]
-            tables.append(_table(name, ours, [] if place else paper, methods, failures, tuned, secondary=place > 0))
+            ours = {(row.setting, row.method): row for row in means if row.metric == name}
+            table = _table(name, ours, {} if place else paper, methods, failures, tuned)
+            tables.append(replace(table, secondary=place > 0))
     return tables
 
 
 def _table(
-    metric: str,
-    means: Sequence[Mean],
-    published: Sequence[Mean],
-    methods: Sequence[str],
-    failures: Failures,
-    tuned: Collection[str],
-    *,
-    secondary: bool,
+    metric: str, ours: ByPlace, paper: ByPlace, methods: Sequence[str], failures: Failures, tuned: Collection[str]
 ) -> MetricTable:
-    ours, paper = ({(row.setting, row.method): row for row in rows} for rows in (means, published))
     named = {published_method(method) for method in methods}
-    columns = [*methods, *dict.fromkeys(row.method for row in published if row.method not in named)]
+    columns = [*methods, *dict.fromkeys(method for _, method in paper if method not in named)]
     higher = metric_of(metric).higher_is_better
     rows = []
     for setting in order_settings(setting for setting, _ in (*ours, *failures, *paper)):
@@ -150,15 +137,15 @@ def _table(
             TableCell(
                 method,
                 ours.get((setting, method)),
-                paper.get((setting, published_method(method))),
+                paper.get((setting, published)),
                 bold.get(method, ""),
-                printed_bold.get(published_method(method), ""),
+                printed_bold.get(published, ""),
                 failures.get((setting, method)),
             )
-            for method in columns
+            for method, published in zip(columns, map(published_method, columns), strict=True)
         ]
         rows.append(TableRow(setting, tuple(cells)))
-    return MetricTable(metric, bool(paper), secondary, tuple(columns), tuple(rows))
+    return MetricTable(metric, tuple(columns), tuple(rows), compared=bool(paper))
 
 
 def marks(values: Mapping[str, float], *, higher_is_better: bool) -> dict[str, Mark]:
@@ -247,22 +234,18 @@ def lam_table(cells: Sequence[CellResult], *, beside_paper: bool) -> PlainTable:
         for (setting, method), lams in sorted(values.items(), key=lambda item: order.index(item[0][0]))
     ]
     digits = "{:.3g}".format
-    numbers = [*(Column(head, digits) for head in ("Median", "Least", "Most")), Column("Values")]
-    columns = [words("Dataset", dataset_title), Column("Noise", noise_title), words("Method"), *numbers]
-    chosen_by_paper = " The paper's λ was chosen on test labels." if paper else ""
+    columns = [words("Dataset", dataset_title), Column("Noise", noise_title), words("Method")]
+    columns += [*(Column(head, digits) for head in ("Median", "Least", "Most")), Column("Values")]
     columns.append(Column("Paper", "{:g}".format))
+    legend = "Median and range over folds and seeds."
+    legend += " The paper's λ was chosen on test labels." if paper else ""
     # Without the columns that have no value at all, such as the noise of real candidates.
     kept = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
-    legend = f"Median and range over folds and seeds.{chosen_by_paper}"
     return PlainTable([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], legend)
 
 
 def _lam_parts(lam: Any) -> dict[str, float]:
-    """One λ, or one of each part of a mixture; that of its network needs no name.
-
-    >>> _lam_parts(0.1), _lam_parts({"network": 0.1, "linear": None, "forest": 1})
-    ({'': 0.1}, {'': 0.1, 'forest': 1.0})
-    """
+    """One λ, or one of each part of a mixture; that of its network needs no name."""
     parts = lam if isinstance(lam, Mapping) else {"": lam}
     return {
         "" if part == "network" else str(part): float(value)
@@ -282,17 +265,9 @@ def cost_table(cells: Sequence[CellResult], methods: Sequence[str]) -> PlainTabl
     for method, device in sorted(groups, key=lambda key: (order.index(key[0]), key[1])):
         own = groups[method, device]
         fits = {name: [cell.seconds_fit for cell in own if cell.dataset == name] for name in datasets}
-        rows.append(
-            (
-                method,
-                device,
-                len(own),
-                sum(cell.seconds_fit for cell in own),
-                sum(cell.seconds_predict for cell in own),
-                max(cell.peak_bytes for cell in own),
-                *(fmean(some) if some else None for some in fits.values()),
-            )
-        )
+        fit, predict = (sum(getattr(cell, name) for cell in own) for name in ("seconds_fit", "seconds_predict"))
+        means = (fmean(some) if some else None for some in fits.values())
+        rows.append((method, device, len(own), fit, predict, max(cell.peak_bytes for cell in own), *means))
     columns = [words("Method"), words("Device"), Column("Cells"), Column("Fit", seconds), Column("Predict", seconds)]
     columns += [Column("Peak", memory), *(Column(dataset_title(name), seconds) for name in datasets)]
     legend = (
