@@ -12,8 +12,8 @@ import torch
 
 # Two busy workers with two torch threads each fight over two cores: one thread each is much faster.
 torch.set_num_threads(1)
-# An example may take long on a busy machine without being wrong. Every run draws the same examples, so that a failure comes
-# from the change under test; `--hypothesis-profile=new` draws others.
+# An example may take long on a busy machine without being wrong. Every run draws the same examples, so that a failure
+# comes from the change under test; `--hypothesis-profile=new` draws others.
 hypothesis.settings.register_profile("new", deadline=None)
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("same")
