@@ -101,8 +101,8 @@ def join_processes(device: str = "auto") -> Iterator[Process]:
         torch.cuda.set_device(here.device)
     joins = world > 1 and not dist.is_initialized()
     if joins:
-        # This module's functions keep the group of the moment of its import as a default. DistributedDataParallel imports
-        # it too late: gloo's threads would then outlive the group, and could abort a process that ends.
+        # This module's functions keep the group of the moment of its import as a default. DistributedDataParallel
+        # imports it too late: gloo's threads would then outlive the group, and could abort a process that ends.
         import_module("torch.distributed.nn")
         # Decoding a large dataset for the first time is slow, and the others wait for it.
         dist.init_process_group("nccl" if here.device.type == "cuda" else "gloo", timeout=timedelta(hours=3))
