@@ -4,11 +4,11 @@
 
 Tried: layers of the networks, their multiple of the balanced λ, whether ranking networks count candidates by their
 plausibility, and at which quantile of predictions for excluded labels that begins; ensemble weights chosen on held-out
-candidates, with and without some members, or equal; how much of the noise floor is taken away, and its quantile. Every
-setting (dataset × noise × networks) is fitted once; the members' opinions on held-out and on test rows are then put
-together in every way that is tried. Printed, and by ``regenerate.py`` put into ``docs/classifier.md``: for each dataset
-what the others chose, its average precision there (percent), what the classifier's own settings reach, the networks
-alone, and the best that its true labels could have chosen.
+candidates, with and without some members, with rare labels counting more or not, or equal; how much of the noise floor
+is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members' opinions on
+held-out and on test rows are then put together in every way that is tried. Printed, and by ``regenerate.py`` put into
+``docs/classifier.md``: for each dataset what the others chose, its average precision there (percent), what the
+classifier's own settings reach, the networks alone, and the best that its true labels could have chosen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from propml.metrics import average_precision
 from propml.neural import linear
 from propml.neural.criteria import average_precision_loss
 from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
-from propml.neural.members import chosen_weights
+from propml.neural.members import RARITY, chosen_weights
 from propml.neural.saving import ensemble_from_state
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
@@ -54,13 +54,16 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "noise at 0.9": {"upper": 0.9},
 }
 # Members whose weights are chosen on held-out candidates, by default all; or all with equal weights.
-MEMBERS = ("ProPML", "ranking", "linear ranking", "linear", "forest")
-WEIGHTS: dict[str, tuple[str, ...] | None] = {
-    "chosen": MEMBERS,
+MEMBERS = ("ProPML", "ranking", "linear", "forest")
+# Who is weighed, and to what power rare labels count more; None: all have equal weights.
+WEIGHTS: dict[str, tuple[tuple[str, ...], float] | None] = {
+    "chosen": (MEMBERS, RARITY),
     "equal": None,
-    "no linear ranking": ("ProPML", "ranking", "linear", "forest"),
-    "no forest": ("ProPML", "ranking", "linear ranking", "linear"),
-    "networks": ("ProPML", "ranking"),
+    "labels alike": (MEMBERS, 0.0),
+    "rarity 1": (MEMBERS, 1.0),
+    "no forest": (MEMBERS[:3], RARITY),
+    "no linear": (("ProPML", "ranking", "forest"), RARITY),
+    "networks": (MEMBERS[:2], RARITY),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 AUTO, MOST_ENTRIES, UPPER = propml_arguments.EFFORTS["auto"], linear.MOST_ENTRIES, linear.UPPER
@@ -107,13 +110,15 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
     for arguments in NETWORKS.values():
         members, opinions = opinions_of(arguments, X, candidates, train, test)
         held = [member.held for member in members]
-        for names, share, quantile in itertools.product(WEIGHTS.values(), SHARES, QUANTILES):
+        for weighed in WEIGHTS.values():
             weights = np.ones(len(members))
-            if names is not None:
-                some = [place for place, member in enumerate(members) if member.name in names]
+            if weighed is not None:
+                some = [place for place, member in enumerate(members) if member.name in weighed[0]]
+                own = [members[place] for place in some]
                 weights[:] = 0
-                weights[some] = chosen_weights([members[p] for p in some], candidates[train], average_precision_loss)
-            values.append(of_option(weights, share, quantile, held, opinions, candidates[train], truth[test]))
+                weights[some] = chosen_weights(own, candidates[train], average_precision_loss, rarity=weighed[1])
+            for share, quantile in itertools.product(SHARES, QUANTILES):
+                values.append(of_option(weights, share, quantile, held, opinions, candidates[train], truth[test]))
     return np.array(values)
 
 

@@ -39,13 +39,13 @@ def model(mosaic):
 
 
 def test_everything_was_chosen_and_is_told(model):
-    assert set(model.shares_) == {"ProPML", "ranking", "linear ranking", "forest", "linear"}
+    assert set(model.shares_) == {"ProPML", "ranking", "forest", "linear"}
     assert sum(model.shares_.values()) == pytest.approx(1)
-    assert set(model.lam_) == {"ProPML", "ranking", "linear ranking"}
+    assert set(model.lam_) == {"ProPML", "ranking"}
     assert model.noise_rates_.shape == (10,)
     assert ((model.noise_rates_ > 0) & (model.noise_rates_ < 1)).all()
-    history, *rankings = model.history_
-    assert [ranking["settings"] for ranking in rankings] == [[{"lam": 1.0}]] * 2
+    history, ranking = model.history_
+    assert ranking["settings"] == [{"lam": 1.0}]
     epochs, folds, seeds, settings = history["criterion"].shape
     assert (folds, seeds, settings) == (3, 1, 1)
     assert epochs <= 20

@@ -4,10 +4,9 @@ Struski, Pardyl, Tabor, Zieliński: *ProPML: Probability Partial Multi-label Lea
 
     L = −log Σ_{i∈S} p_i − λ Σ_{j∉S} log(1 − p_j)
 
-``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks and
-linear models that rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge
-regression, with ensemble weights chosen on held-out candidates: on data left out this beats each of its parts
-(docs/classifier.md).
+``loss="propml"`` is the paper's loss. The default, ``loss="auto"``, averages networks trained with it, networks that
+rank candidates above excluded labels (:func:`propml.losses.rank_loss`), a random forest and ridge regression, with
+ensemble weights chosen on held-out candidates: on data left out this beats each of its parts (docs/classifier.md).
 
 Deviations from the paper, whose tabular network is described in one line (two hidden layers, 500 epochs, Adam):
 
@@ -56,16 +55,15 @@ CUTS = ("auto", "f1", "hamming")
 
 @dataclass(eq=False, repr=False)
 class ProPMLClassifier(CandidateClassifier):
-    """ProPML networks, ranking models, a forest and ridge regression, averaged: better than any of them alone.
+    """ProPML networks, ranking networks, a forest and ridge regression, averaged: better than any of them alone.
 
     λ, epochs, noise rates and threshold are chosen without a clean label. With a named ``loss`` it is one network.
 
     Parameters
     ----------
     loss : {"auto", "propml", "power", "bce", "asl", "propall", "rank"} or callable
-        "auto" averages networks trained with the paper's loss, networks and linear models trained with the ranking
-        loss, a forest and ridge regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per
-        example.
+        "auto" averages networks trained with the paper's loss and with the ranking loss, a forest and ridge
+        regression. A callable gets ``(logits, candidates, lam=…)`` and returns one value per example.
     lam : "auto" or float
         Weight of the excluded labels. "auto" takes three times the one that balances the two terms; with a named loss
         it is chosen around the balanced one by cross-validation on candidates.

@@ -94,9 +94,6 @@ def network_choices(
             Choice(names, recipe, propml_loss, settings),
             Choice(("ranking",), recipe, rank_loss, [{"lam": 1.0}]),
         ]
-        if recipe.hidden and cv is not None:
-            straight = replace(recipe, hidden=(), dropout=0.0)
-            choices.append(Choice(("linear ranking",), straight, rank_loss, [{"lam": 1.0}]))
     else:
         loss, order = get_loss(model.loss)
         extra = {}

@@ -43,11 +43,12 @@ def get_loss(loss: str | Loss) -> tuple[Loss, float]:
     return LOSSES[loss]
 
 
-def average_precision_loss(logits: Tensor, candidates: Tensor) -> Tensor:
+def average_precision_loss(logits: Tensor, candidates: Tensor, counts: Tensor | None = None) -> Tensor:
     """1 − average precision of each row's ranking, with the candidates in the place of true labels.
 
     It looks at the order of labels only, so it can compare networks whose λ gives them different offsets, which
-    held-out BCE cannot. Rows whose known labels are all candidates, or all not, have value 0.
+    held-out BCE cannot. ``counts`` (C,) says how much a candidate of each label counts, by default all alike. Rows
+    whose known labels are all candidates, or all not, have value 0.
 
     >>> average_precision_loss(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1]]))  # 1 - (1/1 + 2/3) / 2
     tensor([0.1667])
@@ -57,7 +58,8 @@ def average_precision_loss(logits: Tensor, candidates: Tensor) -> Tensor:
     hits = (candidates > 0).gather(-1, order).to(logits.dtype)
     rank = torch.arange(1, logits.shape[-1] + 1, device=logits.device)
     n_candidates = hits.sum(dim=-1)
-    precision = (hits.cumsum(dim=-1) / rank * hits).sum(dim=-1) / n_candidates.clamp(min=1)
+    counted = hits if counts is None else hits * counts[order]
+    precision = (hits.cumsum(dim=-1) / rank * counted).sum(dim=-1) / counted.sum(dim=-1).clamp(min=1e-12)
     ranked = (n_candidates > 0) & (n_candidates < known.sum(dim=-1))
     return torch.where(ranked, 1 - precision, 0.0)
 
