@@ -403,6 +403,20 @@ def test_two_members_that_know_half_each_share_the_weight():
     assert min(weights) > 0.3
 
 
+def test_candidates_may_count_differently():
+    loss = average_precision_loss(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1]]), torch.tensor([1.0, 1, 3]))
+    assert loss.item() == pytest.approx(1 - (1 + 3 * 2 / 3) / 4)
+
+
+def test_of_two_members_the_one_that_finds_the_rare_label_is_heard():
+    states = np.zeros((30, 3), dtype=np.int8)
+    states[:, 0] = states[:10, 1] = 1
+    common, rare = (np.tile(np.float32([3, 1, 2.4]), (30, 1)) for _ in range(2))
+    rare[:10] = [1, 3.1, 2.4]
+    assert chosen_weights(members_with(common, rare), states, average_precision_loss, rarity=0) == [1, 0]
+    assert chosen_weights(members_with(common, rare), states, average_precision_loss) == [0, 1]
+
+
 def test_rows_of_weight_0_and_rows_nobody_held_out_choose_nothing():
     rng = np.random.default_rng(0)
     states = (rng.random((300, 6)) < 0.4).astype(np.int8)
