@@ -61,7 +61,7 @@ HELD_FINELY = Tile(1, 2048, 8, held=5, registers=64)
 LONG, LONG_16_BIT = Tile(1, 4096, 16, registers=32), Tile(1, 2048, 8, registers=32)
 LONGER = Tile(1, 8192, 32, registers=32)
 JOINT = Tile(1, 1024, 4, held=4, joint=4, registers=72)
-JOINT_16_BIT = JOINT._replace(registers=64)
+JOINT_16_BIT, JOINT_PACKED_16_BIT = Tile(1, 2048, 8, held=5, joint=5, registers=64), JOINT._replace(registers=64)
 LONGER_THAN = 1 << 15  # labels of a row that is too long to stay in the cache until its gradient is written
 SLOPES: dict[int, Tile] = {block: Tile(1024 // block, block, 4) for block in (16, 32, 64, 128, 256, 512, 1024)}
 IDLE_PROGRAMS = 1024  # few enough that a launch with nothing to do is over at once
@@ -117,7 +117,7 @@ def tile_of(rows: KernelRows, with_gradient: bool = True) -> Tile:
     """The tile of a forward pass; one that writes no gradient reads a row only once, however long it is."""
     half, n_labels = rows.logits.element_size() == 2, rows.logits.shape[1]
     if n_labels > LONGER_THAN:
-        joint = JOINT_16_BIT if half else JOINT
+        joint = (JOINT_PACKED_16_BIT if rows.packed else JOINT_16_BIT) if half else JOINT
         most_parts = min(kernels.MOST_PARTS.value, _resident(rows.logits.device, joint))
         shares = with_gradient and SHARES_ROWS and _is_plain(rows) and _parts(rows, joint) <= most_parts
         return joint if shares else LONGER
