@@ -88,7 +88,7 @@ def test_tsv_gzip_bom_other_delimiters_and_blank_lines(tmp_path):
 
 def test_unknown_entries_and_empty_rows(tmp_path):
     path = write(tmp_path, "x,a,b\n1,1,-1\n2,0,0\n3,0,-1\n")
-    with pytest.raises(ValueError, match='row 1 has no candidate label; pass empty="drop"'):
+    with pytest.raises(ValueError, match=r'mine\.csv: row 1 has no candidate label; drop it, or pass empty="ignore"'):
         read_dataset(path, candidates=["a", "b"])
     dropped = read_dataset(path, candidates=["a", "b"], empty="drop")
     np.testing.assert_array_equal(dropped.X, [[1], [3]])
@@ -97,7 +97,7 @@ def test_unknown_entries_and_empty_rows(tmp_path):
     with pytest.raises(ValueError, match="empty is 'zero'"):
         read_dataset(path, candidates=["a", "b"], empty="zero")
     none = write(tmp_path, "x,a\n1,0\n2,0\n")
-    with pytest.raises(ValueError, match=r"row 0 \(and 1 more\) has no candidate"):
+    with pytest.raises(ValueError, match=r"row 0 \(and 1 more rows\) has no candidate"):
         read_dataset(none, candidates=["a"])
     with pytest.raises(ValueError, match="no row has a candidate label"):
         read_dataset(none, candidates=["a"], empty="drop")

@@ -11,18 +11,7 @@ import numpy as np
 
 from propml import file_errors
 from propml.atomic_files import replacing_files, write_whole
-from propml.auditing.decisions import (
-    Decision,
-    Reviewed,
-    Undecided,
-    apply_decisions,
-    cell_positions,
-    merge_decisions,
-    read_decisions,
-    review_counts,
-    write_conflicts,
-    write_decisions,
-)
+from propml.auditing import decisions as review
 from propml.auditing.evidence import N_FEATURES
 from propml.auditing.model_card import file_digest, json_bytes
 from propml.auditing.report import REPORT_FILE, AuditReport
@@ -56,7 +45,7 @@ def write_audit(
     reading: Mapping[str, Any],
     settings: Mapping[str, Any],
     X: Any = None,
-    decided: Sequence[Decision] = (),
+    decided: Sequence[review.Decision] = (),
 ) -> list[Path]:
     """Write everything that an audit tells; returns the files, in the order in which one looks at them.
 
@@ -85,7 +74,7 @@ def write_audit(
             *(_write_columns(beside / name, columns) for name, columns in tables.items()),
         ]
         if decided:
-            made.append(write_decisions(decided, beside / DECIDED))
+            made.append(review.write_decisions(decided, beside / DECIDED))
         record = {
             "data": str(table.path),
             "reading": jsonable(reading, lossy=True),
@@ -115,8 +104,8 @@ def apply_review(
     data: str | Path | None = None,
     votes: str | Path | None = None,
     xml: str | Path | None = None,
-    undecided: Undecided = "verdict",
-) -> tuple[Path, Reviewed, Path | None]:
+    undecided: review.Undecided = "verdict",
+) -> tuple[Path, review.Reviewed, Path | None]:
     """Write the labels as they are after a person's decisions, in the format that came in.
 
     ``decisions`` is the CSV that the review page downloads, or one of each person; ``data``, ``votes`` and ``xml`` say
@@ -125,7 +114,7 @@ def apply_review(
     """
     folder = Path(folder)
     paths = [decisions] if isinstance(decisions, str | Path) else list(decisions)
-    reviews = {str(path): read_decisions(path) for path in paths}
+    reviews = {str(path): review.read_decisions(path) for path in paths}
     record = read_audit(folder, data=data, votes=votes, xml=xml)
     report = AuditReport.load(folder / REPORT)
     # The page, from which decisions come, need not be there any more; another one is of another audit.
@@ -140,15 +129,15 @@ def apply_review(
     path, beside = folder / f"{REVIEWED}{table.suffix}", folder / CONFLICTS
     check_not_read([path, beside], [*_files_read(record["data"], record["reading"]).values(), *paths])
     _check_not_link([path, beside])
-    for source, review in reviews.items():
+    for source, own in reviews.items():
         with file_errors.reading(source, "list of decisions on this audit", "download it from the page of this audit"):
-            cell_positions(review, report.item_ids, report.candidates.labels)
-    decided, conflicts = merge_decisions(reviews.values())
-    after = apply_decisions(report, decided, undecided=undecided)
+            review.cell_positions(own, report.item_ids, report.candidates.labels)
+    decided, conflicts = review.merge_decisions(reviews.values())
+    after = review.apply_decisions(report, decided, undecided=undecided)
     if conflicts:
-        write_conflicts(conflicts, reviews, beside)
+        review.write_conflicts(conflicts, reviews, beside)
     written = write_cleaned(table, after, path)
-    return written, review_counts(report, decided, after), beside if conflicts else None
+    return written, review.review_counts(report, decided, after), beside if conflicts else None
 
 
 def read_audit(

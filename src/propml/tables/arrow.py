@@ -106,13 +106,13 @@ def _opened(part: Path) -> Iterator[tuple[Any, int | None, Callable[[list[str] |
     """The schema of a file, how many rows it has where it says so, and its batches with these columns or all."""
     kind = _kind_of(part)
     with _reading(part), part.open("rb") as handle:  # pyarrow keeps a file open that it could not make sense of
-        if kind == "parquet":
+        if kind == "Parquet":
             with require("pyarrow.parquet", "data").ParquetFile(handle) as file:
                 _check_size(part, file.metadata)
                 yield file.schema_arrow, file.metadata.num_rows, partial(file.iter_batches, BATCH_ROWS, None)
         else:
             ipc = require("pyarrow.ipc", "data")
-            file = ipc.open_file(handle) if kind == "feather" else ipc.open_stream(handle)
+            file = ipc.open_file(handle) if kind == "Feather" else ipc.open_stream(handle)
             yield file.schema, None, partial(_arrow_batches, file)
 
 
@@ -129,15 +129,15 @@ def _kind_of(part: Path) -> str:
     with part.open("rb") as file:
         start = file.read(6)
     if start.startswith(b"PAR1") or (start != b"ARROW1" and part.suffix.lower() in (".parquet", ".pq")):
-        return "parquet"
-    return "feather" if start == b"ARROW1" or part.suffix.lower() == ".feather" else "stream"
+        return "Parquet"
+    return "Feather" if start == b"ARROW1" or part.suffix.lower() == ".feather" else "Arrow"
 
 
 def _writer(path: Path, schema: Any, kind: str) -> Any:
-    if kind == "parquet":
+    if kind == "Parquet":
         return require("pyarrow.parquet", "data").ParquetWriter(path, schema)
     ipc = require("pyarrow.ipc", "data")
-    return (ipc.new_file if kind == "feather" else ipc.new_stream)(path, schema)
+    return (ipc.new_file if kind == "Feather" else ipc.new_stream)(path, schema)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -190,8 +190,7 @@ def _numbered(cell: Any, names: Sequence[str] | None) -> Any:
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
-    kinds = {"parquet": "Parquet file", "feather": "Feather file", "stream": "Arrow file"}
-    kind = kinds[_kind_of(path)] if path.is_file() else "table"
+    kind = f"{_kind_of(path)} file" if path.is_file() else "table"
     return reading(path, kind, "it may be truncated: copy it again, or make it again")
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from propml.tables.labels import FlagLabels, TextLabels, labels_in, merged, over
 from propml.tables.sources import Source, format_of, open_table
 from propml.tables.table import Table, checked_column
 from propml.tables.values import as_numbers
-from propml.targets import Candidates
+from propml.targets import Candidates, Empty
 
 
 def read_dataset(
@@ -34,7 +34,7 @@ def read_dataset(
     ignore: Sequence[str] = (),
     labels: Sequence[str] | None = None,
     merge_labels: bool = False,
-    empty: Literal["error", "ignore", "drop"] = "error",
+    empty: Empty = "error",
     delimiter: str | None = None,
     file_format: str | None = None,
     name: str | None = None,
@@ -62,8 +62,6 @@ def read_dataset(
     path = Path(path)
     kind = file_format or format_of(path)
     name = name or path.name.partition(".")[0]
-    if empty not in ("error", "ignore", "drop"):
-        raise ValueError(f'empty is {empty!r}; choose "error", "ignore" or "drop"')
     if kind in ("svmlight", "npz"):
         if candidates is not None or truth is not None or features is not None or ignore:
             raise ValueError(f"{path}: {kind} files have no columns to name; leave out candidates, truth and features")
@@ -94,19 +92,14 @@ def read_dataset(
         return _without_empty(dataset, empty, path)
 
 
-def _without_empty(dataset: Dataset, empty: str, path: Path) -> Dataset:
+def _without_empty(dataset: Dataset, empty: Empty, path: Path) -> Dataset:
     """Rows without a candidate: refused, kept, or left out of every part alike."""
     assert dataset.candidates is not None
-    bare = np.diff(dataset.candidates.states.indptr) == 0
-    if empty == "ignore" or not bare.any():
-        return dataset
-    if empty == "error":
-        row, more = np.flatnonzero(bare)[0], bare.sum() - 1
-        told = f"row {row}{f' (and {more} more)' if more else ''} has no candidate label"
-        raise ValueError(f'{path}: {told}; pass empty="drop" to leave such rows out, or empty="ignore" to keep them')
-    if bare.all():
-        raise ValueError(f"{path}: no row has a candidate label")
-    return dataset.take(~bare)
+    try:
+        kept = Candidates.from_matrix(dataset.candidates.states, empty=empty).index
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return dataset if len(kept) == len(dataset.candidates) else dataset.take(kept)
 
 
 def _label_sets(

@@ -151,12 +151,10 @@ def as_days(cells: Cells) -> np.ndarray | None:
             return None
         seconds = cells.astype("datetime64[ms]").astype(np.float64) / 1000
         return np.where(np.isnat(cells), np.nan, seconds / _SECONDS_PER_DAY)
-    days = []
-    for cell in cells:
-        if (day := _day(cell)) is None:
-            return None
-        days.append(day)
-    return np.array(days)
+    try:
+        return np.array([_day(cell) for cell in cells])
+    except ValueError:
+        return None
 
 
 #: How a column becomes numbers, by what it holds; the first that can read all cells is the right one.
@@ -197,19 +195,14 @@ def _matches(pattern: re.Pattern[str], cell: Any) -> bool:
     return isinstance(cell, str) and pattern.fullmatch(cell.strip()) is not None
 
 
-def _day(cell: Any) -> float | None:
+def _day(cell: Any) -> float:
     if _is_missing(cell):
         return math.nan
-    if isinstance(cell, str):
-        if _DATE.match(cell.strip()) is None:
-            return None
-        try:
-            cell = datetime.fromisoformat(cell.strip())
-        except ValueError:
-            return None
+    if isinstance(cell, str) and _DATE.match(cell.strip()):
+        cell = datetime.fromisoformat(cell.strip())
     if isinstance(cell, datetime):
         moment = cell if cell.tzinfo is not None else cell.replace(tzinfo=UTC)
         return moment.timestamp() / _SECONDS_PER_DAY
     if isinstance(cell, date):
         return float(cell.toordinal() - date(1970, 1, 1).toordinal())
-    return None
+    raise ValueError("no date")
