@@ -1,25 +1,21 @@
 """What people decided on the review page: the CSV in and out, several reviewers, and the labels that follow from it."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from propml.atomic_files import write_whole
 from propml.auditing.annotator_model import finder
+from propml.auditing.report import AuditReport
 from propml.auditing.verdicts import VERDICTS, best_of_row, candidate_cells, with_cells
 from propml.file_errors import reading
 from propml.output import neutralised, original
 from propml.targets import Candidates
-
-if TYPE_CHECKING:
-    from propml.auditing.report import AuditReport
 
 COLUMNS = ("item", "label", "verdict", "decision", "decided_at", "note")
 NEEDED = COLUMNS[:4]

@@ -4,8 +4,6 @@ The page opens from disk, asks for nothing on the network and sends nothing. Eve
 JSON and is shown as text; a Content-Security-Policy admits no script but the page's own.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -16,18 +14,16 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import propml
 from propml.atomic_files import write_whole
 from propml.auditing.evidence import clipped_texts, feature_lines, nearest_true, telling_words, thumbnails
+from propml.auditing.report import AuditReport
 from propml.output import page_style
 from propml.targets import Candidates
-
-if TYPE_CHECKING:
-    from propml.auditing.report import AuditReport
 
 SCRIPTS = (*(f"review_{part}.js" for part in ("csv", "top", "list", "model", "address", "store", "entry")), "review.js")
 LEAD = (

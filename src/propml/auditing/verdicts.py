@@ -5,11 +5,9 @@ dropped, since a row has at least one true label; it is doubtful when it is impr
 incomplete, an excluded label with P(true) above 0.75 is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,9 +44,9 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, which: Any) -> Verdicts:
+    def __getitem__(self, which: Any) -> Self:
         """Some of them: a boolean mask, positions or a slice."""
-        return Verdicts(*(getattr(self, column.name)[which] for column in fields(self)))
+        return type(self)(*(getattr(self, column.name)[which] for column in fields(self)))
 
     def __iter__(self) -> Iterator[tuple[int, int, str, float, float]]:
         columns = (getattr(self, column.name).tolist() for column in fields(self))

@@ -1,7 +1,5 @@
 """Files of the literature: npz, svmlight and ``.mat`` hold a matrix of features and their labels; ARFF has columns."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A folder that Hugging Face ``datasets`` saved is a folder of Arrow files. Its cl
 as their names and written back as numbers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """Lists written into a cell: as Python and NumPy print them, as JSON, or in brackets without quotes."""
 
-from __future__ import annotations
-
 import json
 import re
 from ast import literal_eval

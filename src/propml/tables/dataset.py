@@ -1,7 +1,5 @@
 """A user's own table of numbers as a :class:`~propml.datasets.Dataset`, as it is; and the true labels of any file."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Hashable, Sequence
 from functools import partial

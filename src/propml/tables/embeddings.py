@@ -1,7 +1,5 @@
 """Text columns as embeddings: encoders by name or folder, kept by content, chosen by held-out candidates if asked."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json
@@ -9,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,7 +41,7 @@ class Embedded(Vector):
         return f"text, embedded by {self.encoder}: {super().sentence()}"
 
     @classmethod
-    def of(cls, name: str, cells: Cells, encoder: str) -> Embedded:
+    def of(cls, name: str, cells: Cells, encoder: str) -> Self:
         """From the cells of a column."""
         return replace(cls.learn(name, embed(cells, encoder)), encoder=encoder)
 

@@ -1,31 +1,27 @@
 """Columns of mixed types → a feature matrix; what was done with each column is remembered, told and kept as JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING as REQUIRED
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.messages import argument, renamed_argument
 from propml.progress import track
-from propml.schema import check_schema
+from propml.schema import check_schema, schema_of
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import shown
 from propml.tables.embeddings import Embedded, preferred
+from propml.tables.files import UserTable
 from propml.tables.leaks import leaks
 from propml.tables.sources import Source
 from propml.tables.table import Cells, Table, as_table, choose_columns, quoted_names
-from propml.tables.treatments import Category, LeftOut, Matrix, Number, Text, Treatment, Vector, treatment_from_json
+from propml.tables.treatments import Category, LeftOut, Matrix, Number, Text, Treatment, Vector
 from propml.tables.values import UNITS, CellError, as_texts, as_vectors, holds_codes, odd_among_numbers, plain_cells
-
-if TYPE_CHECKING:
-    from propml.tables.files import UserTable
-
 
 MOST_CATEGORIES = 50  # values of a category with a feature of their own
 # Text rather than categories: so many words in a cell on average, and so many different cells for each row.
@@ -37,15 +33,6 @@ FEWEST_COVERED = 0.1  # text that shares words with other rows in fewer rows tha
 FEWEST_COUNTED = 20  # a column that counts its rows is told from a short row of numbers by its length
 DENSE_FROM = 0.4  # above this share of values that are not zero, a dense matrix is smaller than a sparse one
 _WORD = re.compile(r"\w\w+")
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Treatments with the features that they were learned on."""
-
-    features: Features
-    X: np.ndarray | sp.csr_array
-    notes: list[str] = field(default_factory=list)  #: sentences on what is worth a look
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,7 @@ class Features:
         decimal: str | None = None,
         missing: Collection[str] = (),
         verbose: bool = False,
-    ) -> Learned:
+    ) -> "Learned":
         """Look at the columns, decide what becomes of each, and do it.
 
         Parameters
@@ -181,10 +168,19 @@ class Features:
         return [{"kind": treatment.kind, **asdict(treatment)} for treatment in self.treatments]
 
     @classmethod
-    def from_json(cls, stored: list[dict[str, Any]]) -> Features:
+    def from_json(cls, stored: list[dict[str, Any]]) -> Self:
         """What :meth:`to_json` was asked of; a ``ValueError`` where it is anything else."""
         check_schema(stored, [{"kind": str, "name": str, str: object}], "columns")
-        return cls([treatment_from_json(column) for column in stored])
+        return cls([_treatment_from_json(column) for column in stored])
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Treatments with the features that they were learned on."""
+
+    features: Features
+    X: np.ndarray | sp.csr_array
+    notes: list[str] = field(default_factory=list)  #: sentences on what is worth a look
 
 
 @renamed_argument("show", "verbose")
@@ -207,6 +203,26 @@ def learn_features(table: UserTable, *, categorical: Sequence[str] = (), verbose
     )
     table.notes.extend([*learned.notes, *leaks(table, learned.features.treatments, learned.X)])
     return learned
+
+
+def _treatment_from_json(stored: dict[str, Any]) -> Treatment:
+    """A saved treatment; what it divides by and what it looks up must make sense."""
+    kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
+    values = dict(stored)
+    kind = values.pop("kind", None)
+    if kind not in kinds:
+        raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
+    types = get_type_hints(kinds[kind])
+    # What has a default may be missing: a model that was saved before the field was there.
+    optional = {own.name: "?" if own.default is not REQUIRED else "" for own in fields(kinds[kind])}
+    check_schema(values, {name + optional[name]: schema_of(types[name]) for name in optional}, "a column")
+    terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
+    if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
+        raise ValueError(f"column {values['name']!r} has lists of different lengths")
+    named = [*values.get("values", ()), *values.get("terms", ())]
+    if len(set(named)) < len(named) or 0 in np.ravel(scale):
+        raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
+    return kinds[kind](**values)
 
 
 def _encoders(table: UserTable) -> dict[str, str]:

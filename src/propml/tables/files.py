@@ -1,7 +1,5 @@
 """A user's own file: features and candidate labels read from it, cleaned labels written back in the same format."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

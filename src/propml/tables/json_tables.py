@@ -3,8 +3,6 @@
 A zip file holds one such file for each person, who is the ``username`` of its objects.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

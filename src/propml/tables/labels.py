@@ -1,14 +1,12 @@
 """Candidate labels in a table: one delimited column, or columns of 0 and 1; read from it and written back."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +52,7 @@ class TextLabels:
     spelled: bool = False
 
     @classmethod
-    def of(cls, table: Table, column: str, sep: str) -> TextLabels:
+    def of(cls, table: Table, column: str, sep: str) -> Self:
         """Look at the column: do its cells spell lists, and does the separator occur in them?"""
         if not sep:
             return cls(column, sep)

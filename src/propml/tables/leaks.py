@@ -4,11 +4,9 @@ Four cheap checks of every feature column (``docs/audit_files.md``); the first t
 ``tests/tables/test_tables_leaks.py`` counts the columns that they find in ten tables of the literature.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,15 +15,12 @@ from scipy.stats import rankdata
 from propml.messages import argument
 from propml.tables.arrays import ArrayFile
 from propml.tables.cell_lists import list_in
+from propml.tables.files import UserTable
 from propml.tables.labels import same_spelling
 from propml.tables.table import quoted_names
 from propml.tables.treatments import MISSING, Category, Number, Text, Treatment
 from propml.tables.values import as_numbers, as_texts
 from propml.targets import Candidates
-
-if TYPE_CHECKING:
-    from propml.tables.files import UserTable
-
 
 SURE, NEARLY_ALL, HALF = 0.995, 0.95, 0.5
 FEWEST_ROWS, MOST_ROWS, MOST_NOTES = 30, 20_000, 5

@@ -1,7 +1,5 @@
 """Files by their format: as columns (CSV, JSON, Parquet, …), as a matrix (npz, …), or as the export of a tool."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A table: columns by name, which are read one at a time, and a copy of the file with some cells changed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """CSV and TSV files of any size: columns kept as compact text, and copies streamed from the file itself."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

@@ -4,8 +4,6 @@ A tool says of one object of its file what the item is, who proposed which label
 the labels of an audit. Votes of people are never changed where a tool has a place for those of a model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy

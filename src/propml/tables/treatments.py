@@ -1,19 +1,16 @@
 """What becomes of a column: each treatment is learned from its cells, applied to others, and saved as plain JSON."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import MISSING as REQUIRED
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from propml.messages import argument
-from propml.schema import check_schema, checked_csr, schema_of
+from propml.schema import checked_csr
 from propml.tables.cell_lists import shown
 from propml.tables.table import Cells
 from propml.tables.values import SAMPLE, UNITS, CellError, as_numbers, as_texts, as_vectors
@@ -65,7 +62,7 @@ class Number(Treatment):
     keeps_zeros: bool = False
 
     @classmethod
-    def learn(cls, name: str, values: np.ndarray, unit: str = "number") -> Number:
+    def learn(cls, name: str, values: np.ndarray, unit: str = "number") -> Self:
         """From the values of a column, NaN where missing; at least two of them differ or are missing."""
         missing = np.isnan(values)
         fill, n_missing = float(np.median(values[~missing])), int(missing.sum())
@@ -115,7 +112,7 @@ class Category(Treatment):
     n_missing: int = 0
 
     @classmethod
-    def learn(cls, name: str, texts: Sequence[str | None], most: int) -> Category:
+    def learn(cls, name: str, texts: Sequence[str | None], most: int) -> Self:
         """From text, None where missing; a value that occurs once is never one of the frequent ones."""
         counts = Counter(text for text in texts if text is not None)
         ranked = sorted(counts, key=lambda text: (-counts[text], text))
@@ -157,7 +154,7 @@ class Text(Treatment):
     by_character: bool = False
 
     @classmethod
-    def learn(cls, name: str, texts: Sequence[str | None], most: int = MOST_TERMS) -> Text | None:
+    def learn(cls, name: str, texts: Sequence[str | None], most: int = MOST_TERMS) -> Self | None:
         """From text, None where missing; no treatment where no term repeats."""
         by_character = cls.writes_without_blanks(texts)
         vectoriser = _vectoriser(by_character, min_df=FEWEST_ROWS, max_df=LARGEST_SHARE, max_features=most)
@@ -282,25 +279,3 @@ def as_unit(cells: Cells, unit: str) -> np.ndarray | None:
     values = UNITS.get(unit, as_numbers)(cells)
     # True and false may come as numbers from one file and as words from another.
     return as_numbers(cells) if values is None and unit == "boolean" else values
-
-
-def treatment_from_json(stored: dict[str, Any]) -> Treatment:
-    """A saved treatment; what it divides by and what it looks up must make sense."""
-    from propml.tables.embeddings import Embedded
-
-    kinds: dict[str, Any] = {t.kind: t for t in (Number, Category, Text, Vector, Embedded, Matrix, LeftOut)}
-    values = dict(stored)
-    kind = values.pop("kind", None)
-    if kind not in kinds:
-        raise ValueError(f"a column is treated as {kind!r}, which this version of propml does not know")
-    types = get_type_hints(kinds[kind])
-    # What has a default may be missing: a model that was saved before the field was there.
-    optional = {field.name: "?" if field.default is not REQUIRED else "" for field in fields(kinds[kind])}
-    check_schema(values, {name + optional[name]: schema_of(types[name]) for name in optional}, "a column")
-    terms, center, scale = (values.get(name, 1) for name in ("terms", "center", "scale"))
-    if np.shape(values.get("weights", 1)) != np.shape(terms) or np.shape(center) != np.shape(scale):
-        raise ValueError(f"column {values['name']!r} has lists of different lengths")
-    named = [*values.get("values", ()), *values.get("terms", ())]
-    if len(set(named)) < len(named) or 0 in np.ravel(scale):
-        raise ValueError(f"column {values['name']!r} names a value twice, or is divided by 0")
-    return kinds[kind](**values)

@@ -1,7 +1,5 @@
 """The cells of a column as numbers, dates or text, with what is missing in them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Who proposed what, beside the features: a long table, lists of a language model, or the matrix of labelling rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
