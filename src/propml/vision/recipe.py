@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,7 @@ WATCHING = ("eval_every", "look_every", "checkpoint_seconds", "compile")
 LAM_RULE = 4
 # What settings were called before: files may still say so, and the keys of stored results do.
 FORMER = {"lr": "learning_rate"}
-IMAGES, NETWORK, LOSS, TRAINING, CHOICE, MACHINE = "Images", "Network", "Loss", "Training", "Choice", "Machine"
+IMAGES, MACHINE = "Images", "Machine"  # panels of the help that have other options, too
 
 
 class Stage(NamedTuple):
@@ -41,9 +41,17 @@ class Stage(NamedTuple):
     selects: bool  # whether only candidates that the network finds plausible are learned from (CDCR's second stage)
 
 
-def _setting(default: Any, panel: str, text: str, *, flag: str | None = None, unset: str | None = None) -> Any:
-    """A setting with what it means, where the command line's help shows it, its flag, and what None stands for."""
-    return field(default=default, metadata={"panel": panel, "help": text, "flag": flag, "unset": unset})
+def _panel(name: str) -> Callable[..., Any]:
+    """What describes the settings of one panel of the command line's help."""
+
+    def setting(default: Any, text: str, *, flag: str | None = None, unset: str | None = None) -> Any:
+        return field(default=default, metadata={"panel": name, "help": text, "flag": flag, "unset": unset})
+
+    return setting
+
+
+_images, _network, _loss = map(_panel, (IMAGES, "Network", "Loss"))
+_training, _choice, _machine = map(_panel, ("Training", "Choice", MACHINE))
 
 
 @dataclass(frozen=True)
@@ -56,105 +64,79 @@ class VisionRecipe:
     [Stage(first=0, last=20, schedule_epochs=20, selects=False)]
     """
 
-    size: int | None = _setting(
-        None, IMAGES, "Side in pixels; images are resized to a square.", unset="as the weights want it"
-    )
-    noise: float | None = _setting(
+    size: int | None = _images(None, "Side in pixels; images are resized to a square.", unset="as the weights want it")
+    noise: float | None = _images(
         None,
-        IMAGES,
         "Make candidates: flip each label that is not true with this probability (paper: 0.1, 0.2, 0.4).",
         unset="the images' own candidates, or else their true labels",
     )
-    backbone: str = _setting(
-        "tf_efficientnet_lite3", NETWORK, "Any image model of timm by name, such as resnet50; small_cnn for thumbnails."
+    backbone: str = _network("tf_efficientnet_lite3", "A model of timm, such as resnet50; small_cnn for thumbnails.")
+    weights: str | None = _network(
+        "auto", "Initial weights: pretrained (from timm), a file, or none (random). auto: pretrained if there are any."
     )
-    weights: str | None = _setting(
+    tune: Literal["auto", "all", "head", "at-once"] = _network(
         "auto",
-        NETWORK,
-        "Initial weights: pretrained (from timm), a file, or none (random). auto: pretrained if there are any.",
-    )
-    tune: Literal["auto", "all", "head", "at-once"] = _setting(
-        "auto",
-        NETWORK,
         "What to train. head: a linear head on frozen features. all: that head, then the whole network, which is kept "
         "only if held-out candidates clearly favour it. at-once: the whole network from the start, as in the paper. "
         "auto: all, but at-once for random weights, query2label, cdcr and --select last.",
     )
-    head: Literal["linear", "query2label"] = _setting("linear", NETWORK, "linear or query2label.")
-    head_width: int = _setting(2048, NETWORK, "Width of query2label.")
-    head_feedforward: int | None = _setting(None, NETWORK, "Width of its inner layers.", unset="four times as wide")
-    loss: Literal["propml", "bce", "asl", "propall", "power", "unbiased"] = _setting(
-        "propml", LOSS, "propml, bce, asl, propall, power or unbiased."
+    head: Literal["linear", "query2label"] = _network("linear", "linear or query2label.")
+    head_width: int = _network(2048, "Width of query2label.")
+    head_feedforward: int | None = _network(None, "Width of its inner layers.", unset="four times as wide")
+    loss: Literal["propml", "bce", "asl", "propall", "power", "unbiased"] = _loss(
+        "propml", "propml, bce, asl, propall, power or unbiased."
     )
-    lam: float | Literal["auto"] = _setting(
-        "auto",
-        LOSS,
-        "λ, the weight of excluded labels; auto: the best on held-out candidates for propml and power, 1 for the "
-        "others, which were published without it.",
+    lam: float | Literal["auto"] = _loss(
+        "auto", "λ, the weight of excluded labels; auto: for propml and power the best on held-out candidates, else 1."
     )
-    lam_epochs: int | None = _setting(
-        None, LOSS, "With --tune at-once: how long auto tries each λ.", unset="a third of the epochs"
+    lam_epochs: int | None = _loss(None, "With --tune at-once: epochs for each λ.", unset="a third of the epochs")
+    order: float = _loss(0.5, "For power: 0 is bce, 1 is propml.")
+    flip_rate: float | None = _loss(None, "For unbiased: the noise, if you know it.", unset="estimated")
+    gamma_positive: float = _loss(0.0, "For asl: focusing exponent of candidates.")
+    gamma_negative: float = _loss(4.0, "For asl: focusing exponent of excluded labels; Query2Label has 2.")
+    clip: float = _loss(0.05, "For asl: probability margin; Query2Label has 0.")
+    curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = _loss(
+        "none", "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce."
     )
-    order: float = _setting(0.5, LOSS, "For power: 0 is bce, 1 is propml.")
-    flip_rate: float | None = _setting(None, LOSS, "For unbiased: the noise, if you know it.", unset="estimated")
-    gamma_positive: float = _setting(0.0, LOSS, "For asl: focusing exponent of candidates.")
-    gamma_negative: float = _setting(4.0, LOSS, "For asl: focusing exponent of excluded labels; Query2Label has 2.")
-    clip: float = _setting(0.05, LOSS, "For asl: probability margin; Query2Label has 0.")
-    curriculum: Literal["none", "cdcr", "cdcr-difficulty"] = _setting(
-        "none", LOSS, "cdcr or cdcr-difficulty: learn from candidates that the network believes. Use --loss bce."
-    )
-    warmup_epochs: int = _setting(2, LOSS, "For cdcr: first epochs, on all candidates; part of --epochs.")
-    confidence: float = _setting(0.6, LOSS, "For cdcr: least probability of a candidate to learn from it.")
-    head_epochs: int = _setting(30, TRAINING, "Epochs of the head on frozen features; the best one is kept.")
-    epochs: int = _setting(6, TRAINING, "Epochs of the whole network.")
-    batch_size: int = _setting(64, TRAINING, "Images per step, over all GPUs.")
-    optimiser: Literal["adam", "adamw"] = _setting(
-        "adamw", TRAINING, "adam (the paper's, weight decay in the gradient) or adamw."
-    )
-    learning_rate: float = _setting(1e-4, TRAINING, "Highest learning rate of the one-cycle schedule.")
-    layer_decay: float = _setting(
-        0.75, TRAINING, "Each layer's learning rate as a share of the next layer's; 1: all the same."
-    )
-    weight_decay: float = _setting(0.05, TRAINING, "Weight decay, except on biases and norms.")
-    pct_start: float = _setting(0.2, TRAINING, "Share of the schedule during which the learning rate rises.")
-    schedule_epochs: int | None = _setting(
-        None, TRAINING, "Length of the one-cycle; cdcr and asl have 80 and stop before.", unset="epochs"
-    )
-    augment: Literal["paper", "randaugment", "crop", "light", "none"] = _setting(
+    warmup_epochs: int = _loss(2, "For cdcr: first epochs, on all candidates; part of --epochs.")
+    confidence: float = _loss(0.6, "For cdcr: least probability of a candidate to learn from it.")
+    head_epochs: int = _training(30, "Epochs of the head on frozen features; the best one is kept.")
+    epochs: int = _training(6, "Epochs of the whole network.")
+    batch_size: int = _training(64, "Images per step, over all GPUs.")
+    optimiser: Literal["adam", "adamw"] = _training("adamw", "adam (the paper's, decay in the gradient) or adamw.")
+    learning_rate: float = _training(1e-4, "Highest learning rate of the one-cycle schedule.")
+    layer_decay: float = _training(0.75, "Each layer's learning rate as a share of the next layer's; 1: all the same.")
+    weight_decay: float = _training(0.05, "Weight decay, except on biases and norms.")
+    pct_start: float = _training(0.2, "Share of the schedule during which the learning rate rises.")
+    schedule_epochs: int | None = _training(None, "Length of the one-cycle; cdcr's and asl's was 80.", unset="epochs")
+    augment: Literal["paper", "randaugment", "crop", "light", "none"] = _training(
         "randaugment",
-        TRAINING,
         "paper (flip, cutout, RandAugment), randaugment (no cutout), crop (from scratch), light (flip), none.",
     )
-    crop_size: int | None = _setting(
-        None,
-        TRAINING,
-        "Of crop: side of the crops in pixels. At 0.8 of the size things look as large as in whole images.",
-        unset="size",
+    crop_size: int | None = _training(
+        None, "Of crop: side in pixels. At 0.8 of the size things look as large as in whole images.", unset="size"
     )
-    ema_decay: float = _setting(0.999, TRAINING, "Decay of the averaged weights; 0: none.", flag="--ema")
-    ema_warmup: bool = _setting(True, TRAINING, "Let the average forget the first weights sooner than in the paper.")
-    select: Literal["candidates", "oracle", "last"] = _setting(
+    ema_decay: float = _training(0.999, "Decay of the averaged weights; 0: none.", flag="--ema")
+    ema_warmup: bool = _training(True, "Let the average forget the first weights sooner than in the paper.")
+    select: Literal["candidates", "oracle", "last"] = _choice(
         "candidates",
-        CHOICE,
         "How to choose epoch and weights: candidates (of held-out images), last (no choice: train on all images to the "
         "end), oracle (true labels of the validation images; the paper used the test set).",
     )
-    criterion: Literal["mAP", "average_precision"] = _setting(
-        "mAP",
-        CHOICE,
-        "Measured on held-out candidates: mAP (classes rank images) or average_precision (images rank labels).",
+    criterion: Literal["mAP", "average_precision"] = _choice(
+        "mAP", "On held-out candidates: mAP (classes rank images) or average_precision (images rank labels)."
     )
-    hold_out: float = _setting(0.1, CHOICE, "Share of the training images held out for these choices.")
-    seed: int = _setting(0, CHOICE, "The same seed gives the same noise, order and network.")
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = _setting(
-        "auto", MACHINE, "auto (16 bits on a GPU), bfloat16, float16 or float32."
+    hold_out: float = _choice(0.1, "Share of the training images held out for these choices.")
+    seed: int = _choice(0, "The same seed gives the same noise, order and network.")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = _machine(
+        "auto", "auto (16 bits on a GPU), bfloat16, float16 or float32."
     )
-    compile: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] | None = _setting(
-        None, MACHINE, "Mode of torch.compile: reduce-overhead (for a GPU), default, …"
+    compile: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] | None = _machine(
+        None, "Mode of torch.compile: reduce-overhead (for a GPU), default, …"
     )
-    eval_every: int = _setting(1, MACHINE, "Epochs between two evaluations; the last is always evaluated.")
-    look_every: int = _setting(50, MACHINE, "Steps between two checks of the losses for NaN.")
-    checkpoint_seconds: float = _setting(120.0, MACHINE, "Shortest time between two checkpoints.")
+    eval_every: int = _machine(1, "Epochs between two evaluations; the last is always evaluated.")
+    look_every: int = _machine(50, "Steps between two checks of the losses for NaN.")
+    checkpoint_seconds: float = _machine(120.0, "Shortest time between two checkpoints.")
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
@@ -185,9 +167,7 @@ class VisionRecipe:
                 f'hold_out is 0 and {what} chosen on held-out images; hold some out, or set lam and select="last"'
             )
         if self.curriculum != "none" and not 0 < self.warmup_epochs < self.epochs:
-            raise ValueError(
-                f"CDCR warms up for {self.warmup_epochs} of {self.epochs} epochs; give warmup_epochs between 0 and that"
-            )
+            raise ValueError(f"CDCR warms up for {self.warmup_epochs} of {self.epochs} epochs; change warmup_epochs")
 
     @property
     def chooses_lam(self) -> bool:
