@@ -15,6 +15,7 @@ from rich.console import Console
 from propml.cli import file_options as opt
 from propml.cli.models import print_columns
 from propml.cli.stopping import told_when_stopped
+from propml.vision.recipe import VisionRecipe
 
 if TYPE_CHECKING:
     from propml.auditing.decisions import Decision
@@ -33,19 +34,13 @@ class Settings:
         "confusions (they look like true ones), or the share that is false (0.2, or cat=0.2,dog=0.05).",
         default="auto",
     )
-    incomplete: bool = opt.labels(
-        "True labels may be missing from the candidates: propose those as well.", default=False
-    )
+    incomplete: bool = opt.labels("True labels may be missing from the candidates: propose those, too.", default=False)
     seed: int = opt.seed_option()
     quick: bool = opt.quick_option()
     train_rows: int | None = opt.model(
-        "Train each model on at most this many rows; 0: all. Every row is judged.",
-        min=0,
-        show_default="100000, fewer for long rows",
+        "Train each model on so many rows at most; 0: all.", min=0, show_default="100000, fewer for long rows"
     )
-    backbone: str | None = opt.model(
-        "The timm model that turns images into features.", metavar="NAME", show_default="that of propml vision features"
-    )
+    backbone: str | None = opt.model("The timm model for images.", metavar="NAME", show_default=VisionRecipe.backbone)
     weights: str | None = opt.model("File of its weights.", metavar="FILE", show_default="pretrained, downloaded")
     categorical: list[str] | None = opt.categorical_option()
 
@@ -67,14 +62,11 @@ def audit(
         metavar="DECISIONS",
     ),
     undecided: Literal["verdict", "keep", "drop"] = opt.plain(
-        "With --apply, for labels that you did not decide on: follow the audit's verdict, keep them all, or drop all "
-        "that the audit does not keep.",
+        "With --apply, for labels without a decision: follow the verdict, keep all, or drop all it does not keep.",
         default="verdict",
     ),
     image: str | None = opt.columns(
-        "Column of image paths. The review shows them; models learn from them if there are no other columns, or "
-        "with --backbone.",
-        metavar="COLUMN",
+        "Column of image paths for the review; also learned from if alone, or with --backbone.", metavar="COLUMN"
     ),
     allow_outside: bool = opt.allow_outside_option(),
     *,
@@ -280,13 +272,9 @@ def _noise(text: str) -> AssumedNoise:
 @opt.grouped
 def review(
     folder: Annotated[Path, typer.Argument(help="What `propml audit` wrote.")] = Path("audit"),
-    serve: bool = opt.plain(
-        "Serve the page, and save decisions in FOLDER/decisions.csv as you make them.", default=False
-    ),
+    serve: bool = opt.plain("Serve the page, and save decisions in FOLDER/decisions.csv.", default=False),
     host: str = opt.plain(
-        "With --serve: address to listen on. Any other than the default lets other machines connect.",
-        default="127.0.0.1",
-        metavar="ADDRESS",
+        "With --serve: address to listen on; others let other machines connect.", default="127.0.0.1", metavar="ADDRESS"
     ),
     port: int = opt.plain("With --serve: port to listen on; 0: any free one.", default=0, min=0, max=65535),
 ) -> None:

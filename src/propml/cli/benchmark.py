@@ -72,10 +72,7 @@ def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[s
 @app.command()
 @opt.grouped
 def run(
-    experiment: Annotated[
-        str,
-        typer.Argument(help="A name of `propml benchmark list`, or the path of a .toml file.", metavar="EXPERIMENT"),
-    ],
+    experiment: Annotated[str, typer.Argument(help="A name of `propml benchmark list`, or a .toml file.")],
     part: Part,
     workers: int = opt.plain("Local processes, with one thread each.", default=1, min=1),
     ray_address: str | None = opt.plain("Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."),
@@ -200,16 +197,11 @@ def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) 
 @opt.grouped
 def report(
     folder: Annotated[Path, typer.Argument(help="Results folder, as `propml benchmark run` fills it.")],
-    experiment: list[str] | None = opt.plain(
-        "Report on this experiment only; may be repeated. By default all that the folder holds."
-    ),
+    experiment: list[str] | None = opt.plain("Only this one; may be repeated.", show_default="all in the folder"),
     out: Path | None = opt.plain("Folder for the report, made if it is not there. Default: FOLDER/report."),
-    formats: str = opt.plain(
-        "What to write, separated by commas; svg, png or pdf: each figure.", default="html,md,tex,csv"
-    ),
+    formats: str = opt.plain("What to write; svg, png or pdf: each figure.", default="html,md,tex,csv"),
     paper: str | None = opt.plain(
-        "Published experiment to stand beside ours: real-world, artificial, vision, or none. "
-        "By default the one of the same name, if there is one."
+        "Published experiment beside ours: real-world, artificial, vision, or none.", show_default="of the same name"
     ),
 ) -> None:
     """Write report.html (one file, no network), report.md, tables.tex and CSV from measured results.
@@ -237,12 +229,10 @@ def report(
 @opt.grouped
 def compare(
     folder: Annotated[Path, typer.Argument(help="Results folder that holds what is judged.")],
-    other: Annotated[
-        Path | None, typer.Argument(help="Results folder of what it is judged by, such as those before a change.")
-    ] = None,
+    other: Annotated[Path | None, typer.Argument(help="That of what it is judged by, as before a change.")] = None,
     of: str = opt.plain("What is judged, by its name in the tables.", default="ProPML default", metavar="METHOD"),
     against: str | None = opt.plain(
-        "What it is judged by; the same method where two folders are given.", metavar="METHOD"
+        "What it is judged by.", metavar="METHOD", show_default="with two folders the same"
     ),
     metric: list[str] | None = opt.plain("What to compare; may be repeated.", show_default="average_precision"),
 ) -> None:

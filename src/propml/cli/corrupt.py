@@ -38,16 +38,14 @@ class Settings:
     rate: float | None = of_flips("Probability that a label that is not true becomes a candidate.")
     count: int | None = of_counts("count: number of labels per row, see --mode.")
     mode: Literal["fill", "add"] | None = of_counts(
-        "count: fill each row up to --count candidates, or add --count labels.", show_default="fill"
+        "count: fill rows up to --count, or add so many.", show_default="fill"
     )
     fraction: float | None = of_counts("fraction: share of the labels that are not true, in each row.")
     n_annotators: int | None = of_annotators("Number of annotators, if all have the same rates.", "--annotators")
     sensitivity: list[float] | None = of_annotators(
-        "Probability of proposing a true label; give it once for all, or once per annotator."
+        "Probability of proposing a true label; once for all, or once each."
     )
-    false_positive_rate: list[float] | None = of_annotators(
-        "Probability of proposing a false label; give it once for all, or once per annotator."
-    )
+    false_positive_rate: list[float] | None = of_annotators("The same for a false label.")
     coverage: list[float] | None = of_annotators("Probability of looking at a row at all.", show_default="1")
     min_votes: int | None = of_annotators("Fewest votes that make a label a candidate.", show_default="1")
 
@@ -55,10 +53,7 @@ class Settings:
 @opt.grouped
 def corrupt(
     data: Annotated[
-        str,
-        typer.Argument(
-            help="A dataset by name (scene, digits-mosaic, …), an .npz file with arrays X and truth, or your file."
-        ),
+        str, typer.Argument(help="A dataset by name (scene, …), an .npz file with arrays X and truth, or your file.")
     ],
     settings: Settings,
     method: Literal["svm", "neighbours", "flips", "class-flips", "count", "fraction", "annotators"] = opt.plain(
@@ -80,9 +75,7 @@ def corrupt(
     file_format: str | None = opt.format_option(),
     delimiter: str | None = opt.delimiter_option(),
     keep_unlabelled: bool = opt.plain("Keep rows without a true label; the paper drops them.", default=False),
-    preview: bool = opt.plain(
-        "Only print the levels that the paper's rounding reaches for 50, 100 and 150 %.", default=False
-    ),
+    preview: bool = opt.plain("Only print what the paper's rounding reaches for 50, 100 and 150 %.", default=False),
     data_dir: Path | None = opt.plain("Folder of the datasets.", show_default="PROPML_DATA, then the user's cache"),
     jobs: int = of_svm("Labels to fit in parallel; -1: one per core.", default=-1),
     cache_dir: Path | None = of_svm("Folder for fitted probabilities.", show_default="the user's cache"),

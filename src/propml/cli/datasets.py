@@ -14,10 +14,7 @@ from propml.datasets.catalogue import at_hand
 
 app = group_of_commands("The datasets of the paper: list, check, download.")
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder of datasets; searched before PROPML_DATA and the user's cache."),
-]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of datasets; searched before PROPML_DATA and the cache.")]
 Name = Annotated[str, typer.Argument(help="Name of a dataset, as `propml datasets list` shows it.")]
 
 

@@ -40,9 +40,7 @@ labels, columns, formats, model, rows = map(panel, ("Labels", "Columns", "File f
 
 # Options that several commands have.
 sep_option = partial(labels, "Separator between the labels of a cell; none: one label per cell.", default=SEP)
-label_columns_option = partial(
-    labels, "Columns of 0 and 1 instead of --candidates; patterns work: 'y_*'.", metavar="A,B"
-)
+label_columns_option = partial(labels, "Columns of 0/1 instead of --candidates; patterns work: 'y_*'.", metavar="A,B")
 xml_option = partial(labels, "For ARFF: the XML file that names the labels.", metavar="FILE", show_default="beside it")
 ignore_option = partial(columns, "Columns not to learn from.", metavar="A,B")
 id_option = partial(columns, "Column of identifiers.", "--id", metavar="COLUMN", show_default="row numbers")
@@ -51,9 +49,7 @@ categorical_option = partial(columns, "Columns whose numbers are codes, not quan
 format_option = partial(
     formats, "csv, jsonl, label-studio, … (docs/formats.md).", "--format", metavar="NAME", show_default="from the file"
 )
-delimiter_option = partial(
-    formats, "Separator between the cells of a text table.", metavar="CHAR", show_default="comma; .tsv: tab"
-)
+delimiter_option = partial(formats, "Separator between cells.", metavar="CHAR", show_default="comma; .tsv: tab")
 seed_option = partial(model, "Random seed: the same seed gives the same result.", default=0, min=0)
 quick_option = partial(model, "One small network: a first look in seconds.", default=False)
 device_option = partial(model, "Where networks train: cpu, cuda, cuda:1; auto: a GPU if there is one.", default="auto")
@@ -72,12 +68,8 @@ class Manner:
     file_format: str | None = format_option()
     delimiter: str | None = delimiter_option()
     encoding: str | None = formats("Encoding of a text table, such as cp1252.", show_default="utf-8")
-    decimal: str | None = formats(
-        "Decimal sign of numbers that contain commas: , or . (the other one groups thousands).", metavar="CHAR"
-    )
-    missing: list[str] | None = formats(
-        "Further words that mean a missing value, besides NA, n/a, null, none, -, ?.", metavar="A,B"
-    )
+    decimal: str | None = formats("Decimal sign: , or . (the other one groups thousands).", metavar="CHAR")
+    missing: list[str] | None = formats("Further missing values, besides NA, n/a, null, none, -, ?.", metavar="A,B")
 
     def options(self) -> dict[str, Any]:
         """Arguments of ``read_table``; None where nothing was said."""
@@ -90,24 +82,20 @@ class Reading(Manner):
     """How a file is read, in every command that trains; the names are those of ``read_table``'s arguments."""
 
     candidates: str | None = labels(
-        "Column of labels with --sep between them: beach;sunset; or of lists. In JSON a path: meta.tags.",
-        metavar="COLUMN",
+        "Column of labels with --sep between them (beach;sunset), or of lists; JSON: a path, a.tags.", metavar="COLUMN"
     )
     sep: str = sep_option()
     label_columns: list[str] | None = label_columns_option()
     votes: Path | None = labels(
-        "Votes instead of --candidates: a table of item, annotator and label (needs --id), or a label matrix.",
-        metavar="FILE",
+        "Votes instead of --candidates: item, annotator, label (needs --id), or a label matrix.", metavar="FILE"
     )
-    votes_columns: str = labels(
-        "Names of the item, annotator and label columns of --votes.", default="item,annotator,label", metavar="A,B,C"
-    )
+    votes_columns: str = labels("Names of the columns of --votes.", default="item,annotator,label", metavar="A,B,C")
     min_votes: int = labels("With --votes: fewest votes that make a label a candidate.", default=1, min=1)
     min_confidence: float = labels("Ignore votes whose confidence is below this.", default=0.0, min=0, max=1)
     merge_labels: bool = labels("Merge labels that differ only in case or blanks (Cat, cat).", default=False)
     xml: Path | None = xml_option()
     features: list[str] | None = columns(
-        "Columns to learn from; patterns work.", metavar="A,B", show_default="all others"
+        "Columns to learn from, or patterns.", metavar="A,B", show_default="all others"
     )
     ignore: list[str] | None = ignore_option()
     id_column: str | None = id_option()
@@ -132,12 +120,9 @@ class Running:
 
     device: str = device_option()
     stream: bool = rows(
-        "DATA is a folder of Parquet files, or the URL of one, that need not fit into memory (docs/streaming.md).",
-        default=False,
+        "DATA is a folder or URL of Parquet files that need not fit into memory (docs/streaming.md).", default=False
     )
-    ray_address: str | None = rows(
-        "Stream on the machines of this Ray cluster; local: on all cores of this one.", metavar="HOST:PORT"
-    )
+    ray_address: str | None = rows("Stream on this Ray cluster; local: on all cores here.", metavar="HOST:PORT")
 
     def streams(self, data: str) -> bool:
         """Whether rows are to be streamed: on request, on Ray, and from a URL."""

@@ -30,22 +30,16 @@ TRIALS = "Trials that the study is to have, earlier ones included."
 class Search:
     """The options of a search, whatever is searched."""
 
-    out: Path = opt.plain(
-        "Folder for study, best.toml, trials.csv and search.html; goes on if there.", default=Path("tuned")
-    )
+    out: Path = opt.plain("Folder for study, best.toml, trials.csv and search.html.", default=Path("tuned"))
     timeout: float | None = by_search("Begin no epoch after so long.", metavar="SECONDS")
     objective: str = by_search(
-        "What held-out rows are judged by: candidates; or oracle, their true labels, for comparisons only.",
-        default="candidates",
+        "Judge held-out rows by candidates, or, for comparisons only, by oracle: true labels.", default="candidates"
     )
     param: list[str] | None = by_space(
-        "Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256,256]|[512]', or fix: loss=propml.",
-        metavar="NAME=…",
+        "Change the space: lam=0.01..1, 'lam=log:0.01..1', 'hidden=[256]|[512]', or fix: loss=propml.", metavar="NAME=…"
     )
     storage: str | None = by_machines(
-        "Where the study is kept: a file, or postgresql://user@host/database.",
-        metavar="URL",
-        show_default="OUT/study.db",
+        "Keep the study in a file, or in postgresql://user@host/database.", metavar="URL", show_default="OUT/study.db"
     )
     study: str = by_machines("Name of the study in its storage.", default="propml")
     workers: int = by_machines("Processes on this machine.", default=1, min=1)

@@ -61,13 +61,9 @@ def train(
         show_default="default; scratch with --weights none",
     ),
     resume: bool = opt.plain("Resume the stopped run in OUT from its last checkpoint.", default=False),
-    tuned: Path | None = opt.plain(
-        "Take the settings from this best.toml of `propml tune vision`; your own options override them.", metavar="FILE"
-    ),
+    tuned: Path | None = opt.plain("Begin with this best.toml of `propml tune vision`.", metavar="FILE"),
     split: str = of_images("Part to train on.", default="train"),
-    validation: str | None = of_images(
-        "Part with true labels to report on; none: no report.", show_default="test, where there is"
-    ),
+    validation: str | None = of_images("Part with true labels to report on, or none.", show_default="test, if any"),
     data: Path | None = of_images("Folder to search first for known datasets."),
     cache: Path | None = of_images("Folder for decoded images.", show_default="the user's cache"),
     strict: bool = of_images("Stop at an image that cannot be read.", default=False),

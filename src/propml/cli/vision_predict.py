@@ -34,9 +34,7 @@ part_of_dataset = partial(opt.plain, "Part of the dataset: train, test, or as th
 class Images:
     """How images of a dataset are found, and what their candidates are."""
 
-    noise: float | None = opt.plain(
-        "Make candidates: flip each label that is not true with this probability.", min=0, max=1
-    )
+    noise: float | None = opt.plain("Flip each label that is not true with this probability.", min=0, max=1)
     seed: int = opt.plain("Seed of --noise, and of the images that a picture shows.", default=0, min=0)
     data: Path | None = opt.plain("Folder to search first for known datasets.")
     allow_outside: bool = opt.allow_outside_option()
@@ -69,22 +67,15 @@ class Running:
 @opt.grouped
 def features(
     dataset: DatasetName,
-    backbone: str | None = opt.plain(
-        "A model of timm, such as resnet50.", metavar="NAME", show_default=VisionRecipe.backbone
-    ),
+    backbone: str | None = opt.plain("A model of timm.", metavar="NAME", show_default=VisionRecipe.backbone),
     weights: str = opt.plain(
-        "Weights of the backbone: a file (safetensors or torch.save), pretrained (downloaded), or none (random, the "
-        "same every time).",
-        default="pretrained",
-        metavar="FILE",
+        "Its weights: a file, pretrained (downloaded), or none (random).", default="pretrained", metavar="FILE"
     ),
     model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER"),
     size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED),
     mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED),
     std: str | None = opt.plain("Standard deviation to divide them by.", metavar="R,G,B", show_default=AS_WANTED),
-    mirror: bool = opt.plain(
-        "Average the features of each image and its mirror image.", "--mirror/--no-mirror", default=True
-    ),
+    mirror: bool = opt.plain("Average each image and its mirror image.", "--mirror/--no-mirror", default=True),
     out: Path = opt.plain("Where to write, .npz or .parquet.", default=Path("features.npz")),
     cache: Path | None = opt.plain("Folder for computed features.", show_default="the user's cache"),
     split: str = part_of_dataset(default="train"),
@@ -154,7 +145,9 @@ def predict(
     """
     from propml.auditing.folder import check_not_read
     from propml.vision.checkpoint import load_network
-    from propml.vision.predict import check_picture, predict_images
+    from propml.vision.image_cache import decode_images
+    from propml.vision.predict import check_picture, image_grid, predict_images
+    from propml.vision.sources import ImageSource
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ValueError(f"predictions are written as CSV, and {out} ends in {out.suffix!r}; choose a name in .csv")
@@ -173,7 +166,10 @@ def predict(
     else:
         _write_csv(out, predictions, labels)
     if picture is not None:
-        _draw(picture, predictions, trained.recipe.side, top, threshold)
+        first = ImageSource("images", predictions.paths[:24], None, None, trained.label_names, "new")
+        pixels = decode_images(first, trained.recipe.side, on_error="error", verbose=False).images
+        shown = predictions.probabilities[: len(first)]
+        image_grid(pixels, shown, trained.label_names, top=top, threshold=threshold, path=picture)
     _tell_skipped(predictions.skipped)
     if out is not None:
         typer.echo(f"{len(predictions.paths)} images; predictions: {out}")
@@ -256,17 +252,6 @@ def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str,
         for path, own, scores in zip(predictions.paths, labels, predictions.probabilities.tolist(), strict=True)
     )
     write_csv(out, header, rows)
-
-
-def _draw(picture: Path, predictions: Predictions, size: int, top: int | None, threshold: float) -> None:
-    from propml.vision.image_cache import decode_images
-    from propml.vision.predict import image_grid
-    from propml.vision.sources import ImageSource
-
-    first = ImageSource("images", predictions.paths[:24], None, None, predictions.label_names, "new")
-    pixels = decode_images(first, size, on_error="error", verbose=False).images
-    shown = predictions.probabilities[: len(first)]
-    image_grid(pixels, shown, predictions.label_names, top=top, threshold=threshold, path=picture)
 
 
 def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
