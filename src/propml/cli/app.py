@@ -63,29 +63,23 @@ def demo(
 
     Example: [bold]propml demo --out demo --methods ProPML,BCE,Ridge[/bold]
     """
+    from propml import audit
+    from propml.auditing.review import write_review
     from propml.benchmark import report
+    from propml.corruption import svm_confusions
+    from propml.datasets import digits_mosaic
     from propml.extras import require
 
     require("matplotlib", "report")
     require("jinja2", "report")
     benchmark.run(experiment="quick", out=out / "results", methods=methods, workers=workers)
     report(out / "results", out, formats=["html", "md", "csv"], command="propml demo")
-    _audit_mosaics(out / "review.html")
-    typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
-
-
-def _audit_mosaics(page: Path, n_samples: int = 600) -> None:
-    """An audit of mosaics with as many false candidate labels as true ones, as a page with their pictures."""
-    from propml import audit
-    from propml.auditing.review import write_review
-    from propml.corruption import svm_confusions
-    from propml.datasets import digits_mosaic
-
-    mosaics = digits_mosaic(n_samples)
+    mosaics = digits_mosaic(600)
     candidates = svm_confusions(mosaics.X, mosaics.truth, 1.0, labels=mosaics.label_names, verbose=True)
-    report = audit(mosaics.X, candidates, noise="confusions", verbose=True)
+    judged = audit(mosaics.X, candidates, noise="confusions", verbose=True)
     pictures = [(255 * (1 - row.reshape(16, 16) / mosaics.X.max())).astype("uint8") for row in mosaics.X]
-    write_review(report, page, images=pictures, title="Which digits are not in the mosaic?")
+    write_review(judged, out / "review.html", images=pictures, title="Which digits are not in the mosaic?")
+    typer.echo(f"report: {out / 'report.html'}\nreview: {out / 'review.html'}")
 
 
 def info() -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -107,11 +108,8 @@ def corrupt(
     if not is_own and (unread := next((name for name, value in reading.items() if value), None)):
         raise ValueError(f"{_flag(unread)} is for a file of yours, and {data} is none; leave it out")
 
-    def read(with_features: bool) -> _Clean:
-        if is_own:
-            return _read_own(Path(data), {**reading, "sep": opt.separator(sep)}, with_features)
-        return _read(data, data_dir, with_features, keep_unlabelled)
-
+    own = {**reading, "sep": opt.separator(sep)}
+    read = partial(_read_own, Path(data), own) if is_own else partial(_read, data, data_dir, keep_unlabelled)
     if preview:
         unused = {**given, "out": out, "votes_out": votes_out, "cache_dir": cache_dir}
         flags = [_flag(name) for name, value in unused.items() if value is not None]
@@ -172,7 +170,7 @@ def _read_own(path: Path, reading: dict[str, Any], with_features: bool) -> _Clea
     return _Clean(X, truth, table.candidates.labels, table.rows, table.source.n_rows - len(truth), table)
 
 
-def _read(data: str, data_dir: Path | None, with_features: bool, keep_unlabelled: bool) -> _Clean:
+def _read(data: str, data_dir: Path | None, keep_unlabelled: bool, with_features: bool) -> _Clean:
     """A dataset by name, or arrays."""
     import numpy as np
 

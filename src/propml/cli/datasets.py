@@ -1,7 +1,6 @@
 """``propml datasets``: which there are, whether the files at hand are right, and downloading them."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from rich.console import Console
 
 from propml.cli.file_options import group_of_commands, plain_table
-from propml.datasets import REGISTRY, Entry, fetch, lookup, verify
+from propml.datasets import REGISTRY, fetch, lookup, verify
 from propml.datasets.catalogue import at_hand
 
 app = group_of_commands("The datasets of the paper: list, check, download.")
@@ -37,8 +36,17 @@ def show(name: Name, data_dir: DataDir = None) -> None:
     entry = lookup(name)
     console = Console(soft_wrap=True, markup=False, highlight=False)
     console.print(f"{entry.title} ({entry.suite})", style="bold")
-    for line in _described(entry):
-        console.print(line)
+    console.print(f"Source: {entry.source}")
+    for file in entry.files:
+        console.print(f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}")
+    for facts in entry.facts:
+        sizes = {"rows": facts.n_samples, "features": facts.n_features, "labels": facts.n_labels}
+        shape = " × ".join(f"{size} {what}" for what, size in sizes.items() if size is not None)
+        console.print(f"Known: {shape}{f' ({facts.copy})' if facts.copy else ''}")
+    if entry.splits:
+        console.print(f"Splits: {', '.join(entry.splits)}")
+    if entry.note:
+        console.print(entry.note)
     found = verify(entry.name, data_dir)
     if entry.needs:
         console.print(f"Found in {found.folder}")
@@ -69,20 +77,6 @@ def fetch_dataset(
     used = at_hand(entry, data_dir)
     if used is not None and used != folder:
         console.print(f"Note: {used} is searched first, and holds another copy.", markup=False, soft_wrap=True)
-
-
-def _described(entry: Entry) -> Iterator[str]:
-    yield f"Source: {entry.source}"
-    for file in entry.files:
-        yield f"  {file.path}  {file.checksum or 'no published checksum'}\n    {file.url}"
-    for facts in entry.facts:
-        sizes = {"rows": facts.n_samples, "features": facts.n_features, "labels": facts.n_labels}
-        shape = " × ".join(f"{size} {what}" for what, size in sizes.items() if size is not None)
-        yield f"Known: {shape}{f' ({facts.copy})' if facts.copy else ''}"
-    if entry.splits:
-        yield f"Splits: {', '.join(entry.splits)}"
-    if entry.note:
-        yield entry.note
 
 
 def _number(value: float | None) -> str:

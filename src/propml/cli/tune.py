@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
-from propml.vision.recipe import PAPER as DEFAULT
+from propml.cli.vision import of_images, recipe_options, recipe_value
+from propml.vision.recipe import PAPER
 
 if TYPE_CHECKING:
     from propml.tuning.tasks import Task
@@ -22,8 +24,11 @@ app = opt.group_of_commands(
     "Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]"
 )
-by_search, by_space, by_machines, of_images = map(opt.panel, ("Search", "Space", "Machines", "Images"))
+by_search, by_space, by_machines = map(opt.panel, ("Search", "Space", "Machines"))
 TRIALS = "Trials that the study is to have, earlier ones included."
+DEFAULT = replace(PAPER, weights=None)
+# Settings of a recipe that are options; the others are the paper's, or searched.
+SETTINGS = ("epochs", "noise", "size", "loss", "backbone", "weights", "batch_size", "augment", "seed")
 
 
 @dataclass(frozen=True)
@@ -108,30 +113,15 @@ def table(
     _run(task, search, trials, seed, experiment)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a recipe; the others are the paper's."""
-
-    epochs: int = by_search("The whole budget of a trial.", default=DEFAULT.epochs, min=1)
-    noise: float | None = of_images("Flip each label that is not true with this chance.", default=DEFAULT.noise)
-    size: int = of_images("Side in pixels.", default=DEFAULT.side, min=8)
-    loss: str = opt.model("propml, bce, asl, propall, power or unbiased.", default=DEFAULT.loss)
-    backbone: str = opt.model("A model of timm.", default=DEFAULT.backbone)
-    weights: str = opt.model("none, pretrained or a file.", default="none")
-    batch_size: int = opt.model("Images per step.", default=DEFAULT.batch_size, min=1)
-    augment: str = opt.model("paper, randaugment, crop, light or none.", default=DEFAULT.augment)
-    seed: int = opt.seed_option(default=DEFAULT.seed)
-
-
 @app.command()
-@opt.grouped
+@partial(opt.grouped, settings=recipe_options(DEFAULT, *SETTINGS))
 def vision(
     data: Annotated[str, typer.Argument(metavar="DATASET|FILE", help="voc2007, coco2014, digits-mosaic; a CSV.")],
     search: Search,
-    settings: Settings,
     trials: int = by_search(TRIALS, default=30, min=1),
     limit: int | None = of_images("Only the first so many.", min=1),
     allow_outside: bool = opt.allow_outside_option(),
+    **settings: Any,
 ) -> None:
     """Find learning rate, weight decay and λ of the vision trainer, in the paper's ranges unless you change them.
 
@@ -152,15 +142,15 @@ def vision(
     from propml.tuning.tasks import VisionTask
     from propml.vision.sources import open_source
 
-    weights = None if settings.weights == "none" else settings.weights
-    recipe = replace(DEFAULT, **{**vars(settings), "weights": weights, "lam": 1.0, "select": search.objective})
-    access: dict[str, Any] = {"size": settings.size, "allow_outside": allow_outside}
+    given = {name: recipe_value(name, value) for name, value in settings.items()}
+    recipe = replace(DEFAULT, **{**given, "lam": 1.0, "select": search.objective})
+    access: dict[str, Any] = {"size": recipe.size, "allow_outside": allow_outside}
     parts = ("train", "test") if search.objective == "oracle" else ("train",)
     source, *validation = [open_source(data, part, **access).take(slice(limit)) for part in parts]
     judged = validation[0] if validation else None
     device = opt.checked_device(search.device)
     task = VisionTask(source, recipe, search.space(), validation=judged, device=device)
-    _run(task, search, trials, settings.seed)
+    _run(task, search, trials, recipe.seed)
 
 
 def _dataset(name: str, noise: float | None, seed: int) -> tuple[Any, Any, Any, dict[str, Any]]:

@@ -29,13 +29,17 @@ app = opt.group_of_commands(
 of_images, on_machine = map(opt.panel, (IMAGES, MACHINE))
 
 
-def _options() -> list[inspect.Parameter]:
-    """The options that the settings of a recipe make: flags, types and help come from the dataclass."""
+def recipe_options(recipe: VisionRecipe, *names: str) -> list[inspect.Parameter]:
+    """The options that settings of a recipe make, by default all: flags, types and help come from the dataclass."""
     hints, options = get_type_hints(VisionRecipe), []
     for each in fields(VisionRecipe):
+        if names and each.name not in names:
+            continue
         about, kinds = each.metadata, set(get_args(hints[each.name]) or (hints[each.name],))
         kind: Any = next((simple for simple in (bool, int, float) if kinds <= {simple, NoneType}), str)
-        default = each.default if each.default is not None else "none" if kind is str and not about["unset"] else None
+        default = getattr(recipe, each.name)
+        if default is None and kind is str and not about["unset"]:
+            default = "none"
         flag = about["flag"] or "--" + each.name.replace("_", "-")
         others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
         flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
@@ -47,7 +51,7 @@ def _options() -> list[inspect.Parameter]:
 
 
 @app.command()
-@partial(opt.grouped, settings=_options())
+@partial(opt.grouped, settings=recipe_options(VisionRecipe()))
 def train(
     context: typer.Context,
     dataset: str = of_images(
@@ -102,7 +106,7 @@ def train(
 
     # By name: typer brings a copy of click whose values are not those of click itself.
     sources = {name: getattr(context.get_parameter_source(name), "name", "") for name in settings}
-    given = {name: _value(name, value) for name, value in settings.items() if sources[name] == "COMMANDLINE"}
+    given = {name: recipe_value(name, value) for name, value in settings.items() if sources[name] == "COMMANDLINE"}
     chosen = _recipe(recipe, {**_tuned(tuned), **given})
     where = {"size": chosen.size, "data_dir": data, "allow_outside": allow_outside}
     train_on, report_on = _sources(dataset, split, validation, chosen, slice(limit), where)
@@ -127,7 +131,7 @@ for command in (predict, picture, features, export):
     app.command()(command)
 
 
-def _value(name: str, value: Any) -> Any:
+def recipe_value(name: str, value: Any) -> Any:
     """What an option means to a recipe."""
     if name in ("weights", "compile") and value == "none":
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,7 +46,9 @@ class Images:
 
         where: dict[str, Any] = {"data_dir": self.data, "allow_outside": self.allow_outside}
         source = open_source(dataset, split, size=trained.recipe.side, **where)
-        return source if self.noise is None else source.with_candidates(draw_candidates(source, self.noise, self.seed))
+        if self.noise is not None:
+            return replace(source, candidates=draw_candidates(source, self.noise, self.seed))
+        return source
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,8 @@ class Process:
     def batch_size(self, together: int) -> int:
         """This process's share of a batch."""
         if together % self.world:
-            raise ValueError(
-                f"a batch of {together} images cannot be shared out among {self.world} processes; "
-                f"give a multiple of {self.world}"
-            )
+            what = f"a batch of {together} images cannot be shared out among {self.world} processes"
+            raise ValueError(f"{what}; give a multiple of {self.world}")
         return together // self.world
 
     def true_images(self, n_left: int, n_here: int) -> tuple[Tensor | None, float]:

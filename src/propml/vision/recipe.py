@@ -157,7 +157,7 @@ class VisionRecipe:
                     raise ValueError(f'tune is "{self.tune}", which needs {name} = "{only}"; say tune = "at-once"')
             if self.select == "last":
                 raise ValueError(f'tune is "{self.tune}", which chooses on images held out, and select is "last"')
-        amounts = ("learning_rate", "weight_decay", "order", "gamma_positive", "gamma_negative")
+        amounts = ("learning_rate", "weight_decay", "order", "gamma_positive", "gamma_negative", "seed")
         for name in (*amounts, *(() if self.lam == "auto" else ("lam",))):
             if not 0 <= (value := getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {value}; give a finite number of at least 0")

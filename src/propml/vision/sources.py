@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from propml.datasets.catalogue import find, lookup, names
+from propml.datasets.dataset import ImageDataset
 from propml.datasets.images import read_coco, read_voc
 from propml.datasets.locations import leads_out
 from propml.datasets.mosaic import digits_mosaic_images
@@ -43,18 +44,13 @@ class ImageSource:
     split: str  # the name of the part, such as "trainval"
 
     def __post_init__(self) -> None:
+        n, k, pixels = len(self.items), len(self.label_names), self.items
         for part, given in (("truth", self.truth), ("candidates", self.candidates)):
-            if given is not None and given.shape != (len(self.items), len(self.label_names)):
-                raise ValueError(
-                    f"{self.name}: {part} has shape {given.shape}, expected {len(self.items)} images "
-                    f"by {len(self.label_names)} label names"
-                )
-        pixels = self.items
+            if given is not None and given.shape != (n, k):
+                raise ValueError(f"{self.name}: {part} has shape {given.shape}, expected {n} images by {k} label names")
         if isinstance(pixels, np.ndarray) and (pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3):
-            raise ValueError(
-                f"{self.name}: images have shape {pixels.shape} of {pixels.dtype}, expected uint8 of shape "
-                f"(n_images, height, width, 3)"
-            )
+            found = f"{self.name}: images have shape {pixels.shape} of {pixels.dtype}"
+            raise ValueError(f"{found}, expected uint8 of shape (n_images, height, width, 3)")
 
     def __len__(self) -> int:
         return len(self.items)
@@ -69,10 +65,6 @@ class ImageSource:
         items = self.items[picked] if isinstance(self.items, np.ndarray) else tuple(self.items[i] for i in picked)
         known: dict[str, Any] = {"truth": self.truth, "candidates": self.candidates}
         return replace(self, items=items, **{name: part[picked] for name, part in known.items() if part is not None})
-
-    def with_candidates(self, candidates: Candidates) -> ImageSource:
-        """The same images with other candidate labels, such as corrupted true ones."""
-        return replace(self, candidates=candidates)
 
 
 def open_source(
@@ -112,23 +104,16 @@ def open_source(
     if path.is_file() or path.is_dir():
         return _in_place(path, split, columns)
     if columns:
-        raise ValueError(
-            f"{', '.join(columns)} are for a table of one's own, and there is no file {str(name_or_path)!r}"
-        )
+        raise ValueError(f"{', '.join(columns)} are for one's own table, and there is no file {str(name_or_path)!r}")
     if path.suffix or len(path.parts) > 1:
         raise FileNotFoundError(f"there is neither a file nor a folder {str(name_or_path)!r}")
     entry = lookup(str(name_or_path))
     if entry.name == "digits-mosaic":
         return _mosaics(split, size, n_samples, random_state)
     if entry.suite != "vision":
-        raise ValueError(
-            f"{entry.title} holds no images; known are {', '.join((*names('vision'), *names('embedded')))}, "
-            f"or give a folder or a CSV file"
-        )
-    folder = find(entry, data_dir)
-    if entry.name == "voc2007":
-        return _of_voc(folder / entry.folder / "VOC2007", split)
-    return _of_coco(folder / entry.folder, split)
+        known = ", ".join((*names("vision"), *names("embedded")))
+        raise ValueError(f"{entry.title} holds no images; known are {known}, or give a folder or a CSV file")
+    return _in_place(find(entry, data_dir) / entry.folder, split, columns)
 
 
 def read_own_images(
@@ -169,9 +154,7 @@ def read_own_images(
     files = [cell.strip() for cell in columns.cells(checked_column(columns, path))]
     names = {column: _names_in(columns, column, sep) for column in (candidates, truth) if column in columns.names}
     if not names:
-        raise ValueError(
-            f"{table} has neither a column {candidates!r} nor {truth!r}; it has {quoted_names(columns.names)}"
-        )
+        raise ValueError(f"{table} has no column {candidates!r} or {truth!r}; it has {quoted_names(columns.names)}")
     if labels is None:
         labels = sorted({name for column in names.values() for own in column for name in own or ()})
     rows = _rows_of(columns, split, split_column)
@@ -227,9 +210,10 @@ def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
         return read_own_images(path, split, **columns)
     for devkit in (path, path / "VOC2007", path / "VOCdevkit" / "VOC2007"):
         if (devkit / "ImageSets" / "Main").is_dir():
-            return _of_voc(devkit, split)
+            name = os.path.basename(os.path.abspath(devkit)).lower()  # "VOC2012" is voc2012, and "." has a name too
+            return _known(read_voc(devkit, "trainval" if split == "train" else split, name=name, missing="keep"))
     if (path / "annotations").is_dir():
-        return _of_coco(path, split)
+        return _known(read_coco(path, "val" if split == "test" else split, missing="keep"))
     tables = sorted(path.glob("*.csv"))
     if len(tables) == 1:
         return read_own_images(tables[0], split, **columns)
@@ -240,15 +224,8 @@ def _in_place(path: Path, split: str, columns: dict[str, Any]) -> ImageSource:
     )
 
 
-def _of_voc(devkit: Path, split: str) -> ImageSource:
+def _known(images: ImageDataset) -> ImageSource:
     """An image that is not there is one of those that cannot be decoded, where it is skipped by name or an error."""
-    name = os.path.basename(os.path.abspath(devkit)).lower()  # "VOC2012" is voc2012, and "." has a name too
-    images = read_voc(devkit, "trainval" if split == "train" else split, name=name, missing="keep")
-    return ImageSource(images.name, images.paths, images.truth, None, images.label_names, images.split)
-
-
-def _of_coco(folder: Path, split: str) -> ImageSource:
-    images = read_coco(folder, "val" if split == "test" else split, missing="keep")
     return ImageSource(images.name, images.paths, images.truth, None, images.label_names, images.split)
 
 
@@ -272,10 +249,7 @@ def _rows_of(columns: TextTable, split: str, split_column: str) -> Sequence[int]
         there = ", ".join(sorted(filter(None, set(parts)))) or "none"
         raise ValueError(f"{columns.path} has no image of split {split!r}; it has {there}")
     if split != "train":
-        raise ValueError(
-            f"{columns.path} has no column {split_column!r} that says which images are {split!r}; "
-            f"add one, or give another table"
-        )
+        raise ValueError(f"{columns.path} has no column {split_column!r} that says which images are {split!r}; add one")
     return range(columns.n_rows)
 
 
