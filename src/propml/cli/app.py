@@ -1,7 +1,6 @@
 """The root of the command line: every group of commands is attached here; and ``propml demo`` and ``propml info``."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,18 +10,11 @@ from propml import __version__
 from propml.cli import benchmark, datasets, tune, vision
 from propml.cli.audit import audit, review
 from propml.cli.corrupt import corrupt
-from propml.cli.file_options import grouped, plain
+from propml.cli.file_options import group_of_commands, grouped, plain
 from propml.cli.models import evaluate, fit, predict
 from propml.cli.stopping import StoppableGroup
 
-app = typer.Typer(
-    name="propml",
-    cls=StoppableGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
+app = group_of_commands(name="propml", cls=StoppableGroup, add_completion=False)
 
 
 def _version(show: bool) -> None:
@@ -32,10 +24,9 @@ def _version(show: bool) -> None:
 
 
 @app.callback()
+@grouped
 def root(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
+    version: bool = plain("Print the version and stop.", default=False, callback=_version, is_eager=True),
 ) -> None:
     """Learn from [bold]candidate labels[/bold]: sets of labels of which only some are true.
 

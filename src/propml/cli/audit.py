@@ -38,7 +38,7 @@ class Settings:
     seed: int = opt.seed_option()
     quick: bool = opt.quick_option()
     train_rows: int | None = opt.model(
-        "Train each model on so many rows at most; 0: all.", min=0, show_default="100000, fewer for long rows"
+        "Train each model on so many rows at most; 0: all. Every row is judged.", min=0, show_default="100000 or fewer"
     )
     backbone: str | None = opt.model("The timm model for images.", metavar="NAME", show_default=VisionRecipe.backbone)
     weights: str | None = opt.model("File of its weights.", metavar="FILE", show_default="pretrained, downloaded")

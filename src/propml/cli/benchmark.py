@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from propml.benchmark.store import ResultStore
 
 app = opt.group_of_commands(
-    "Compare methods: run the paper's experiments or your own, and report on what was measured.\n\n"
+    help="Compare methods: run the paper's experiments or your own, and report on what was measured.\n\n"
     "[bold]propml benchmark run quick[/bold], then [bold]propml benchmark report results/quick[/bold]"
 )
 
@@ -165,10 +165,7 @@ def status(
 
 
 def _print_status(store: ResultStore, keys: dict[str, str], known: bool = True) -> None:
-    """A table of counts by method, then what failed and what is old.
-
-    ``keys`` are the methods of the cells; where the experiment is not ``known``, nobody knows what is missing.
-    """
+    """Counts by method, what failed and what is old; only of a ``known`` experiment one knows what is missing."""
     from propml.benchmark.provenance import age
     from propml.benchmark.wording import counted
 
@@ -229,7 +226,7 @@ def report(
 @opt.grouped
 def compare(
     folder: Annotated[Path, typer.Argument(help="Results folder that holds what is judged.")],
-    other: Annotated[Path | None, typer.Argument(help="That of what it is judged by, as before a change.")] = None,
+    other: Annotated[Path | None, typer.Argument(help="Results of what it is judged by, as before a change.")] = None,
     of: str = opt.plain("What is judged, by its name in the tables.", default="ProPML default", metavar="METHOD"),
     against: str | None = opt.plain(
         "What it is judged by.", metavar="METHOD", show_default="with two folders the same"

@@ -46,7 +46,7 @@ class Settings:
     sensitivity: list[float] | None = of_annotators(
         "Probability of proposing a true label; once for all, or once each."
     )
-    false_positive_rate: list[float] | None = of_annotators("The same for a false label.")
+    false_positive_rate: list[float] | None = of_annotators("The same of proposing a false label.")
     coverage: list[float] | None = of_annotators("Probability of looking at a row at all.", show_default="1")
     min_votes: int | None = of_annotators("Fewest votes that make a label a candidate.", show_default="1")
 

@@ -11,7 +11,7 @@ from propml.cli.file_options import group_of_commands, plain_table
 from propml.datasets import REGISTRY, fetch, lookup, verify
 from propml.datasets.catalogue import at_hand
 
-app = group_of_commands("The datasets of the paper: list, check, download.")
+app = group_of_commands(help="The datasets of the paper: list, check, download.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder of datasets; searched before PROPML_DATA and the cache.")]
 Name = Annotated[str, typer.Argument(help="Name of a dataset, as `propml datasets list` shows it.")]

@@ -17,9 +17,9 @@ SEP = ";"
 DATA = "CSV, TSV, JSON, JSONL, Excel, Parquet, Feather, ARFF, npz, svmlight, .mat, or an export of a labelling tool"
 
 
-def group_of_commands(text: str) -> typer.Typer:
-    """Commands below one name, such as ``propml tune``, with this help."""
-    return typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich", help=text)
+def group_of_commands(**about: Any) -> typer.Typer:
+    """Commands below one name, such as ``propml tune``."""
+    return typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich", **about)
 
 
 def panel(name: str | None) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from propml.tuning.tasks import Task
 
 app = opt.group_of_commands(
-    "Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
+    help="Search hyper-parameters on candidate labels: TPE proposes, Hyperband stops poor trials early.\n\n"
     "Try it in a minute, without data: [bold]propml tune table digits-mosaic --noise 50 --trials 30 --epochs 9[/bold]"
 )
 by_search, by_space, by_machines = map(opt.panel, ("Search", "Space", "Machines"))

@@ -15,14 +15,14 @@ import typer
 from propml.cli import file_options as opt
 from propml.cli.stopping import told_when_stopped
 from propml.cli.vision_predict import export, features, picture, predict
-from propml.vision.recipe import FORMER, IMAGES, MACHINE, RECIPES, VisionRecipe, recipe_from, with_new_names
+from propml.vision.recipe import IMAGES, MACHINE, RECIPES, VisionRecipe, recipe_from, with_new_names
 
 if TYPE_CHECKING:
     from propml.vision.sources import ImageSource
     from propml.vision.training import TrainingResult
 
 app = opt.group_of_commands(
-    "Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
+    help="Images with candidate labels: train a network, label images with it, take its features elsewhere.\n\n"
     "Try it in a minute, without data: [bold]propml vision train --dataset digits-mosaic --backbone small_cnn "
     "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]"
 )
@@ -40,11 +40,8 @@ def recipe_options(recipe: VisionRecipe, *names: str) -> list[inspect.Parameter]
         default = getattr(recipe, each.name)
         if default is None and kind is str and not about["unset"]:
             default = "none"
-        flag = about["flag"] or "--" + each.name.replace("_", "-")
-        others = [f"--{old}" for old, new in FORMER.items() if new == each.name]
-        flags = (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag, *others)
         shown = about["unset"] if default is None else True
-        option = typer.Option(*flags, help=about["help"], rich_help_panel=about["panel"], show_default=shown)
+        option = typer.Option(*about["flags"], help=about["help"], rich_help_panel=about["panel"], show_default=shown)
         hint: Any = Annotated[kind | None if default is None else kind, option]
         options.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return options
@@ -65,7 +62,9 @@ def train(
         show_default="default; scratch with --weights none",
     ),
     resume: bool = opt.plain("Resume the stopped run in OUT from its last checkpoint.", default=False),
-    tuned: Path | None = opt.plain("Begin with this best.toml of `propml tune vision`.", metavar="FILE"),
+    tuned: Path | None = opt.plain(
+        "Settings of a best.toml of `propml tune vision`; options go before.", metavar="FILE"
+    ),
     split: str = of_images("Part to train on.", default="train"),
     validation: str | None = of_images("Part with true labels to report on, or none.", show_default="test, if any"),
     data: Path | None = of_images("Folder to search first for known datasets."),

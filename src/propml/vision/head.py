@@ -153,12 +153,9 @@ def fit_head(
 
 
 def _chosen(tried: Sequence[Mapping[str, Any]], values: np.ndarray) -> int:
-    """The number of the best setting; of those that trials cannot tell from it, one with the largest λ.
+    """The best setting by ``values`` (trials, epochs, settings); of those within one standard error, the largest λ.
 
-    ``values`` are ``(trials, epochs, settings)``. A setting is as good as the best where the mean of their paired
-    differences over the trials is within one standard error, which is the usual rule for a path of models. To a head
-    such λ are the same, and tuning learns less of the noise with the largest. paper/head_choice.py has both rules on
-    other data.
+    To a head such λ are the same, and tuning learns less of the noise with the largest (paper/head_choice.py).
     """
     worth = np.array([entry["worth"] for entry in tried])
     own = values[:, [entry["epoch"] - 1 for entry in tried], range(len(tried))]
@@ -180,8 +177,7 @@ def _epochs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """All heads after each epoch: weights ``(parts, heads, n_labels, n_features)`` and biases ``(…, n_labels)``.
 
-    There is a head for each λ and weight decay and for each part of the rows. All learn side by side, by Adam with
-    decoupled weight decay, as if each were alone.
+    A head for each λ and decay and for each part of the rows learns beside the others as if it were alone.
     """
     targets = candidates.to_torch().to(Z.device)
     lams, n_labels = list(dict.fromkeys(lam for lam, _ in settings)), targets.shape[1]

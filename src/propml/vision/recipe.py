@@ -44,8 +44,8 @@ class Stage(NamedTuple):
 def _panel(name: str) -> Callable[..., Any]:
     """What describes the settings of one panel of the command line's help."""
 
-    def setting(default: Any, text: str, *, flag: str | None = None, unset: str | None = None) -> Any:
-        return field(default=default, metadata={"panel": name, "help": text, "flag": flag, "unset": unset})
+    def setting(default: Any, text: str, *flags: str, unset: str | None = None) -> Any:
+        return field(default=default, metadata={"panel": name, "help": text, "flags": flags, "unset": unset})
 
     return setting
 
@@ -104,7 +104,7 @@ class VisionRecipe:
     epochs: int = _training(6, "Epochs of the whole network.")
     batch_size: int = _training(64, "Images per step, over all GPUs.")
     optimiser: Literal["adam", "adamw"] = _training("adamw", "adam (the paper's, decay in the gradient) or adamw.")
-    learning_rate: float = _training(1e-4, "Highest learning rate of the one-cycle schedule.")
+    learning_rate: float = _training(1e-4, "Highest rate of the one-cycle schedule.", "--learning-rate", "--lr")
     layer_decay: float = _training(0.75, "Each layer's learning rate as a share of the next layer's; 1: all the same.")
     weight_decay: float = _training(0.05, "Weight decay, except on biases and norms.")
     pct_start: float = _training(0.2, "Share of the schedule during which the learning rate rises.")
@@ -116,7 +116,7 @@ class VisionRecipe:
     crop_size: int | None = _training(
         None, "Of crop: side in pixels. At 0.8 of the size things look as large as in whole images.", unset="size"
     )
-    ema_decay: float = _training(0.999, "Decay of the averaged weights; 0: none.", flag="--ema")
+    ema_decay: float = _training(0.999, "Decay of the averaged weights; 0: none.", "--ema")
     ema_warmup: bool = _training(True, "Let the average forget the first weights sooner than in the paper.")
     select: Literal["candidates", "oracle", "last"] = _choice(
         "candidates",
