@@ -25,9 +25,7 @@ def _version(show: bool) -> None:
 
 @app.callback()
 @grouped
-def root(
-    version: bool = plain("Print the version and stop.", default=False, callback=_version, is_eager=True),
-) -> None:
+def root(version: bool = plain("Print the version and stop.", default=False, callback=_version, is_eager=True)) -> None:
     """Learn from [bold]candidate labels[/bold]: sets of labels of which only some are true.
 
     Start with [bold]propml demo[/bold]: it trains on an embedded dataset and writes a report.

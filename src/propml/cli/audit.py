@@ -136,9 +136,7 @@ def audit(
     if running.streams(data):
         from propml.streaming import stream_audit
 
-        how: dict[str, Any] = {
-            name: getattr(settings, name) for name in ("incomplete", "categorical", "train_rows", "seed")
-        }
+        how = {name: vars(settings)[name] for name in ("incomplete", "categorical", "train_rows", "seed")}
         how |= {"params": opt.QUICK if settings.quick else {}, "ray_address": running.ray_address}
         with told_when_stopped("what is finished is kept; run the same command again to go on"):
             found = stream_audit(data, out, reading=told, noise=noise, **how)

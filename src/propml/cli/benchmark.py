@@ -228,9 +228,7 @@ def compare(
     folder: Annotated[Path, typer.Argument(help="Results folder that holds what is judged.")],
     other: Annotated[Path | None, typer.Argument(help="Results of what it is judged by, as before a change.")] = None,
     of: str = opt.plain("What is judged, by its name in the tables.", default="ProPML default", metavar="METHOD"),
-    against: str | None = opt.plain(
-        "What it is judged by.", metavar="METHOD", show_default="with two folders the same"
-    ),
+    against: str | None = opt.plain("What it is judged by.", metavar="METHOD", show_default="the same of OTHER"),
     metric: list[str] | None = opt.plain("What to compare; may be repeated.", show_default="average_precision"),
 ) -> None:
     """By how much one method is better than another, dataset by dataset, with a sign test over the datasets.

@@ -94,9 +94,7 @@ class Reading(Manner):
     min_confidence: float = labels("Ignore votes whose confidence is below this.", default=0.0, min=0, max=1)
     merge_labels: bool = labels("Merge labels that differ only in case or blanks (Cat, cat).", default=False)
     xml: Path | None = xml_option()
-    features: list[str] | None = columns(
-        "Columns to learn from, or patterns.", metavar="A,B", show_default="all others"
-    )
+    features: list[str] | None = columns("Learn from these; patterns work.", metavar="A,B", show_default="all others")
     ignore: list[str] | None = ignore_option()
     id_column: str | None = id_option()
     text: str | None = columns("Column of text to turn into features.", metavar="COLUMN")
@@ -120,7 +118,7 @@ class Running:
 
     device: str = device_option()
     stream: bool = rows(
-        "DATA is a folder or URL of Parquet files that need not fit into memory (docs/streaming.md).", default=False
+        "DATA: a folder or URL of Parquet files, larger than memory (docs/streaming.md).", default=False
     )
     ray_address: str | None = rows("Stream on this Ray cluster; local: on all cores here.", metavar="HOST:PORT")
 

@@ -37,9 +37,7 @@ def fit(
     reading: opt.Reading,
     out: Path = opt.plain("Folder for the model; created if needed.", default=Path("model")),
     categorical: list[str] | None = opt.categorical_option(),
-    method: str | None = opt.model(
-        "propml, ridge, ml-knn, … (docs/methods.md).", show_default="propml, or many-labels"
-    ),
+    method: str | None = opt.model("propml, ridge, … (docs/methods.md).", show_default="propml, or many-labels"),
     tuned: Path | None = opt.model("Take the arguments from this best.toml of `propml tune table`.", metavar="FILE"),
     seed: int = opt.seed_option(),
     quick: bool = opt.quick_option(),
@@ -121,9 +119,7 @@ def predict(
         show_default="predictions, in the format of DATA",
     ),
     probabilities: bool = opt.plain("Add the probability of every label, one column each.", default=False),
-    top: int | None = opt.plain(
-        "Predict the N best labels, best first, however probable; a many-labels model: 5.", metavar="N", min=1
-    ),
+    top: int | None = opt.plain("Predict the N best labels, however probable; many-labels: 5.", metavar="N", min=1),
     id_column: str | None = opt.id_option(),
     manner: opt.Manner,
     running: opt.Running,

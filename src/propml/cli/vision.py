@@ -27,6 +27,7 @@ app = opt.group_of_commands(
     "--size 16 --epochs 8 --learning-rate 0.003 --augment none[/bold]"
 )
 of_images, on_machine = map(opt.panel, (IMAGES, MACHINE))
+SPEAKS = os.environ.get("RANK", "0") == "0"  # of all processes that ``torchrun`` starts, the first one
 
 
 def recipe_options(recipe: VisionRecipe, *names: str) -> list[inspect.Parameter]:
@@ -62,9 +63,7 @@ def train(
         show_default="default; scratch with --weights none",
     ),
     resume: bool = opt.plain("Resume the stopped run in OUT from its last checkpoint.", default=False),
-    tuned: Path | None = opt.plain(
-        "Settings of a best.toml of `propml tune vision`; options go before.", metavar="FILE"
-    ),
+    tuned: Path | None = opt.plain("Settings of a best.toml of `propml tune vision`; options win.", metavar="FILE"),
     split: str = of_images("Part to train on.", default="train"),
     validation: str | None = of_images("Part with true labels to report on, or none.", show_default="test, if any"),
     data: Path | None = of_images("Folder to search first for known datasets."),
@@ -122,7 +121,7 @@ def train(
             tensorboard=tensorboard,
             tell=_note,
         )
-    if _is_first():
+    if SPEAKS:
         _tell(result, chosen)
 
 
@@ -188,13 +187,8 @@ def _sources(
     return learned, judged if validation is not None or judged.truth is not None else None
 
 
-def _is_first() -> bool:
-    """Whether this process speaks, of all those that ``torchrun`` starts."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def _note(sentence: str) -> None:
-    if _is_first():
+    if SPEAKS:
         opt.echo_notes([sentence])
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
 DatasetName = Annotated[
-    str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV of images.")
+    str, typer.Argument(metavar="DATASET", help="voc2007, coco2014, digits-mosaic, a folder, or a CSV.")
 ]
 top_labels = partial(opt.plain, "The N most probable labels instead.", min=1, metavar="N")
 probable = partial(opt.plain, "Labels of at least this probability.", default=0.5, min=0, max=1)
@@ -70,9 +70,7 @@ class Running:
 def features(
     dataset: DatasetName,
     backbone: str | None = opt.plain("A model of timm.", metavar="NAME", show_default=VisionRecipe.backbone),
-    weights: str = opt.plain(
-        "Its weights: a file, pretrained (downloaded), or none (random).", default="pretrained", metavar="FILE"
-    ),
+    weights: str = opt.plain("Its weights: a file, pretrained or none (random).", default="pretrained", metavar="FILE"),
     model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER"),
     size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED),
     mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED),
