@@ -18,7 +18,6 @@ from propml.cli import file_options as opt
 from propml.cli.stopping import exit_code
 
 if TYPE_CHECKING:
-    from propml.benchmark.comparison import PairedComparison
     from propml.benchmark.experiment import Experiment
     from propml.benchmark.store import ResultStore
 
@@ -247,24 +246,21 @@ def compare(
     for store in stores:
         if not (store.folder / "results.jsonl").is_file():
             raise FileNotFoundError(f"{store.folder} holds no results; `propml benchmark run` fills such a folder")
-    for name in metric or ["average_precision"]:
-        _print_pair(compare_pairs(stores[0], of, against, other=stores[1] if other else None, metric=name))
-
-
-def _print_pair(pair: PairedComparison) -> None:
-    names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
-    title = f"{_title(pair.metric)}: {pair.of} against {pair.against}"
-    table = _framed(title, "dataset", "settings", *names, "gain", "wins", "losses")
-    for each in pair.datasets:
-        counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
-        table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
-    Console().print(table)
-    typer.echo(
-        f"mean gain over {len(pair.datasets)} datasets: {pair.gain:+.2f}; better on {pair.won}, worse on "
-        f"{pair.lost}, sign test p = {pair.p_value:.3g}; fitting takes {pair.times_as_long:.2f} × as long"
-    )
-    if pair.left_out:
-        typer.echo(f"left out: {pair.left_out} cells that only one of the two has")
+    for metric_name in metric or ["average_precision"]:
+        pair = compare_pairs(stores[0], of, against, other=stores[1] if other else None, metric=metric_name)
+        names = (pair.of, pair.against) if pair.of != pair.against else ("after", "before")
+        title = f"{_title(pair.metric)}: {pair.of} against {pair.against}"
+        table = _framed(title, "dataset", "settings", *names, "gain", "wins", "losses")
+        for each in pair.datasets:
+            counts = (str(each.settings), f"{each.of:.2f}", f"{each.against:.2f}", f"{each.gain:+.2f}")
+            table.add_row(each.dataset, *counts, str(each.wins), str(each.losses))
+        Console().print(table)
+        typer.echo(
+            f"mean gain over {len(pair.datasets)} datasets: {pair.gain:+.2f}; better on {pair.won}, worse on "
+            f"{pair.lost}, sign test p = {pair.p_value:.3g}; fitting takes {pair.times_as_long:.2f} × as long"
+        )
+        if pair.left_out:
+            typer.echo(f"left out: {pair.left_out} cells that only one of the two has")
 
 
 def _print_means(experiment: Experiment, store: ResultStore) -> None:

@@ -15,7 +15,6 @@ from propml.cli import file_options as opt
 if TYPE_CHECKING:
     import numpy as np
 
-    from propml.corruption import Realised
     from propml.tables.files import UserTable
     from propml.targets import Candidates
 
@@ -111,7 +110,11 @@ def corrupt(
         flags = [_flag(name) for name, value in unused.items() if value is not None]
         if flags := flags + ([] if method == "svm" else [f"--method {method}"]):
             raise ValueError(f"--preview only prints, and does nothing with {', '.join(flags)}; leave that out")
-        _print_levels(data, realised_levels(read(False).truth))
+        columns = ("asked ratio", "false per true", "candidates per row", "rows untouched")
+        table = Table(*columns, title=f"{data}, rounded down")
+        for asked, level in realised_levels(read(False).truth).items():
+            table.add_row(f"{asked:.0%}", f"{level.ratio:.3f}", f"{level.mean_size:.2f}", f"{level.untouched:.1%}")
+        Console(soft_wrap=True).print(table, markup=False)
         return
     chosen = _settings_of(method, given)
     if out is not None and not is_own:
@@ -237,12 +240,4 @@ def _print_summary(data: str, clean: _Clean, candidates: "Candidates", out: Path
     for what, value in told.items():
         if value:
             table.add_row(what, value)
-    Console(soft_wrap=True).print(table, markup=False)
-
-
-def _print_levels(data: str, levels: "dict[float, Realised]") -> None:
-    columns = ("asked ratio", "false per true", "candidates per row", "rows untouched")
-    table = Table(*columns, title=f"{data}, rounded down")
-    for asked, level in levels.items():
-        table.add_row(f"{asked:.0%}", f"{level.ratio:.3f}", f"{level.mean_size:.2f}", f"{level.untouched:.1%}")
     Console(soft_wrap=True).print(table, markup=False)

@@ -17,7 +17,6 @@ from propml.vision.recipe import VisionRecipe
 
 if TYPE_CHECKING:
     from propml.vision.checkpoint import TrainedNetwork
-    from propml.vision.predict import Predictions
     from propml.vision.sources import ImageSource
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `propml vision train` wrote.")]
@@ -144,6 +143,7 @@ def predict(
     [bold]propml vision predict run holidays/ --out labels.csv --picture labels.png[/bold]
     """
     from propml.auditing.folder import check_not_read
+    from propml.tables.text import write_csv
     from propml.vision.checkpoint import load_network
     from propml.vision.image_cache import decode_images
     from propml.vision.predict import check_picture, image_grid, predict_images
@@ -164,7 +164,14 @@ def predict(
             text = ", ".join(f"{label} {p:.2f}" for label, p in own) or "no label"
             typer.echo(opt.plain_text(f"{path}: {text}"))
     else:
-        _write_csv(out, predictions, labels)
+        header = ["image", "predicted", *(f"p({label})" for label in trained.label_names)]
+        # Bytes of a name that are no text become replacement characters.
+        names = (os.fsencode(path).decode(errors="replace") for path in predictions.paths)
+        rows = (
+            [name, ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
+            for name, own, scores in zip(names, labels, predictions.probabilities.tolist(), strict=True)
+        )
+        write_csv(out, header, rows)
     if picture is not None:
         first = ImageSource("images", predictions.paths[:24], None, None, trained.label_names, "new")
         pixels = decode_images(first, trained.recipe.side, on_error="error", verbose=False).images
@@ -240,18 +247,6 @@ def export(model: Model, out: Path = opt.plain("Where to write, .onnx.", default
 
     written = export_onnx(load_network(model), out)
     typer.echo(f"{written.path}: probabilities differ from the network's by at most {written.largest_difference:.1e}")
-
-
-def _write_csv(out: Path, predictions: Predictions, labels: list[list[tuple[str, float]]]) -> None:
-    from propml.tables.text import write_csv
-
-    header = ["image", "predicted", *(f"p({label})" for label in predictions.label_names)]
-    rows = (
-        # Bytes of a name that are no text become replacement characters.
-        [os.fsencode(path).decode(errors="replace"), ";".join(label for label, _ in own), *(f"{p:.6g}" for p in scores)]
-        for path, own, scores in zip(predictions.paths, labels, predictions.probabilities.tolist(), strict=True)
-    )
-    write_csv(out, header, rows)
 
 
 def _tell_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
