@@ -71,7 +71,9 @@ def _parts(options: Sequence[str] | None, known: Collection[str] = ()) -> list[s
 @app.command()
 @opt.grouped
 def run(
-    experiment: Annotated[str, typer.Argument(help="A name of `propml benchmark list`, or a .toml file.")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="A name of `propml benchmark list`, or a .toml.")
+    ],
     part: Part,
     workers: int = opt.plain("Local processes, with one thread each.", default=1, min=1),
     ray_address: str | None = opt.plain("Compute on this Ray cluster: auto, HOST:6379, ray://HOST:10001; local: here."),

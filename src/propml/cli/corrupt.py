@@ -40,7 +40,7 @@ class Settings:
     mode: Literal["fill", "add"] | None = of_counts("count: fill rows up to so many, or add them.", show_default="fill")
     fraction: float | None = of_counts("fraction: share of the labels that are not true, in each row.")
     n_annotators: int | None = of_annotators("Number of annotators, if all have the same rates.", "--annotators")
-    sensitivity: list[float] | None = of_annotators("Probability of proposing a true label; once, or for each of them.")
+    sensitivity: list[float] | None = of_annotators("Probability of proposing a true label; once, or per annotator.")
     false_positive_rate: list[float] | None = of_annotators("The same of proposing a false label.")
     coverage: list[float] | None = of_annotators("Probability of looking at a row at all.", show_default="1")
     min_votes: int | None = of_annotators("Fewest votes that make a label a candidate.", show_default="1")

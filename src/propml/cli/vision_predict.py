@@ -69,7 +69,9 @@ class Running:
 def features(
     dataset: DatasetName,
     backbone: str | None = opt.plain("A model of timm.", metavar="NAME", show_default=VisionRecipe.backbone),
-    weights: str = opt.plain("Its weights: a file, pretrained or none (random).", default="pretrained", metavar="FILE"),
+    weights: str = opt.plain(
+        "Its weights: a file, pretrained (downloaded), or none (random).", default="pretrained", metavar="FILE"
+    ),
     model: Path | None = opt.plain("Network of a `propml vision train` run, instead of --backbone.", metavar="FOLDER"),
     size: int | None = opt.plain("Side of the images in pixels.", min=1, show_default=AS_WANTED),
     mean: str | None = opt.plain("Mean to subtract from pixels in [0, 1].", metavar="R,G,B", show_default=AS_WANTED),
