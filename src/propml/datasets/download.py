@@ -15,17 +15,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from propml.datasets import locations
 from propml.datasets.catalogue import lookup
 from propml.datasets.dataset import Entry
-from propml.datasets.locations import (
-    DamagedArchive,
-    checksum_of,
-    data_dirs,
-    existing_file,
-    extract,
-    matches,
-    writable_data_dir,
-)
+from propml.datasets.locations import existing_file, matches
 from propml.messages import renamed_argument
 from propml.progress import progress_bar
 
@@ -80,14 +73,14 @@ def fetch(
     entry = lookup(name)
     if not entry.files:
         raise ValueError(f"{entry.title} is part of the package; there is nothing to fetch")
-    for folder in [Path(data_dir).expanduser()] if data_dir else data_dirs():
+    for folder in [Path(data_dir).expanduser()] if data_dir else locations.data_dirs():
         if entry.folder:
             complete = all(existing_file(folder, path) for path in entry.needs)
         else:
             complete = all(matches(existing_file(folder, file.path), file.checksum) for file in entry.files)
         if complete:
             return folder
-    folder = writable_data_dir(data_dir)
+    folder = locations.writable_data_dir(data_dir)
     how: dict[str, Any] = {"retries": retries, "wait": wait, "verbose": verbose}
     if entry.folder:
         _fetch_archives(entry, folder, how)
@@ -116,8 +109,8 @@ def _fetch_archives(entry: Entry, folder: Path, how: dict[str, Any]) -> None:
             download(file.url, archive, **how)
     required = [need.partition("/")[2] for need in entry.needs]
     try:
-        extract(archives, destination, inner=entry.inner, required=required, verbose=how["verbose"])
-    except DamagedArchive as error:
+        locations.extract(archives, destination, inner=entry.inner, required=required, verbose=how["verbose"])
+    except locations.DamagedArchive as error:
         error.archive.unlink()
         raise
     for archive in archives:
@@ -157,7 +150,7 @@ def download(
                 kept = f"{_size(part)} bytes are kept, and the next try goes on from there"
                 raise OSError(f"{url} could not be downloaded: {error}; {kept}") from error
             time.sleep(wait * 2**failures if failures else 0)
-    if checksum is not None and (found := checksum_of(part, checksum.partition(":")[0])) != checksum:
+    if checksum is not None and (found := locations.checksum_of(part, checksum.partition(":")[0])) != checksum:
         part.unlink()
         raise ValueError(
             f"{url} gave a file with checksum {found}, expected {checksum}; nothing was kept. "

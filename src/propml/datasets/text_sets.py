@@ -28,16 +28,16 @@ GOEMOTIONS = [
 ]  # fmt: skip
 REDV2 = ["sadness", "surprise", "fear", "anger", "neutral", "trust", "joy"]
 ANNOTATORS = ("annotator1", "annotator2", "annotator3")
-SPLITS = {"goemotions": ("train", "dev", "test"), "redv2": ("valid", "test")}
-_FILES = {"goemotions": "text/goemotions-{}.tsv", "redv2": "text/redv2-{}.json"}
-_BLOBS = {
-    "goemotions": (
-        "aa00d732d3b9e969d9fcbaafc2c5b094555746c0",
-        "38c793645ca3a2e946d625c9722ca5386b0a6c7f",
-        "7635db4a49befb91e5bc0dbedde095bb2d8593ae",
-    ),
-    "redv2": ("56f38d06bc536dd0d57f2870a9d06f19a3ffc801", "ae6edef1d6d873d4d9d35522194ab95fde6e9f57"),
+# The parts of each set and the git blob ids of their files.
+_PARTS = {
+    "goemotions": {
+        "train": "aa00d732d3b9e969d9fcbaafc2c5b094555746c0",
+        "dev": "38c793645ca3a2e946d625c9722ca5386b0a6c7f",
+        "test": "7635db4a49befb91e5bc0dbedde095bb2d8593ae",
+    },
+    "redv2": {"valid": "56f38d06bc536dd0d57f2870a9d06f19a3ffc801", "test": "ae6edef1d6d873d4d9d35522194ab95fde6e9f57"},
 }
+_FILES = {"goemotions": "text/goemotions-{}.tsv", "redv2": "text/redv2-{}.json"}
 _RAW = "https://raw.githubusercontent.com"
 _GOEMOTIONS = f"{_RAW}/google-research/google-research/2adf640a14f11025ae5a9d0ec493b78530d276d3/goemotions/data"
 _REDV2 = f"{_RAW}/Alegzandra/RED-Romanian-Emotions-Dataset/93136b18f40f01b70c08ae01ab4274853d00a166/data"
@@ -64,31 +64,29 @@ def _read_folder(folder: Path, *, name: str) -> Texts:
     texts: list[str] = []
     true: list[list[int]] = []
     votes: list[tuple[int, str, str | None]] = []
-    sizes = []
-    for split in SPLITS[name]:
+    splits: list[str] = []
+    for split in _PARTS[name]:
         path = existing_file(folder, _FILES[name].format(split)) or folder / _FILES[name].format(split)
         with reading(path, f"file of {name}", "fetch or copy it again"), open_unpacked(path) as file:
             content = file.read().decode("utf-8")
             if name == "goemotions":
-                rows = [line.split("\t") for line in content.split("\n") if line]
-                own = [[int(number) for number in labels.split(",")] for _, labels, _ in rows]
-                texts += [text for text, _, _ in rows]
+                for text, numbers, _ in (line.split("\t") for line in content.split("\n") if line):
+                    true.append([int(number) for number in numbers.split(",")])
+                    texts.append(text)
             else:
-                records = json.loads(content)
-                own = [np.flatnonzero(record["agreed_labels"]).tolist() for record in records]
-                for row, record in enumerate(records, len(texts)):
+                for record in json.loads(content):
                     for who in ANNOTATORS:
                         seen: list[str | None] = [REDV2[label] for label in np.flatnonzero(record[who])]
-                        votes += [(row, who, label) for label in seen or [None]]
-                texts += [record["text"] for record in records]
-        true += own
-        sizes.append(len(own))
+                        votes += [(len(texts), who, label) for label in seen or [None]]
+                    true.append(np.flatnonzero(record["agreed_labels"]).tolist())
+                    texts.append(record["text"])
+        splits += [split] * (len(texts) - len(splits))
     names = GOEMOTIONS if name == "goemotions" else REDV2
     truth = np.zeros((len(texts), len(names)), dtype=np.uint8)
     for row, labels in enumerate(true):
         truth[row, labels] = 1
     candidates = Candidates.from_votes(*zip(*votes, strict=True), labels=names) if votes else None
-    return Texts(texts, truth, candidates, tuple(names), np.repeat(SPLITS[name], sizes))
+    return Texts(texts, truth, candidates, tuple(names), np.array(splits))
 
 
 def _read_words(folder: Path, *, name: str, n_train: int | None = None) -> Dataset:
@@ -106,13 +104,12 @@ def _read_words(folder: Path, *, name: str, n_train: int | None = None) -> Datas
 
 
 def _entry(name: str, title: str, facts: Facts, url: str, source: str, note: str) -> Entry:
-    paths = [_FILES[name].format(split) for split in SPLITS[name]]
     files = tuple(
-        RemoteFile(path, f"{url}/{split}{Path(path).suffix}", f"git:{blob}")
-        for path, split, blob in zip(paths, SPLITS[name], _BLOBS[name], strict=True)
+        RemoteFile(path := _FILES[name].format(split), f"{url}/{split}{Path(path).suffix}", f"git:{blob}")
+        for split, blob in _PARTS[name].items()
     )
-    read = partial(_read_words, name=name)
-    return Entry(name, title, "text", (facts,), files, read, tuple(paths), source, note=note)
+    needs = tuple(file.path for file in files)
+    return Entry(name, title, "text", (facts,), files, partial(_read_words, name=name), needs, source, note=note)
 
 
 _ALL_GOEMOTIONS = _entry(

@@ -1,7 +1,4 @@
-"""``propml audit --stream``: rows are judged part by part, by models of a sample that never saw them.
-
-``--apply`` writes the labels that a person's decisions leave.
-"""
+"""``propml audit --stream`` judges rows by models of a sample that never saw them; ``--apply`` applies decisions."""
 
 from __future__ import annotations
 
@@ -111,8 +108,8 @@ def judge_part(job: Job, number: int) -> None:
 def _verdict_schema() -> Any:
     pyarrow = require("pyarrow", "data")
     word, share = pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), pyarrow.float32()
-    kinds = {"item": pyarrow.string(), "label": word, "verdict": word, "confidence": share, "probability": share}
-    return pyarrow.schema(list(kinds.items()))
+    columns = {"item": pyarrow.string(), "label": word, "verdict": word, "confidence": share, "probability": share}
+    return pyarrow.schema(columns)
 
 
 def _verdict_table(verdicts: Verdicts, kind: np.ndarray, items: list[str], names: Sequence[str]) -> Any:
@@ -175,7 +172,8 @@ def stream_apply(
     with file_errors.reading(folder.where(PLAN), "plan of a run", "audit again"):
         plan = json.loads(folder.read(PLAN))
         data, incomplete = plan["data"], plan["settings"]["incomplete"]
-    if look_into(Folder(data)).fingerprint != plan["input"]:
+    _, _, fingerprint = look_into(Folder(data))
+    if fingerprint != plan["input"]:
         raise ValueError(f"{data} was changed since it was audited; audit it again")
     if len(folder.names("verdicts")) < plan["parts"]:
         raise ValueError(f"the audit in {out} is not finished; run the same command again first")

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,10 @@ from propml.targets import Candidates
 
 # Row groups go together into a part up to so many rows: what is lost with a worker, and a file of what is written.
 PART_ROWS = 2**18
+# Rows that are in memory at once.
+BATCH_ROWS = 2**15
 PARQUET = (".parquet", ".pq")
+Labels = TextLabels | FlagLabels
 
 
 class Folder:
@@ -112,23 +116,14 @@ class Part(NamedTuple):
     rows: int
 
 
-class Parts(NamedTuple):
-    """A folder of Parquet files: the schema of all, their parts, and a fingerprint of their names and footers."""
-
-    schema: Any
-    parts: tuple[Part, ...]
-    fingerprint: str
-
-
-def look_into(folder: Folder) -> Parts:
-    """The parts of a folder by the footers of its files; no row is read."""
+def look_into(folder: Folder) -> tuple[Any, tuple[Part, ...], str]:
+    """The schema of all files of a folder, their parts, and a fingerprint of names and footers; no row is read."""
     names = [name for name in folder.names() if name.lower().endswith(PARQUET)]
     if not names:
         raise ValueError(f"{folder.place} holds no Parquet file (.parquet, .pq); name a folder that does")
     with ThreadPoolExecutor(8) as pool:
-        looked = list(pool.map(lambda name: _footer(folder, name), names))
-    schema = looked[0][0]
-    digest = hashlib.blake2b(digest_size=16)
+        looked = list(pool.map(partial(_footer, folder), names))
+    schema, digest = looked[0][0], hashlib.blake2b(digest_size=16)
     parts: list[Part] = []
     for name, (own, groups, footer) in zip(names, looked, strict=True):
         if not own.equals(schema):
@@ -140,7 +135,7 @@ def look_into(folder: Folder) -> Parts:
         parts += _cut(name, groups)
     if not parts:
         raise ValueError(f"{folder.place} has no rows")
-    return Parts(schema, tuple(parts), digest.hexdigest())
+    return schema, tuple(parts), digest.hexdigest()
 
 
 def _footer(folder: Folder, name: str) -> tuple[Any, list[int], bytes]:
@@ -176,25 +171,15 @@ def _cut(name: str, groups: list[int]) -> list[Part]:
     return parts
 
 
-# Rows that are in memory at once.
-BATCH_ROWS = 2**15
-Labels = TextLabels | FlagLabels
-
-
 class BatchTable(MemoryTable):
-    """A record batch as a table.
-
-    A column of whole numbers with gaps, or of vectors with gaps, is read as one without: otherwise what becomes of a
-    row would depend on the batch in which it stands.
-    """
+    """A record batch as a table."""
 
     def __init__(self, batch: Any, path: Path, file: str = "", start: int = 0) -> None:
-        self.path, self.file, self.start = path, file, start
-        self.names = tuple(batch.schema.names)
-        self.n_rows = len(batch)
-        self.batch = batch
+        self.path, self.file, self.start, self.batch = path, file, start, batch
+        self.names, self.n_rows = tuple(batch.schema.names), len(batch)
 
     def cells(self, name: str) -> Cells:
+        # Whole numbers and vectors are read alike with and without gaps: a row must not depend on its batch.
         column = self.batch.column(checked_column(self, name))
         if require("pyarrow", "data").types.is_integer(column.type) and column.null_count:
             return column.to_pylist()
@@ -276,7 +261,7 @@ def read_labels(where: Labels, table: BatchTable) -> Candidates | None:
 
 
 def over(
-    given: Candidates, labels: Sequence[str], where: Labels, table: BatchTable, sentence: str, **how: Any
+    given: Candidates, labels: Sequence[str], where: Labels, table: BatchTable, sentence: str, merge: bool, **how: Any
 ) -> Candidates:
     """The same as columns of these labels; the sentence is on a candidate that is none of them."""
 
@@ -284,13 +269,12 @@ def over(
         place = where.column if isinstance(where, TextLabels) else name
         return f"{table.where(row, place)} has the label {name!r}, {sentence}"
 
-    return over_labels(given, labels, told, **how)
+    return over_labels(given, labels, told, matched_by=same_spelling if merge else str, **how)
 
 
 def candidates_over(labels: Sequence[str], where: Labels, table: BatchTable, merge: bool) -> Candidates | None:
     """The candidates of a batch over all labels, those of merged spellings together; None where it has none."""
-    given = read_labels(where, table)
-    if given is None:
+    if (given := read_labels(where, table)) is None:
         return None
-    same, given = (same_spelling, merged(given)) if merge else (str, given)
-    return over(given, labels, where, table, "which was not there before; start again", matched_by=same)
+    given = merged(given) if merge else given
+    return over(given, labels, where, table, "which was not there before; start again", merge)

@@ -95,22 +95,19 @@ def fit_rates(job: Job, number: int) -> None:
     fold = fold_of(X, population.folds, job.settings["seed"])
     models = _read_models(job, population.folds)
     by_frequency = np.argsort(-population.candidates, kind="stable")
-    blocks = []
+    noise, blocks = job.settings["noise"], []
     for block in range(n_blocks):
         labels = np.sort(by_frequency[block::n_blocks])  # frequent and rare ones in each
         scores = np.empty((len(rows), len(labels)), dtype=np.float32)
         for own, model in enumerate(models):
-            held = np.flatnonzero(fold == own)
-            if len(held):
+            if len(held := np.flatnonzero(fold == own)):
                 scores[held] = scores_of_labels(model, X[held], labels, n_labels)
         names = tuple(given.labels[label] for label in labels)
         part = Candidates(given.states[:, labels], names, given.index)
-        noise = job.settings["noise"]
-        if isinstance(noise, Mapping):
-            noise = {name: share for name, share in noise.items() if name in names}
-        blocks.append((labels, fit_noise(scores, part, noise, incomplete=job.settings["incomplete"])))
-    counts = [np.asarray(marked.sum(axis=0)).ravel() for marked in (given.states > 0, given.states < 0)]
-    rates = _of_all_rows(_of_all_labels(blocks, n_labels), counts[0], len(given) - counts[1], population)
+        assumed = {name: noise[name] for name in noise if name in names} if isinstance(noise, Mapping) else noise
+        blocks.append((labels, fit_noise(scores, part, assumed, incomplete=job.settings["incomplete"])))
+    marked, unknown = (np.asarray(each.sum(axis=0)).ravel() for each in (given.states > 0, given.states < 0))
+    rates = _of_all_rows(_of_all_labels(blocks, n_labels), marked, len(given) - unknown, population)
     told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(rates).items()}
     Folder(job.out).write(part_name("noise", number), json.dumps(told).encode())
 
@@ -164,8 +161,7 @@ class Judge:
                 own = held[start : start + BLOCK]
                 told = judge_rows(model, self.rates, X[own], given[own], incomplete)
                 found.append(replace(told, row=own[told.row]))
-        columns = (np.concatenate([getattr(told, each.name) for told in found]) for each in fields(Verdicts))
-        every = Verdicts(*columns)
+        every = Verdicts(*(np.concatenate([getattr(told, each.name) for told in found]) for each in fields(Verdicts)))
         return every[np.lexsort((every.label, every.row))]
 
 
@@ -259,13 +255,10 @@ def _hidden_layer(model: ManyLabelClassifier, X: Any) -> np.ndarray:
 
 
 def top_labels(model: ManyLabelClassifier, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``k`` best labels of each row and their probabilities, both ``(n_samples, k)``, whatever rows are beside it.
-
-    A few more than ``k`` are found by a product of matrices, which rounds by the shape of its blocks, and ranked by
-    scores that do not.
-    """
+    """The ``k`` best labels of each row and their probabilities, both ``(n_samples, k)``, whatever is beside it."""
 
     def best(block: Any) -> np.ndarray:
+        # A product of matrices rounds by the shape of its blocks: it finds a few more, which scores by cell rank.
         found, _ = model.predict_top(block, min(k + SPARE, len(model.labels_)))
         ends = np.arange(0, found.size + 1, found.shape[1])
         cells = sp.csr_array((np.ones(found.size), found.ravel(), ends), shape=(len(found), len(model.labels_)))
@@ -278,10 +271,7 @@ def top_labels(model: ManyLabelClassifier, X: Any, k: int) -> tuple[np.ndarray, 
 
 
 def telling_cells(model: Any, X: Any, states: sp.csr_array, incomplete: bool) -> sp.csr_array:
-    """The states of all candidates and, where true labels may be missing, of the best excluded labels, stored as 0.
-
-    These are all of the labels, or of many the :data:`BEST` with the highest scores.
-    """
+    """The states of all candidates and, where true labels may be missing, of the best excluded labels, stored as 0."""
     given = sp.csr_array(states).sorted_indices()
     if not incomplete:
         return given

@@ -30,7 +30,7 @@ from propml.streaming.work import Job, begin, do_parts, part_name, workers
 from propml.tables.dataset import certain
 from propml.tables.embeddings import Embedded
 from propml.tables.features import learn_features
-from propml.tables.labels import FlagLabels, same_spelling
+from propml.tables.labels import FlagLabels
 from propml.tables.treatments import Matrix, Text
 from propml.targets import Candidates
 
@@ -236,8 +236,8 @@ def evaluate_part(job: Job, number: int) -> dict[str, Any]:
     """What the rows of a part add to the metrics."""
     saved, features = _saved_model(job.model)
     labels = [str(name) for name in saved.model.labels_]
-    merges = saved.card["settings"].get("reading", {}).get("merge_labels", False)
-    how = {"matched_by": same_spelling if merges else str, "ignore_unseen": job.settings["ignore_unseen"]}
+    how = {"merge": saved.card["settings"].get("reading", {}).get("merge_labels", False)}
+    how["ignore_unseen"] = job.settings["ignore_unseen"]
     counted = []
     for table in tables_of(Folder(job.data), job.parts[number], [*job.columns, *job.labels.columns]):
         truth = sp.csr_array((table.n_rows, len(labels)), dtype=np.int8)

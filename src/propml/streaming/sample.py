@@ -34,20 +34,15 @@ POSITION = "propml_position"
 
 @dataclass(frozen=True)
 class Population:
-    """What was counted in all rows that have a candidate, and the shares of them that are drawn.
-
-    ``spelled`` are the spellings of labels that were merged. ``candidates`` and ``known`` are the rows in which each
-    label is a candidate, and in which it is not unknown. ``share`` is drawn whatever the labels, ``thresholds`` of the
-    rows that have a label.
-    """
+    """What was counted in all rows that have a candidate, and the shares of them that are drawn."""
 
     labels: tuple[str, ...]
-    spelled: dict[str, list[str]]
+    spelled: dict[str, list[str]]  # the spellings of labels that were merged
     rows: int
-    candidates: np.ndarray
-    known: np.ndarray
-    share: float
-    thresholds: np.ndarray
+    candidates: np.ndarray  # the rows in which each label is a candidate
+    known: np.ndarray  # those in which it is not unknown
+    share: float  # what is drawn whatever the labels
+    thresholds: np.ndarray  # what is drawn of the rows that have a label
 
     @property
     def many(self) -> bool:
@@ -62,22 +57,13 @@ class Population:
 def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
     """Count labels, draw rows and write them into one file, sorted by their hash, which no partitioning changes.
 
-    ``most`` rows and those for rare labels; by default as many as :func:`rows_to_learn_from` says. Where each model
-    holds a fold of them out, more.
+    ``most`` rows and those for rare labels are drawn; where each model is to hold a fold of them out, more.
     """
     out = Folder(job.out)
     there = set(out.names())
     do_parts(run, count_part, job, "counts", len(job.parts))
     if LABELS not in there:
-        counted = _counted(job, out)
-        many = len(counted["labels"]) > MANY
-        if most is None:
-            # What a model of many labels learns from is as long as the candidates of a row.
-            of_row = sum(counted["candidates"]) // counted["rows"] if many else len(counted["labels"])
-            most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), of_row)
-        folds = FOLDS_OF_MANY if many else FOLDS
-        drawn = round(most * folds / (folds - 1)) if hold_out else most
-        out.write(LABELS, json.dumps(counted | {"drawn": drawn}, ensure_ascii=False).encode())
+        _write_counts(job, out, most, hold_out)
     do_parts(run, sample_part, job, "sample", len(job.parts))
     if SAMPLE not in there:
         tables = [out.read_table(part_name("sample", number)) for number in range(len(job.parts))]
@@ -141,8 +127,7 @@ def read_sample(job: Job) -> UserTable:
     labels = read_population(job).labels
     kept = {name: value for name, value in job.reading.items() if name not in ("ignore", "features", "file_format")}
     read = read_table(source, **kept, features=list(job.columns) if job.reading.get("features") else None)
-    matched_by = same_spelling if job.merges else str
-    given = over(read.candidates, labels, job.labels, source, "which was not counted", matched_by=matched_by)
+    given = over(read.candidates, labels, job.labels, source, "which was not counted", job.merges)
     return replace(read, candidates=replace(given, index=read.item_ids), spellings={})
 
 
@@ -162,8 +147,8 @@ def sampled(job: Job) -> dict[str, Any]:
     }
 
 
-def _counted(job: Job, out: Folder) -> dict[str, Any]:
-    """The counts of all parts together, over labels in their order: of columns, or by name."""
+def _write_counts(job: Job, out: Folder, most: int | None, hold_out: bool) -> None:
+    """The counts of all parts together, over labels in their order: of columns, or by name; and the rows to draw."""
     rows, candidates, unknown = 0, Counter[str](), Counter[str]()
     for number in range(len(job.parts)):
         told = json.loads(out.read(part_name("counts", number)))
@@ -178,11 +163,15 @@ def _counted(job: Job, out: Folder) -> dict[str, Any]:
         spelled.setdefault(same_spelling(name) if job.merges else name, []).append(name)
     groups = {own[0]: own for own in spelled.values()}  # the most frequent spelling is the label
     labels = [name for name in names if name in groups]
-    return {
-        "spellings": names,
-        "labels": labels,
-        "rows": rows,
-        # Of a label with two spellings a row may have both: then it counts twice here.
-        "candidates": [min(rows, sum(candidates[own] for own in groups[name])) for name in labels],
-        "known": [max(1, rows - sum(unknown[own] for own in groups[name])) for name in labels],
-    }
+    # Of a label with two spellings a row may have both: then it counts twice here.
+    by_label = [min(rows, sum(candidates[own] for own in groups[name])) for name in labels]
+    known = [max(1, rows - sum(unknown[own] for own in groups[name])) for name in labels]
+    many = len(labels) > MANY
+    if most is None:
+        # What a model of many labels learns from is as long as the candidates of a row.
+        of_row = sum(by_label) // rows if many else len(labels)
+        most = rows_to_learn_from(np.broadcast_to(np.float32(0), (1, job.width)), of_row)
+    folds = FOLDS_OF_MANY if many else FOLDS
+    drawn = round(most * folds / (folds - 1)) if hold_out else most
+    told = {"spellings": names, "labels": labels, "rows": rows, "candidates": by_label, "known": known, "drawn": drawn}
+    out.write(LABELS, json.dumps(told, ensure_ascii=False).encode())

@@ -38,23 +38,18 @@ Run = Callable[[Work, "Job", Iterable[int]], Iterator[tuple[int, Any]]]
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker must know.
-
-    ``columns`` become features, of so many numbers (``width``) before text and categories do. ``labels`` says where
-    labels stand, and ``reading`` and ``settings`` what else was asked for. A run that writes nothing has no ``out``; a
-    run of a saved model has its bytes.
-    """
+    """All that a worker must know."""
 
     data: str
-    out: str
+    out: str  # empty where nothing is written
     parts: tuple[Part, ...]
     schema: Any
-    columns: tuple[str, ...]
-    width: int
-    labels: Any  # TextLabels or FlagLabels; a run that predicts has none
+    columns: tuple[str, ...]  # what becomes features
+    width: int  # how many numbers these are before text and categories become some
+    labels: Any  # where they stand: TextLabels or FlagLabels; a run that predicts has none
     reading: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    model: bytes = b""
+    model: bytes = b""  # a saved one
 
     @property
     def id_column(self) -> str | None:
@@ -100,11 +95,11 @@ def begin(
     """Look at the folder that is to be read, and keep a plan of the run in the one that is to be written.
 
     ``columns`` are those that a saved model reads, by default what ``reading`` names or leaves; ``former_id`` is the
-    column of identifiers if none is named and this one is there. A run that is finished and read has its plan already.
+    column of identifiers if none is named and this one is there.
     """
     folder = _checked_source(data, out, reading)
-    found = look_into(folder)
-    head = next(iter(tables_of(folder, found.parts[0], found.schema.names)))
+    schema, parts, fingerprint = look_into(folder)
+    head = next(tables_of(folder, parts[0], schema.names))
     plain = {name: value for name, value in reading.items() if name not in NOT_STREAMED}
     if former_id in head.names:
         plain["id_column"] = reading.get("id_column") or former_id
@@ -121,7 +116,7 @@ def begin(
     chosen = tuple(columns)
     for name in filter(None, {*chosen, *taken}):
         checked_column(head, name)
-    told = json.loads((found.schema.metadata or {}).get(b"huggingface", b"{}"))
+    told = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     if numbered := [name for name in class_names(told) if name in {*chosen, *taken}]:
         raise ValueError(
             f"{data}: column {numbered[0]!r} holds numbers of classes whose names stand elsewhere in the file, which a "
@@ -132,9 +127,9 @@ def begin(
         for cells in map(head.cells, chosen)
     )
     place = "" if out is None else Folder(out).place
-    job = Job(folder.place, place, found.parts, found.schema, chosen, width, labels, plain, dict(settings))
+    job = Job(folder.place, place, parts, schema, chosen, width, labels, plain, dict(settings))
     if out is not None and keep_plan:
-        _keep_plan(kind, job, found.fingerprint)
+        _keep_plan(kind, job, fingerprint)
     return job
 
 

@@ -170,25 +170,20 @@ class Stack:
 
     def train_to(self, epoch: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Train up to an epoch, unless ``stop`` says so between two of them."""
-        every = max(1, self.epochs // LOOKS)
-        broken = torch.zeros(len(self) * len(self.table.data.folds), dtype=torch.bool, device=self.table.device)
+        here, every = self.table, max(1, self.epochs // LOOKS)
+        broken = torch.zeros(len(self) * len(here.data.folds), dtype=torch.bool, device=here.device)
         while self.epoch < epoch and not stop():
             broken |= ~torch.isfinite(self.trainer.epoch())
             self.epoch += 1
-            if self.epoch % every == 0 or self.epoch == epoch:
-                self._look(broken)
-
-    def _look(self, broken: Tensor) -> None:
-        here = self.table
-        stack = self.trainer.refresh_averaged()
-        losses = judge(stack, here.rows, here.answers, here.held, here.held_weight, here.criterion)
-        # Where the training loss is not a number, neither is the value: the order of the labels means nothing.
-        losses = torch.where(broken, torch.nan, losses).view(len(here.data.folds), len(self)).mean(dim=0)
-        values = here.data.value(losses.double().cpu().numpy())
-        self.broken |= np.isnan(values)
-        better = ~self.broken & (np.isnan(self.best) | (values > self.best))
-        self.best = np.where(better, values, self.best)
-        self.best[self.broken] = np.nan
+            if self.epoch % every and self.epoch < epoch:
+                continue
+            stack = self.trainer.refresh_averaged()
+            losses = judge(stack, here.rows, here.answers, here.held, here.held_weight, here.criterion)
+            # Where the training loss is not a number, neither is the value: the order of the labels means nothing.
+            losses = torch.where(broken, torch.nan, losses).view(-1, len(self)).mean(dim=0)
+            values = here.data.value(losses.double().cpu().numpy())
+            self.broken |= np.isnan(values)
+            self.best = np.where(self.broken, np.nan, np.fmax(self.best, values))
 
     def narrowed(self, places: Sequence[int]) -> Stack:
         """The stack of some of its trials, each exactly where it was."""
