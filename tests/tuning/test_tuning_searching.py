@@ -150,10 +150,10 @@ def test_a_study_without_a_usable_trial_takes_another_space(tmp_path, made):
 def test_a_study_that_was_only_begun_is_not_given_up(tmp_path):
     """Its trial was stopped after an epoch that is kept and worth something."""
     desk = Desk(Hill(epochs=3), 2, tmp_path / "s.db")
-    desk.report(desk.ask(), 1, 0.5)
-    with pytest.raises(ValueError, match="another epochs"):
-        run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
-    desk.give_all_back()
+    with desk.at_work():
+        desk.report(desk.ask(), 1, 0.5)
+        with pytest.raises(ValueError, match="another epochs"):
+            run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
     with pytest.raises(ValueError, match="another epochs"):
         run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
     assert len(run_search(Hill(epochs=3), trials=2, storage=tmp_path / "s.db").trials) == 2

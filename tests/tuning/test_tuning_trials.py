@@ -219,8 +219,8 @@ def test_a_trial_that_was_begun_again_and_lost_again_is_still_one(tmp_path):
 def test_a_search_that_is_stopped_costs_a_trial_no_try(tmp_path):
     desk = Desk(Hill(), 1, tmp_path / "s.db")
     for _ in range(2 * trials.MOST_TRIES):
-        assert not desk.ask().is_risky
-        desk.give_all_back()
+        with desk.at_work():
+            assert not desk.ask().is_risky
     assert len(run_search(Hill(), trials=1, storage=tmp_path / "s.db").trials) == 1
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from propml.datasets.dataset import Dataset
 from propml.targets import Candidates
 
-# The last fifth: neighbours in the file are often of one hand, so a random fifth would be an easier test.
-_N_TEST_DIGITS = 360
+# Test has the last fifth: neighbours in the file are often of one hand, so a random fifth would be an easier test.
+_DIGITS_OF = {None: slice(None), "train": slice(-360), "test": slice(-360, None)}
 # Mean squared pixel difference (pixels in [0, 1]) over which a resemblance fades by a factor of e.
 _LIKENESS = 0.02
 
@@ -59,17 +59,14 @@ def digits_mosaic_images(
 
     if n_samples < 1:
         raise ValueError(f"n_samples is {n_samples}; ask for at least one mosaic")
-    if split not in (None, "train", "test"):
+    if split not in _DIGITS_OF:
         raise ValueError(f'split is {split!r}; choose "train", "test" or None for all digits')
     if not 0 <= confusion <= 1:
         raise ValueError(f"confusion is {confusion}; it is a probability, between 0 and 1")
     images, digits = load_digits(return_X_y=True)
     resembles = _resemblance(images / 16.0, digits)
-    pool = np.arange(len(digits))
-    if split is not None:
-        pool = pool[-_N_TEST_DIGITS:] if split == "test" else pool[:-_N_TEST_DIGITS]
     rng = np.random.default_rng(random_state)
-    chosen = rng.choice(pool, size=(n_samples, 4))
+    chosen = rng.choice(np.arange(len(digits))[_DIGITS_OF[split]], size=(n_samples, 4))
     confused = rng.random((n_samples, 4)) < confusion
     taken_for = (rng.random((n_samples, 4, 1)) > np.cumsum(resembles[chosen], axis=2)).sum(axis=2)
 

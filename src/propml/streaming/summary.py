@@ -199,9 +199,8 @@ def _page_report(job: Job, judge: Judge, page: Any, told: dict[str, Any]) -> _Pa
 
 def _once(page: Any) -> Any:
     """The first row of each item: decisions go by name, and nobody has looked whether all identifiers differ."""
-    items = page[ITEM].to_pylist()
-    first = {item: row for row, item in reversed(list(enumerate(items)))}
-    return page.take(sorted(first.values())) if len(first) < len(items) else page
+    first = {item: row for row, item in reversed(list(enumerate(page[ITEM].to_pylist())))}
+    return page.take(sorted(first.values()))
 
 
 def matrices(

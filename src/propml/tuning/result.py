@@ -127,8 +127,7 @@ class SearchResult:
         trials = [TrialRecord.of(trial, task.space) for trial in finished(study)]
         winner = best_trial(study)
         if winner is None:
-            failed = [each for each in trials if each.why]
-            if failed:
+            if failed := [each for each in trials if each.why]:
                 first = f"trial {failed[0].number}: {failed[0].why}"
                 raise ValueError(f"all {len(failed)} trials failed, so there is no best one; {first}")
             raise ValueError("no trial came far enough to be compared; give the search more time")
@@ -151,13 +150,11 @@ class SearchResult:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
         labels = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
         told = f"{self.value:.4f} on held-out {labels}, {self.facts.get('criterion', '')}".rstrip(", ")
-        lines = [f"# Found by propml tune in {len(self.trials)} trials: {told}", *_toml_lines(experiment or {}), ""]
-        if self.method == "vision":
-            lines += ["[recipe]"]
-        else:
-            name = f'methods."{self.title} tuned"'
-            lines += [f"[{name}]", f'method = "{self.method}"', "", f"[{name}.params]"]
-        return "\n".join([*lines, *_toml_lines(self.params), ""])
+        found = f"# Found by propml tune in {len(self.trials)} trials: {told}"
+        name = f'methods."{self.title} tuned"'
+        heads = [f"[{name}]", f'method = "{self.method}"', "", f"[{name}.params]"]
+        heads = ["[recipe]"] if self.method == "vision" else heads
+        return "\n".join([found, *_toml_lines(experiment or {}), "", *heads, *_toml_lines(self.params), ""])
 
     def to_csv(self) -> str:
         """All trials, one row each."""
@@ -166,8 +163,8 @@ class SearchResult:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["trial", "state", "value", "epochs", "seconds", *names, "why"])
         for each in self.trials:
-            cells = [*(stored(each.params.get(name, "")) for name in names), each.why]
-            cells = [neutralised(cell) if isinstance(cell, str) else cell for cell in cells]
+            told = [*(stored(each.params.get(name, "")) for name in names), each.why]
+            cells = [neutralised(cell) if isinstance(cell, str) else cell for cell in told]
             value = "" if math.isnan(each.value) else f"{each.value:.6f}"
             table.writerow([each.number, each.state, value, each.epochs, f"{each.seconds:.2f}", *cells])
         return text.getvalue()
@@ -262,11 +259,8 @@ def pictures(result: SearchResult) -> Iterator[tuple[str, str, bytes]]:
 
 
 def compared_trials(result: SearchResult) -> tuple[int, optuna.Study]:
-    """The last epoch that at least half of the trials reached, and a study of what they were worth there.
-
-    Optuna looks at complete trials only, and most of Hyperband's stop early.
-    """
-    optuna = require("optuna", "tune")
+    """The last epoch that at least half of the trials reached, and a study of what they were worth there."""
+    optuna = require("optuna", "tune")  # it looks at complete trials only, and most of Hyperband's stop early
     counts = Counter(epoch for each in result.trials for epoch in each.curve)
     half = sum(bool(each.curve) for each in result.trials) / 2
     epoch = max((epoch for epoch, count in counts.items() if count >= half), default=0)

@@ -1,10 +1,8 @@
 """Hyperband with stacked models: all trials and folds of a rung train at once, and losers leave the stack.
 
 λ, order, learning rate and weight decay differ between members of a stack. What cannot differ (layers, dropout, loss,
-batch) parts the trials into stacks; the search proposes trials so that few stacks suffice, see
-:data:`propml.tuning.searching.PER_STRUCTURE`. A trial learns the same whether it trains alone or among others, and
-whether others leave or not: every fold has its own streams of random numbers, and what a member has learned moves to
-the smaller stack with its optimiser.
+batch) parts the trials into stacks. A trial learns the same alone and among others who stay or leave: every fold has
+its own streams of random numbers, and what a member has learned moves to the smaller stack with its optimiser.
 
 The brackets are those of Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar: *Hyperband*, JMLR 2018; BOHB (Falkner, Klein,
 Hutter, ICML 2018) runs them with proposals of a model, which here is Optuna's TPE. Optuna's own Hyperband, which prunes
@@ -84,8 +82,7 @@ def bracket_at(epochs: int, position: int) -> tuple[int, tuple[int, ...]]:
 def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[int]:
     """The places of the trials that continue: the best third of the finite values, rounded up.
 
-    Fewer than three trials are too few to compare among themselves: ``others`` are the values of earlier trials at the
-    same epoch, and a trial continues if it is in the best third of all.
+    Fewer than three trials are compared with ``others``, the values of earlier trials at the same epoch, too.
 
     >>> best_places([0.5, 0.9, float("nan"), 0.7]), best_places([0.5], others=[0.8, 0.9, 0.7])
     ([1], [])
@@ -218,8 +215,7 @@ class Stack:
 class Rung:
     """Trials that are compared with each other: one stack for each structure among them, or as few as memory allows.
 
-    A trial that cannot be trained (its objective is no number, its network does not fit into memory, a value makes no
-    sense) fails by itself: its value is NaN, and ``why`` has the reason.
+    A trial that cannot be trained fails by itself: its value is NaN, and ``why`` has the reason.
     """
 
     def __init__(self, table: DeviceTable, configurations: Sequence[Configuration], epochs: int) -> None:

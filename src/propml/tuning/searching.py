@@ -154,10 +154,7 @@ def run_search(
 
 
 def work(desk: Desk, folder: str | Path | None = None) -> None:
-    """Do trials until enough are finished or time is over; what is under way when anything stops this goes back.
-
-    It waits for trials of other workers: if those die, their trials are done here.
-    """
+    """Do trials until enough are finished, by other workers too, or time is over."""
     with desk.at_work():
         while not desk.is_over():
             desk.reclaim()

@@ -1,11 +1,9 @@
 """The trials of a study: begun, ended, and begun again when a worker dies.
 
 A trial names its owner from the moment it is created. One that is given up stays in the study as it is; the trial that
-takes its place names the ``first`` of its line. So the study itself says what is left to begin again, and no kill
-between two writes can lose or double a trial.
-
-Optuna's own ``RetryFailedTrialCallback`` loses a trial whose worker dies before its first heartbeat, or whose finder
-dies between giving it up and queueing it again. It also waits for heartbeats of a process that is known to be gone.
+takes its place names the ``first`` of its line. So no kill between two writes can lose or double a trial. Optuna's own
+``RetryFailedTrialCallback`` loses one whose worker dies before its first heartbeat, or whose finder dies between giving
+it up and queueing it again; and it waits for heartbeats of a process that is known to be gone.
 """
 
 from __future__ import annotations
@@ -38,19 +36,17 @@ STOPPED, SURPLUS = "its search was stopped", "one more than there were to be"
 
 
 def sort_out(trials: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
-    """The trials that count, under way or ended; and the tries of each that is to be begun again, the riskiest first.
-
-    A trial that was given up does not count, unless its workers died too often: then it has failed.
-    """
+    """The trials that count, under way or ended; and the tries of each that is to be begun again, riskiest first."""
     lines: dict[int, list[Any]] = {}
     for trial in trials:
         if trial.user_attrs.get("lost") not in (SURPLUS, REPLACED):
             lines.setdefault(_first(trial), []).append(trial)
     counted, again = [], []
     for tries in lines.values():
-        lasting = [trial for trial in tries if _lasts(trial)]
-        if lasting or _deaths(tries) >= MOST_TRIES:
-            counted += lasting or [trial for trial in tries if _deaths([trial])][-1:]
+        if lasting := [trial for trial in tries if _lasts(trial)]:
+            counted += lasting
+        elif _deaths(tries) >= MOST_TRIES:  # it has failed
+            counted += [trial for trial in tries if _deaths([trial])][-1:]
         else:
             again.append(tries)
     return sorted(counted, key=lambda trial: trial.number), sorted(again, key=_deaths, reverse=True)
@@ -97,10 +93,9 @@ class RunningTrial:
 
 
 class Desk:
-    """Where a worker gets trials from and reports on them.
+    """Where a worker gets trials from and reports on them; ``trials`` are those of all workers together.
 
-    The study, which is called ``name``, is to have so many ``trials``, those of earlier and other workers included;
-    ``until`` is when to stop, in seconds of :func:`time.monotonic`.
+    Its time is over at ``until``, in seconds of :func:`time.monotonic`.
     """
 
     def __init__(
@@ -194,11 +189,6 @@ class Desk:
         del self.under_way[trial.storage_id]
         self.progress()
 
-    def give_all_back(self) -> None:
-        """Leave the trials under way to whoever comes next."""
-        while self.under_way:
-            self._give_up(self.under_way.popitem()[1].handle.number, STOPPED)
-
     def reclaim(self, *, died: bool = True) -> None:
         """Give up the trials whose workers are gone, so that they are begun again."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
@@ -239,4 +229,5 @@ class Desk:
             finally:
                 over.set()
                 thread.join()
-                self.give_all_back()
+                while self.under_way:
+                    self._give_up(self.under_way.popitem()[1].handle.number, STOPPED)
