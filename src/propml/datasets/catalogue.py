@@ -189,6 +189,8 @@ def _compare(statistics: Statistics, facts: Facts) -> tuple[Check, ...]:
 def _file_states(entry: Entry, folder: Path) -> tuple[tuple[Path, str], ...]:
     if entry.folder:
         return ((folder / entry.folder, "no published checksum"),)
-    words = {True: "as published", False: "differs from the published file"}
-    found = [(existing_file(folder, file.path) or folder / file.path, file.checksum) for file in entry.files]
-    return tuple((path, words[matches(path, checksum)]) for path, checksum in found)
+    states = []
+    for file in entry.files:
+        path = existing_file(folder, file.path) or folder / file.path
+        states.append((path, "as published" if matches(path, file.checksum) else "differs from the published file"))
+    return tuple(states)

@@ -123,7 +123,8 @@ def look_into(folder: Folder) -> tuple[Any, tuple[Part, ...], str]:
         raise ValueError(f"{folder.place} holds no Parquet file (.parquet, .pq); name a folder that does")
     with ThreadPoolExecutor(8) as pool:
         looked = list(pool.map(partial(_footer, folder), names))
-    schema, digest = looked[0][0], hashlib.blake2b(digest_size=16)
+    schema = looked[0][0]
+    digest = hashlib.blake2b(digest_size=16)
     parts: list[Part] = []
     for name, (own, groups, footer) in zip(names, looked, strict=True):
         if not own.equals(schema):
@@ -175,8 +176,10 @@ class BatchTable(MemoryTable):
     """A record batch as a table."""
 
     def __init__(self, batch: Any, path: Path, file: str = "", start: int = 0) -> None:
-        self.path, self.file, self.start, self.batch = path, file, start, batch
-        self.names, self.n_rows = tuple(batch.schema.names), len(batch)
+        self.path, self.file, self.start = path, file, start
+        self.names = tuple(batch.schema.names)
+        self.n_rows = len(batch)
+        self.batch = batch
 
     def cells(self, name: str) -> Cells:
         # Whole numbers and vectors are read alike with and without gaps: a row must not depend on its batch.

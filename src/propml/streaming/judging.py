@@ -161,7 +161,8 @@ class Judge:
                 own = held[start : start + BLOCK]
                 told = judge_rows(model, self.rates, X[own], given[own], incomplete)
                 found.append(replace(told, row=own[told.row]))
-        every = Verdicts(*(np.concatenate([getattr(told, each.name) for told in found]) for each in fields(Verdicts)))
+        columns = (np.concatenate([getattr(told, each.name) for told in found]) for each in fields(Verdicts))
+        every = Verdicts(*columns)
         return every[np.lexsort((every.label, every.row))]
 
 

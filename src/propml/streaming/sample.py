@@ -57,7 +57,8 @@ class Population:
 def draw_sample(run: Run, job: Job, most: int | None, *, hold_out: bool = False) -> None:
     """Count labels, draw rows and write them into one file, sorted by their hash, which no partitioning changes.
 
-    ``most`` rows and those for rare labels are drawn; where each model is to hold a fold of them out, more.
+    ``most`` rows and those for rare labels; by default as many as :func:`rows_to_learn_from` says. Where each model
+    holds a fold of them out, more.
     """
     out = Folder(job.out)
     there = set(out.names())

@@ -150,11 +150,13 @@ class SearchResult:
         """The best configuration as an entry of an experiment; a whole one where ``experiment`` has its other keys."""
         labels = "true labels (oracle)" if self.facts.get("objective") == "oracle" else "candidate labels"
         told = f"{self.value:.4f} on held-out {labels}, {self.facts.get('criterion', '')}".rstrip(", ")
-        found = f"# Found by propml tune in {len(self.trials)} trials: {told}"
-        name = f'methods."{self.title} tuned"'
-        heads = [f"[{name}]", f'method = "{self.method}"', "", f"[{name}.params]"]
-        heads = ["[recipe]"] if self.method == "vision" else heads
-        return "\n".join([found, *_toml_lines(experiment or {}), "", *heads, *_toml_lines(self.params), ""])
+        lines = [f"# Found by propml tune in {len(self.trials)} trials: {told}", *_toml_lines(experiment or {}), ""]
+        if self.method == "vision":
+            lines += ["[recipe]"]
+        else:
+            name = f'methods."{self.title} tuned"'
+            lines += [f"[{name}]", f'method = "{self.method}"', "", f"[{name}.params]"]
+        return "\n".join([*lines, *_toml_lines(self.params), ""])
 
     def to_csv(self) -> str:
         """All trials, one row each."""

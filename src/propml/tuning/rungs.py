@@ -82,7 +82,7 @@ def bracket_at(epochs: int, position: int) -> tuple[int, tuple[int, ...]]:
 def best_places(values: Sequence[float], others: Sequence[float] = ()) -> list[int]:
     """The places of the trials that continue: the best third of the finite values, rounded up.
 
-    Fewer than three trials are compared with ``others``, the values of earlier trials at the same epoch, too.
+    Of fewer than three, those continue that are in the best third of them and ``others``, earlier trials at that epoch.
 
     >>> best_places([0.5, 0.9, float("nan"), 0.7]), best_places([0.5], others=[0.8, 0.9, 0.7])
     ([1], [])

@@ -191,8 +191,10 @@ class NetworkTask(MethodTask):
 class VisionTask:
     """A network on images: every trial is a run of :func:`propml.vision.training.train`.
 
-    Of the ``recipe`` stays what is not searched; its ``epochs`` are the whole budget, its ``select`` is the objective,
-    and "oracle" needs ``validation`` images with true labels. ``changes`` are the ``space`` of a search.
+    The ``source`` has images with candidates, or with true labels that the recipe's noise makes candidates of. Of the
+    ``recipe`` stays what is not searched; its ``epochs`` are the whole budget, its ``select`` is the objective, and
+    "oracle" needs ``validation`` images with true labels. ``changes`` are those of the space, as in
+    :func:`propml.tuning.search`.
     """
 
     method = "vision"
