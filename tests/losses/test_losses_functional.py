@@ -447,9 +447,9 @@ def test_expectation_over_the_noise_is_the_loss_on_the_truth(flip, miss):
 def test_rate_per_label():
     logits, candidates = random_batch(c=2)
     rates = torch.tensor([0.1, 0.4], dtype=torch.float64)
-    entries = unbiased_entries(logits, candidates, flip_rate=rates)
+    entries = unbiased_entries(logits, candidates, rates, 0.0)
     for j in range(2):
-        alone = unbiased_entries(logits[:, j : j + 1], candidates[:, j : j + 1], flip_rate=rates[j].item())
+        alone = unbiased_entries(logits[:, j : j + 1], candidates[:, j : j + 1], rates[j].item(), 0.0)
         torch.testing.assert_close(entries[:, j : j + 1], alone)
 
 

@@ -63,7 +63,7 @@ def test_a_penalty_that_is_not_positive_is_told(alpha):
 
 @pytest.mark.parametrize("module", ["propml.methods", "propml.methods.ridge"])
 def test_the_former_name_works_and_says_what_it_is_called_now(module):
-    with pytest.warns(DeprecationWarning, match="called RidgeRegressionClassifier now") as told:
+    with pytest.warns(DeprecationWarning, match="now called RidgeRegressionClassifier") as told:
         found = importlib.import_module(module).RidgeClassifier
     assert found is RidgeRegressionClassifier
     assert told[0].filename == __file__

@@ -17,6 +17,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -84,6 +85,7 @@ def svm_confusions(
     return machine.fit_transform(X, truth, labels=labels)
 
 
+@dataclass(eq=False, repr=False)
 class SVMConfusions(BaseEstimator):
     """SVM confusions as an object that is fitted once and applied with several ratios.
 
@@ -101,21 +103,12 @@ class SVMConfusions(BaseEstimator):
     np.int64(9)
     """
 
-    def __init__(
-        self,
-        ratio: float = 1.0,
-        rounding: Rounding = "paper",
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.ratio = ratio
-        self.rounding = rounding
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.cache_dir = cache_dir
-        self.verbose = verbose
+    ratio: float = 1.0
+    rounding: Rounding = "paper"
+    random_state: RandomState = 0
+    n_jobs: int | None = None
+    cache_dir: str | os.PathLike[str] | None = None
+    verbose: bool = False
 
     def fit(self, X: Any, truth: Any) -> Self:
         """Learn which labels are plausible for which rows."""

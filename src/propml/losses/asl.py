@@ -94,15 +94,8 @@ class ASLLoss(CandidateLoss):
         label_dim: int = -1,
         label_weight: Tensor | None = None,
     ) -> None:
-        for name, value in (("gamma_positive", gamma_positive), ("gamma_negative", gamma_negative), ("clip", clip)):
+        own = {"gamma_positive": gamma_positive, "gamma_negative": gamma_negative, "clip": clip}
+        for name, value in own.items():
             check_non_negative(name, value)
-        super().__init__(
-            asl_loss,
-            reduction=reduction,
-            label_dim=label_dim,
-            label_weight=label_weight,
-            gamma_positive=gamma_positive,
-            gamma_negative=gamma_negative,
-            clip=clip,
-            detach_focus=detach_focus,
-        )
+        own["detach_focus"] = detach_focus
+        super().__init__(asl_loss, reduction=reduction, label_dim=label_dim, label_weight=label_weight, **own)

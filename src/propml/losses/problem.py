@@ -205,26 +205,14 @@ class CandidateLoss(nn.Module):
         self.register_buffer("label_weight", label_weight)
 
     def forward(
-        self,
-        logits: Tensor,
-        candidates: Marks,
-        *,
-        example_weight: Tensor | None = None,
-        mask: Tensor | None = None,
+        self, logits: Tensor, candidates: Marks, *, example_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """One scalar (or one value per example with ``reduction="none"``)."""
-        own: dict[str, Any] = {"reduction": self.reduction} if self._reduces else {}
-        values = self.function(
-            logits,
-            candidates,
-            label_dim=self.label_dim,
-            label_weight=self.label_weight,
-            example_weight=example_weight,
-            mask=mask,
-            **self.options,
-            **own,
-        )
-        return values if own else reduced(values, self.reduction)
+        given = {"label_dim": self.label_dim, "label_weight": self.label_weight, **self.options}
+        if self._reduces:
+            given["reduction"] = self.reduction
+        values = self.function(logits, candidates, example_weight=example_weight, mask=mask, **given)
+        return values if self._reduces else reduced(values, self.reduction)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.options.items())

@@ -96,10 +96,4 @@ class ProPMLLoss(CandidateLoss):
         label_weight: Tensor | None = None,
     ) -> None:
         check_non_negative("lam", lam)
-        super().__init__(
-            propml_loss,
-            reduction=reduction,
-            label_dim=label_dim,
-            label_weight=label_weight,
-            lam=lam,
-        )
+        super().__init__(propml_loss, reduction=reduction, label_dim=label_dim, label_weight=label_weight, lam=lam)

@@ -44,22 +44,14 @@ def unbiased_loss(
     ----------
     Natarajan et al., NIPS 2013; Xie, Huang: CCMN, TPAMI 2022.
     """
-    entries = unbiased_entries(
-        logits, candidates, flip_rate=flip_rate, miss_rate=miss_rate, label_dim=label_dim, mask=mask
-    )
+    entries = unbiased_entries(logits, candidates, flip_rate, miss_rate, label_dim, mask)
     if label_weight is not None:
         entries = entries * label_weight.to(entries)
     return weighted(entries.sum(dim=-1), example_weight)
 
 
 def unbiased_entries(
-    logits: Tensor,
-    candidates: Marks,
-    *,
-    flip_rate: Lam,
-    miss_rate: Lam = 0.0,
-    label_dim: int = -1,
-    mask: Tensor | None = None,
+    logits: Tensor, candidates: Marks, flip_rate: Lam, miss_rate: Lam, label_dim: int = -1, mask: Tensor | None = None
 ) -> Tensor:
     """The terms that :func:`unbiased_loss` sums, with the labels as the last axis; 0 where an entry is unknown."""
     check_rates(flip_rate, miss_rate)
@@ -104,14 +96,8 @@ class UnbiasedLoss(CandidateLoss):
         label_weight: Tensor | None = None,
     ) -> None:
         check_rates(flip_rate, miss_rate)
-        super().__init__(
-            unbiased_loss,
-            reduction=reduction,
-            label_dim=label_dim,
-            label_weight=label_weight,
-            flip_rate=flip_rate,
-            miss_rate=miss_rate,
-        )
+        own = {"flip_rate": flip_rate, "miss_rate": miss_rate}
+        super().__init__(unbiased_loss, reduction=reduction, label_dim=label_dim, label_weight=label_weight, **own)
         if clamp not in ("label", "batch", None):
             raise ValueError(f'clamp is {clamp!r}; choose "label", "batch" or None')
         if clamp is not None and reduction != "mean":
@@ -119,16 +105,11 @@ class UnbiasedLoss(CandidateLoss):
         self.clamp = clamp
 
     def forward(
-        self,
-        logits: Tensor,
-        candidates: Marks,
-        *,
-        example_weight: Tensor | None = None,
-        mask: Tensor | None = None,
+        self, logits: Tensor, candidates: Marks, *, example_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         if self.clamp is None:
             return super().forward(logits, candidates, example_weight=example_weight, mask=mask)
-        entries = unbiased_entries(logits, candidates, label_dim=self.label_dim, mask=mask, **self.options)
+        entries = unbiased_entries(logits, candidates, **self.options, label_dim=self.label_dim, mask=mask)
         if self.label_weight is not None:
             entries = entries * self.label_weight
         if example_weight is not None:

@@ -7,7 +7,8 @@ In go features and candidate labels, out come scores and predictions. All of the
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from propml.methods.base import CandidateClassifier
+from propml.messages import warn_renamed
+from propml.methods.base import FORMER_NAMES, CandidateClassifier
 from propml.methods.registry import METHODS, OTHERS, load, method_class
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A class is imported when it is first asked for: one of them needs torch, which takes seconds."""
-    if name == "RidgeClassifier":
-        from propml.methods.ridge import former
-
-        return former(name)
+    if name in FORMER_NAMES:
+        warn_renamed(f"{__name__}.{name}", FORMER_NAMES[name])
+        name = FORMER_NAMES[name]
     for method in (METHODS | OTHERS).values():
         if method.name == name:
             return getattr(importlib.import_module(method.module), name)

@@ -10,13 +10,13 @@ Deviations: none; the bias is penalised like any other weight, as in the methods
 features than rows, the equal n × n (dual) system is solved instead.
 """
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from propml.methods.base import Features, check_positive
+from propml.messages import former_names
+from propml.methods.base import FORMER_NAMES, Features, check_positive
 from propml.methods.linear_algebra import LinearClassifier, RidgeSystem, with_bias
 from propml.schema import Array
 from propml.targets import Candidates
@@ -54,14 +54,5 @@ class RidgeRegressionClassifier(LinearClassifier):
         self.coef_ = RidgeSystem(with_bias(X), self.alpha).weights(candidates.to_matrix(np.float64))
 
 
-def former(name: str) -> type[RidgeRegressionClassifier]:
-    """The class under the name that it had up to version 0.1, which scikit-learn has given to another one."""
-    told = "propml's RidgeClassifier is called RidgeRegressionClassifier now; the old name goes with version 0.3"
-    warnings.warn(told, DeprecationWarning, stacklevel=3)
-    return RidgeRegressionClassifier
-
-
-def __getattr__(name: str) -> Any:
-    if name == "RidgeClassifier":
-        return former(name)
-    raise AttributeError(f"module 'propml.methods.ridge' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__, FORMER_NAMES)
