@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from propml.datasets import digits_mosaic
-from propml.methods.particle import PARMAPClassifier, vote_likelihood
+from propml.methods.ml_knn import count_likelihood
+from propml.methods.particle import PARMAPClassifier
 from propml.methods.particle_pairs import count_votes
 from propml.metrics import average_precision
 
@@ -24,12 +25,13 @@ def fitted(mosaic):
 def test_likelihood_by_loops():
     rng = np.random.default_rng(0)
     votes, rows = rng.integers(0, 4, size=(50, 4)), rng.random((50, 4)) < 0.3
-    found = vote_likelihood(votes, rows)
+    without, with_label = count_likelihood(votes, rows, 4, 1.0)
     for label in range(4):
         for count in range(4):
             seen = sum(rows[i, label] and votes[i, label] == count for i in range(50))
-            assert found[label, count] == pytest.approx((1 + seen) / (4 + rows[:, label].sum()))
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+            assert with_label[count, label] == pytest.approx((1 + seen) / (4 + rows[:, label].sum()))
+            unseen = sum(not rows[i, label] and votes[i, label] == count for i in range(50))
+            assert without[count, label] == pytest.approx((1 + unseen) / (4 + (~rows)[:, label].sum()))
 
 
 def test_scores_are_the_posterior_of_the_votes(mosaic, fitted):
@@ -77,8 +79,8 @@ def test_the_release_reads_votes_by_the_true_labels_of_test_rows(mosaic):
     votes = count_votes(test.X, model.machines_, weighted=False).astype(int)
     prior = (1 + train.candidates.to_matrix().sum(axis=0)) / (2 + len(train.X))
     true = test.truth.astype(bool)
-    likelihood = vote_likelihood(votes, true) / vote_likelihood(votes, ~true)
-    odds = (prior / (1 - prior)) * likelihood[np.arange(10), votes]
+    without, with_label = count_likelihood(votes, true, 10, 1.0)
+    odds = (prior / (1 - prior)) * (with_label / without)[votes, np.arange(10)]
     span = odds.max(axis=1, keepdims=True) - odds.min(axis=1, keepdims=True)
     np.testing.assert_allclose(model.decision_function(test.X), (odds - odds.min(axis=1, keepdims=True)) / span)
     assert average_precision(test.truth, model.decision_function(test.X)) > blind

@@ -80,16 +80,13 @@ class MLkNNClassifier(CandidateClassifier):
     def _fit(self, X: Features, candidates: Candidates) -> None:
         check_positive(self, "s")
         n_rows, n_labels = candidates.shape
-        n_counts = min(positive_int("k", self.k), n_rows - 1) + 1
+        k = min(positive_int("k", self.k), n_rows - 1)
         self.rows_, self.carried_ = X, candidates.to_sparse().astype(np.int32)
-        counts = self._counts(nearest_rows(X, X, n_counts - 1, leave_out_self=True, verbose=self.verbose))
-        cells = (self.carried_.toarray() * n_counts + counts) * n_labels + np.arange(n_labels)
-        seen = np.bincount(cells.ravel(), minlength=2 * n_counts * n_labels)
-        # How often r neighbours were seen, without and with a label.
-        seen = seen.reshape(2, n_counts, n_labels)
-        absent, present = seen.sum(axis=1)
+        counts = self._counts(nearest_rows(X, X, k, leave_out_self=True, verbose=self.verbose))
+        present = self.carried_.sum(axis=0)
+        absent = n_rows - present
         self.prior_ = (self.s + present) / (2 * self.s + absent + present)
-        self.likelihood_ = (self.s + seen) / (self.s * n_counts + seen.sum(axis=1, keepdims=True))
+        self.likelihood_ = count_likelihood(counts, self.carried_.toarray(), k + 1, self.s)
         without, with_label = (1 - self.prior_) * self.likelihood_[0], self.prior_ * self.likelihood_[1]
         self.posterior_ = with_label / (with_label + without)
         # "Above" everywhere else, "from 0.5 on" here.
@@ -108,3 +105,14 @@ class MLkNNClassifier(CandidateClassifier):
         starts = k * np.arange(n + 1)
         graph = sp.csr_array((np.ones(n * k, np.int32), nearest.ravel(), starts), (n, self.carried_.shape[0]))
         return (graph @ self.carried_).toarray()
+
+
+def count_likelihood(counts: np.ndarray, marked: np.ndarray, n_counts: int, s: float) -> np.ndarray:
+    """How probable each count is without a label (0) and with it (1), ``(2, n_counts, n_labels)``, smoothed by ``s``.
+
+    ``counts``, from 0 to ``n_counts - 1``, and marks of 0/1 are ``(n_samples, n_labels)``.
+    """
+    n_labels = counts.shape[1]
+    cells = (marked * n_counts + counts) * n_labels + np.arange(n_labels)
+    seen = np.bincount(cells.ravel(), minlength=2 * n_counts * n_labels).reshape(2, n_counts, n_labels)
+    return (s + seen) / (s * n_counts + seen.sum(axis=1, keepdims=True))

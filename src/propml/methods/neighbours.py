@@ -42,49 +42,36 @@ def nearest_rows(
     found = np.empty((n_queries, k), dtype=np.int64)
     if k == 0:
         return found
-    largest = max(_largest(queries), _largest(rows))
-    rough = _RoughDistances(rows, 1.0 / largest if largest > 0 else 1.0)
+    # Far from the origin the product would leave no digits of the distances; sparse rows must stay where they are.
+    centre = rows.mean(axis=0) if isinstance(rows, np.ndarray) else None
+    scale = 1.0 / (max(abs(queries).max(), abs(rows).max()) or 1.0)
+
+    def rough(some: Features) -> Features:
+        return ((some if centre is None else some - centre) * scale).astype(np.float32)
+
+    near = rough(rows)
+    squares = row_norms(near, squared=True)
     with progress_bar("nearest neighbours", n_queries, show=verbose) as bar:
         for block in gen_batches(n_queries, max(1, BLOCK // n_rows)):
             some = sp.csr_array(queries[block]) if sp.issparse(rows) else dense(queries[block])
-            distances, lengths = rough.to(some)
+            own = rough(some)
+            lengths = row_norms(own, squared=True)
+            distances = dense((own * np.float32(-2.0)) @ near.T)
+            distances += squares
+            distances += lengths[:, None]
             if leave_out_self:
                 distances[np.arange(len(distances)), range(n_queries)[block]] = np.inf
-            row, column = np.divmod(_possible(distances, lengths, k, rough.error), n_rows)
+            row, column = np.divmod(_possible(distances, lengths, k, rows.shape[1]), n_rows)
             found[block] = _first_of_each(row, column, _exact(some, rows, row, column), k)
             bar.advance(len(distances))
     return found
 
 
-class _RoughDistances:
-    """Squared distances to rows, in float32."""
-
-    def __init__(self, rows: Features, scale: float) -> None:
-        # Far from the origin the product would leave no digits of the distances; sparse rows must stay where they are.
-        self.centre = rows.mean(axis=0) if isinstance(rows, np.ndarray) else None
-        self.scale = scale
-        self.rows = self._rough(rows)
-        self.lengths = row_norms(self.rows, squared=True)
-        # Relative to the squared lengths: the bound for a sum of as many products, in whichever order.
-        self.error = (rows.shape[1] + 8) * float(np.finfo(np.float32).eps)
-
-    def _rough(self, rows: Features) -> Features:
-        moved = rows if self.centre is None else rows - self.centre
-        return (moved * self.scale).astype(np.float32)
-
-    def to(self, queries: Features) -> tuple[np.ndarray, np.ndarray]:
-        """Distances ``(n_queries, n_rows)``, and the squared lengths of the queries."""
-        rough = self._rough(queries)
-        lengths = row_norms(rough, squared=True)
-        distances = dense((rough * np.float32(-2.0)) @ self.rows.T)
-        distances += self.lengths
-        distances += lengths[:, None]
-        return distances, lengths
-
-
-def _possible(distances: np.ndarray, lengths: np.ndarray, k: int, error: float) -> np.ndarray:
+def _possible(distances: np.ndarray, lengths: np.ndarray, k: int, n_features: int) -> np.ndarray:
     """Flat positions of all that can be among the k nearest."""
     n, n_rows = distances.shape
+    # Relative to the squared lengths: the bound for a sum of as many products, in whichever order.
+    error = (n_features + 8) * float(np.finfo(np.float32).eps)
     # The k-th smallest of the minima of groups is an upper bound of the k-th smallest, at a fraction of its price.
     size = max(1, min(16, n_rows // (2 * k)))
     groups = distances[:, : n_rows // size * size].reshape(n, size, -1)
@@ -106,8 +93,3 @@ def _first_of_each(row: np.ndarray, column: np.ndarray, distances: np.ndarray, k
     order = np.lexsort((digits, row))
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     return column[order[starts[:, None] + np.arange(k)]]
-
-
-def _largest(rows: Features) -> float:
-    values = rows if isinstance(rows, np.ndarray) else rows.data
-    return max(values.max(initial=0.0), -values.min(initial=0.0))

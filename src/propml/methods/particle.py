@@ -70,6 +70,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from propml.methods.base import CandidateClassifier, Features, check_positive, positive_int
 from propml.methods.linear_algebra import InnerProducts
+from propml.methods.ml_knn import count_likelihood
 from propml.methods.particle_pairs import MACHINES, count_votes, train_pairs
 from propml.methods.particle_propagation import credible_labels, scaled_rows
 from propml.schema import Array
@@ -189,9 +190,8 @@ class PARMAPClassifier(ParticleClassifier):
         self._learn_odds(X, self.credible_.toarray().astype(bool))
 
     def _learn_odds(self, X: Features, relevant: np.ndarray) -> None:
-        votes = self._votes(X)
-        likelihood = vote_likelihood(votes, relevant) / vote_likelihood(votes, ~relevant)
-        self.log_odds_ = np.log(likelihood * (self.prior_ / (1 - self.prior_))[:, None])
+        without, with_label = count_likelihood(self._votes(X), relevant, relevant.shape[1], 1.0)
+        self.log_odds_ = np.log((with_label / without * (self.prior_ / (1 - self.prior_))).T)
 
     def fit_to_truth(self, X: Any, truth: Any) -> Self:
         """Learn how votes are to be read once more, from rows whose true labels are known.
@@ -237,14 +237,3 @@ class PARVLSClassifier(ParticleClassifier):
         if self.paper:
             votes = np.ceil(votes)
         return 0.5 + (votes[:, :-1] - votes[:, -1:]) / len(self.labels_)
-
-
-def vote_likelihood(votes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How probable each number of votes is for each label, from the rows that are marked, with Laplace smoothing.
-
-    There is one row per label, which sums to 1, and one column per number of votes, 0 to ``n_labels - 1``.
-    """
-    n_labels = votes.shape[1]
-    _, label = np.nonzero(rows)
-    counts = np.bincount(label * n_labels + votes[rows], minlength=n_labels**2).reshape(n_labels, n_labels)
-    return (1 + counts) / (n_labels + counts.sum(axis=1, keepdims=True))
