@@ -1,7 +1,8 @@
 """Every method of the literature as a scikit-learn classifier of candidate labels; one file each, and a registry.
 
 In go features and candidate labels, out come scores and predictions. All of them have the contract of
-:class:`~propml.methods.base.CandidateClassifier`; :data:`METHODS` names them for command line and benchmark.
+:class:`~propml.methods.base.CandidateClassifier`; :data:`METHODS` names them for command line and benchmark. Published
+numbers were made on features in [−1, 1] (:class:`propml.range_scaler.RangeScaler`).
 """
 
 import importlib

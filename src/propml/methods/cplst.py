@@ -10,15 +10,15 @@ tr(V' Y' H Y V) with H = Φ (Φ'Φ + λ I)⁻¹ Φ', so that V are the leading M
 Φ_test W V' + m, cut at 0.5. There is no iteration.
 
 With M = C, the default, V V' = I and CPLST *is* ridge regression on the centred labels: coding then changes nothing.
-That, with λ = 0.1, on features in [−1, 1], reproduces the published numbers. (RidgeRegressionClassifier(0.1) does not
-centre the labels but has a bias that is penalised; the scores of the two differ by terms of order λ / n_samples.)
+That, with λ = 0.1, reproduces the published numbers. (RidgeRegressionClassifier(0.1) does not centre the labels: the
+scores of the two differ by terms of order λ / n_samples.)
 
 Deviations:
 
-* Labels are coded 0/1, not −1/+1, and cut at 0.5, not at 0: the same predictions, as all is centred. The published
-  Hamming losses of 48 to 86 % fit 0/1 labels that were cut at 0; ``propml.metrics.paper_hamming_loss`` reproduces that.
+* Labels are coded 0/1, not −1/+1, and cut at 0.5, not at 0: the same predictions, as all is centred.
+  ``propml.metrics.paper_hamming_loss`` reproduces the published Hamming losses, of 0/1 labels that were cut at 0.
 * The authors' code has no bias column in H, only in Φ; here both have one, as in MLC_toolbox, so that V minimises the
-  objective above and one factorisation serves both. It makes no difference where M = C.
+  objective above. It makes no difference where M = C.
 * Candidates are taken for true labels, since the method knows only those.
 """
 

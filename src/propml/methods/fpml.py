@@ -1,8 +1,8 @@
 """fPML: feature-induced partial multi-label learning, by joint factorisation of labels and features.
 
 G. Yu, X. Chen, C. Domeniconi, J. Wang, Z. Li, Z. Zhang, X. Wu: "Feature-Induced Partial Multi-label Learning",
-ICDM 2018. The objective is *reconstructed* from the paper's abstract and from later papers that quote its settings; no
-code was released, and rank and constraints of the factors are not known to us.
+ICDM 2018. The objective is *reconstructed* from the abstract and from later papers that quote its settings; no code was
+released, and rank and constraints of the factors are not known to us.
 
     min ‖S − G Q'‖² + λ₁ ‖X − G F'‖² + λ₂ ‖Φ W − G Q'‖² + λ₃ ‖W‖²,   Φ = [X, 1]
 
@@ -19,16 +19,13 @@ Scores are Φ_test W, cut at 0.5.
 Deviations, all of them choices that the reconstruction leaves open:
 
 * W has a bias, without which a cut at 0.5 means nothing on features in [−1, 1]; the factorisation of X has none.
-* The rank k decides most of the outcome (the factors must hold X as well as S, and d is larger than C): on Birds at
-  50 % noise the average precision is 49 for k = 9, 56 for k = 19, 59 for k = 50. The default is the larger of the
-  number of labels and 100: fewer dimensions than labels cannot hold S even without noise, and with few labels the
-  factors are spent on X. Held-out *candidates* say the same (Medical at 100 % noise, average precision on candidates:
-  84.4 for k = C = 45, 85.1 for 50, 87.6 for 100 and for 200); no true label was used.
+* The rank k decides most of the outcome: on Birds at 50 % noise the average precision is 49 for k = 9, 56 for k = 19,
+  59 for k = 50. The default is the larger of the number of labels and 100: fewer dimensions than labels cannot hold S
+  even without noise, and with few labels the factors are spent on X. Held-out *candidates* say the same (Medical at
+  100 % noise, average precision on candidates: 84.4 for k = C = 45, 85.1 for 50, 87.6 for 100 and for 200).
 * The factors are not constrained to be non-negative.
 * W is never formed while iterating: Φ W = H G Q' with H = Φ (Φ'Φ + (λ₃/λ₂) I)⁻¹ Φ', which one Cholesky factor of the
   smaller of the two equal systems applies to the k columns of G. Sparse features stay sparse.
-
-Published numbers were made on features in [−1, 1].
 """
 
 from dataclasses import dataclass

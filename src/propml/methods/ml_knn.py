@@ -8,17 +8,15 @@ For each label j, the number r of neighbours that carry it is weighed by how oft
     P_j(r|1)  = (s + c_j[r]) / (s (k+1) + Σ c_j),     P_j(r|0) = (s + c̄_j[r]) / (s (k+1) + Σ c̄_j)
     score     = prior_j P_j(r|1) / (prior_j P_j(r|1) + (1 − prior_j) P_j(r|0)),   predicted from 0.5 on
 
-where S are the candidates, taken for true, and distances are Euclidean. Published numbers use features in [−1, 1], k =
-10 and s = 1; on unscaled Birds the average precision is 13 points lower.
+where S are the candidates, taken for true, and distances are Euclidean. Published numbers use k = 10 and s = 1; on
+unscaled Birds the average precision is 13 points lower.
 
 Deviations:
 
 * Where there are not more than k rows, k is the number of the *other* rows.
 * Distances that agree to nine digits count as equal; among equals the row that comes first is nearer, as with the
-  stable sort of the authors' MATLAB code. So data with many equal distances (0/1 features) give the same neighbours on
-  every machine, for dense and for sparse features.
-* Predictions are 0/1. The published Hamming losses of 76 to 100 % fit predictions of −1/+1 that were compared with a
-  truth of 0/1; ``propml.metrics.paper_hamming_loss`` reproduces that.
+  stable sort of the authors' MATLAB code: the same neighbours on every machine, for dense and for sparse features.
+* Predictions are 0/1; ``propml.metrics.paper_hamming_loss`` reproduces the published Hamming losses of −1/+1.
 
 scikit-multilearn, by default, counts each training row among its own neighbours; that is not done here.
 """

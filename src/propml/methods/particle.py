@@ -22,23 +22,19 @@ rows that it was trained on, a_jk:
     votes_V = Σ_j a_jV [machine jV votes for V]
     score_j = ½ + (votes_j − votes_V) / q,     predicted above ½, i.e. where votes_j > votes_V
 
-Published numbers are on features scaled to [−1, 1]. The equations are those of the released conference code, and of the
-paper as it is recalled where the two differ.
+The equations are those of the released conference code, and of the paper as it is recalled where the two differ.
 
-Deviations of both variants, from the paper or from the released code:
+Deviations of both variants, from the paper or from the released code; ``paper=True`` follows the release in the first
+three, on which the published results on the Yeast sets depend (YeastCC, PAR-MAP and PAR-VLS: average precision 20.9 and
+17.2, published 21.6 and 17.8; without, 41.1 and 41.7; ``docs/methods.md`` has other sets):
 
-- Neighbours exclude the row itself. The release includes it, so that each row is rebuilt from itself alone, the
-  transition matrix is the identity and nothing is propagated.
+- Neighbours exclude the row itself. The release includes it, so that nothing is propagated: each row is rebuilt from
+  itself alone.
 - The propagation starts from S_ij / |S_i|, as published; the release starts from S_ij. It stops when no confidence
-  changes by 1e-5, where the release takes the spectral norm of all changes. The correction of the class mass that
-  follows is the release's; its scaling of each row to [0, 1] divides by 0 where all labels are equally confident and
-  is left out, since the credible labels are scaled anyway.
-- Where no candidate reaches the threshold, the release takes the labels that do, which are no candidates. This
-  contradicts what candidates are, and concerns nine of ten rows of the Yeast sets. Here the candidates that come
-  nearest are taken.
-- ``paper=True`` does in these three points as the release does: the published results on the Yeast sets depend on
-  them (YeastCC, PAR-MAP and PAR-VLS: average precision 20.9 and 17.2, published 21.6 and 17.8; without, 41.1 and 41.7).
-  On Scene at 100 % it is 83.6 and 83.5 (published 83.9 and 83.9); without, 84.6 and 85.0.
+  changes by 1e-5, where the release takes the spectral norm of all changes. The correction of the class mass is the
+  release's; its scaling of each row to [0, 1] divides by 0 where all labels are equally confident, and is left out.
+- Where no candidate reaches the threshold (nine of ten rows of the Yeast sets), the candidates that come nearest are
+  taken. The release takes the labels that do reach it, which are no candidates.
 - Credible labels come from an inner cross-validation within the training rows. The release finds them once, before the
   outer one, and so with the candidates of the test rows.
 - A pair without machine does not vote, nor does a machine with a decision of 0. In the release's PAR-MAP the lower of
@@ -47,16 +43,12 @@ Deviations of both variants, from the paper or from the released code:
 Of PAR-MAP:
 
 - The counts c are taken on the training rows and their credible labels, as published. The release takes them on the
-  *test* rows with their *true* labels; :meth:`PARMAPClassifier.fit_to_truth` does the same. With ``paper=True`` this
-  lifts the average precision from 83.6 to 84.0 on Scene at 100 % (published: 83.9), from 84.3 to 85.5 on 5000 rows of
-  MIRFlickr (86.3 on 10433), and from 20.9 to 32.0 on YeastCC (21.6, so that row can hardly have it).
+  *test* rows with their *true* labels; :meth:`PARMAPClassifier.fit_to_truth` does the same.
 - The score is the posterior. The release gives the odds, scales them to [0, 1] in each row and cuts at 0.5, which
   predicts at least one label everywhere; ``paper=True`` does the same. The order of the labels is the same.
 
-Of PAR-VLS:
-
-- The release rounds all sums of votes up to whole numbers, so that many labels tie; ``paper=True`` does the same.
-- The release scales the scores to [0, 1] in each row, which leaves their order as it is, and so the metrics.
+Of PAR-VLS: the release rounds all sums of votes up to whole numbers, so that many labels tie; ``paper=True`` does the
+same. It also scales the scores to [0, 1] in each row, which leaves their order as it is, and so the metrics.
 """
 
 from dataclasses import dataclass

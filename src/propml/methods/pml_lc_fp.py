@@ -20,8 +20,7 @@ the projection of S − C₁ ℓ − C₂ e onto the constraints, e being the (r
 
     structure(P) = C₂ Σ_i Σ_{j ∈ S_i} p_ij ‖x_i − m_j‖²,   m_j = Σ_i p_ij x_i / Σ_i p_ij
 
-Only the abstract could be read; objective and constraints are *reconstructed*, faithful in spirit. Published numbers
-were made on features in [−1, 1].
+Only the abstract could be read; objective and constraints are *reconstructed*, faithful in spirit.
 
 Deviations of both methods from the paper, as far as it is known:
 
@@ -47,8 +46,6 @@ margin of a label are those behind it (or before it), and their sums are cumulat
 |S_i| (C − |S_i|).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,6 +61,8 @@ from propml.targets import Candidates
 
 #: Steps of L-BFGS between two updates of the confidences.
 RANKING_STEPS = 20
+#: New confidences, and what ties them together: structure(P).
+Update = tuple[np.ndarray, float]
 
 
 class ConfidenceRankingClassifier(LinearClassifier):
@@ -106,21 +105,25 @@ class ConfidenceRankingClassifier(LinearClassifier):
         "cut_coef_": Array("f", "labels+1"),
     }
 
-    def _structure(self, X: Features, candidates: np.ndarray) -> LabelCorrelation | FeaturePrototypes:
+    #: The weights among the arguments.
+    _weights: ClassVar[tuple[str, ...]]
+
+    def _updated(self, X: Features, marked: np.ndarray, confidences: np.ndarray, costs: np.ndarray) -> Update:
+        """The confidences that follow from the costs C₁ ℓ and from what ties them together, and structure(P) there."""
         raise NotImplementedError
 
     def _fit(self, X: Features, candidates: Candidates) -> None:
-        check_positive(self, "C1")
+        check_positive(self, *self._weights)
         positive_int("max_iter", self.max_iter)
         features, marked = with_bias(X), candidates.to_matrix(np.int8) > 0
-        machine, structure = RankingMachine(features, marked, self.C1), self._structure(X, marked)
+        machine = RankingMachine(features, marked, self.C1)
         confidences, objective = marked.astype(np.float64), [np.inf]
         with progress_bar(type(self).__name__, self.max_iter, show=self.verbose) as bar:
             for _ in range(self.max_iter):
                 machine.learn(confidences, RANKING_STEPS)
-                confidences = structure.update(confidences, machine.costs)
+                confidences, structure = self._updated(X, marked, confidences, machine.costs)
                 prior = 0.5 * np.square(confidences - marked).sum()
-                objective.append(machine.objective(confidences) + prior + structure.penalty(confidences))
+                objective.append(machine.objective(confidences) + prior + structure)
                 bar.advance(note=f"objective {objective[-1]:.5g}")
                 if abs(objective[-2] - objective[-1]) <= self.tol * abs(objective[-1]):
                     break
@@ -154,9 +157,10 @@ class PMLlcClassifier(ConfidenceRankingClassifier):
     tol: float = 1e-3
     verbose: bool = False
 
-    def _structure(self, X: Features, candidates: np.ndarray) -> LabelCorrelation:
-        check_positive(self, "C3")
-        return LabelCorrelation(candidates, self.C3)
+    _weights = ("C1", "C3")
+
+    def _updated(self, X: Features, marked: np.ndarray, confidences: np.ndarray, costs: np.ndarray) -> Update:
+        return correlated_confidences(marked, confidences, costs, self.C3)
 
 
 @dataclass(eq=False, repr=False)
@@ -179,9 +183,12 @@ class PMLfpClassifier(ConfidenceRankingClassifier):
     tol: float = 1e-3
     verbose: bool = False
 
-    def _structure(self, X: Features, candidates: np.ndarray) -> FeaturePrototypes:
-        check_positive(self, "C2")
-        return FeaturePrototypes(X, candidates, self.C2)
+    _weights = ("C1", "C2")
+
+    def _updated(self, X: Features, marked: np.ndarray, confidences: np.ndarray, costs: np.ndarray) -> Update:
+        excess = excess_distances(X, confidences, marked)
+        updated = project_confidences(marked - costs - self.C2 * excess, marked)
+        return updated, float(self.C2 * np.vdot(updated, excess))
 
 
 class RankingMachine:
@@ -275,33 +282,25 @@ def _onto_simplex(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     return np.where(candidates, np.maximum(values - shift[np.arange(len(kept)), kept - 1][:, None], 0.0), 0.0)
 
 
-class LabelCorrelation:
-    """C₃ Σ_i Σ_{j,k ∈ S_i} c_jk (p_ij − p_ik)²."""
+def correlated_confidences(candidates: np.ndarray, confidences: np.ndarray, costs: np.ndarray, C3: float) -> Update:
+    """The update of PML-lc, by accelerated projected gradient from the confidences so far."""
+    together = correlation(candidates)
+    degrees = np.where(candidates, candidates.astype(np.float64) @ together, 0.0)
 
-    def __init__(self, candidates: np.ndarray, C3: float) -> None:
-        self.candidates, self.C3 = candidates, C3
-        self.together = correlation(candidates)
-        self.degrees = np.where(candidates, candidates.astype(np.float64) @ self.together, 0.0)
+    def laplacian(p: np.ndarray) -> np.ndarray:
+        return np.where(candidates, p * degrees - p @ together, 0.0)
 
-    def penalty(self, confidences: np.ndarray) -> float:
-        """The term itself, as 2 C₃ p'(D − c̄) p in each row."""
-        return float(2 * self.C3 * np.vdot(confidences, self._laplacian(confidences)))
-
-    def update(self, confidences: np.ndarray, costs: np.ndarray) -> np.ndarray:
-        """Accelerated projected gradient; the problem bends by 1 at least and by ``steepest`` at most."""
-        steepest = 1 + 8 * self.C3 * self.degrees.max()
-        momentum = (np.sqrt(steepest) - 1) / (np.sqrt(steepest) + 1)
-        ahead = confidences
-        for _ in range(int(20 * np.sqrt(steepest)) + 20):
-            gradient = costs + (ahead - self.candidates) + 4 * self.C3 * self._laplacian(ahead)
-            before, confidences = confidences, project_confidences(ahead - gradient / steepest, self.candidates)
-            if np.abs(confidences - before).max() < 1e-6:
-                break
-            ahead = confidences + momentum * (confidences - before)
-        return confidences
-
-    def _laplacian(self, confidences: np.ndarray) -> np.ndarray:
-        return np.where(self.candidates, confidences * self.degrees - confidences @ self.together, 0.0)
+    # The problem bends by 1 at least and by so much at most.
+    steepest = 1 + 8 * C3 * degrees.max()
+    momentum = (np.sqrt(steepest) - 1) / (np.sqrt(steepest) + 1)
+    ahead = confidences
+    for _ in range(int(20 * np.sqrt(steepest)) + 20):
+        gradient = costs + (ahead - candidates) + 4 * C3 * laplacian(ahead)
+        before, confidences = confidences, project_confidences(ahead - gradient / steepest, candidates)
+        if np.abs(confidences - before).max() < 1e-6:
+            break
+        ahead = confidences + momentum * (confidences - before)
+    return confidences, float(2 * C3 * np.vdot(confidences, laplacian(confidences)))
 
 
 def correlation(candidates: np.ndarray) -> np.ndarray:
@@ -310,23 +309,6 @@ def correlation(candidates: np.ndarray) -> np.ndarray:
     parts = counts / np.maximum(np.diag(counts), 1)[:, None]
     np.fill_diagonal(parts, 0.0)
     return (parts + parts.T) / 2
-
-
-class FeaturePrototypes:
-    """C₂ Σ_i Σ_{j ∈ S_i} p_ij e_ij, e the relative squared distance of row i to the prototype of label j."""
-
-    def __init__(self, X: Features, candidates: np.ndarray, C2: float) -> None:
-        self.X, self.candidates, self.C2 = X, candidates, C2
-        self.excess = np.zeros(candidates.shape)
-
-    def penalty(self, confidences: np.ndarray) -> float:
-        """The term itself, at the prototypes of the last update."""
-        return float(self.C2 * np.vdot(confidences, self.excess))
-
-    def update(self, confidences: np.ndarray, costs: np.ndarray) -> np.ndarray:
-        """Prototypes of the confidences so far, then the confidences that they ask for."""
-        self.excess = excess_distances(self.X, confidences, self.candidates)
-        return project_confidences(self.candidates - costs - self.C2 * self.excess, self.candidates)
 
 
 def excess_distances(X: Features, confidences: np.ndarray, candidates: np.ndarray) -> np.ndarray:

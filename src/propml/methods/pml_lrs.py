@@ -26,11 +26,8 @@ Deviations:
   method is a regression on the candidates with a nuclear norm, of which only γ/η matters; from β = 0.3 downwards Q
   comes alive, at a loss.
 * It stops at a residual of 10⁻⁴, which moves scores by some 10⁻³ and average precision by less than 0.01 points.
-* Everything happens in the coordinates of one thin decomposition Φ = U Σ V', made from the smaller of Φ'Φ and ΦΦ'.
-  W and Z stay in the span of V, so W = V B with B = (η Σ² + μ)⁻¹ (η Σ U'P + μ Z − L₂): every μ for the price of one
-  factorisation, and singular values are those of B. Sparse features stay sparse.
-
-Published numbers were made on features in [−1, 1].
+* Everything happens in the coordinates of :class:`~propml.methods.linear_algebra.PrincipalAxes`, Φ = U Σ V': W = V B
+  with B = (η Σ² + μ)⁻¹ (η Σ U'P + μ Z − L₂), so that one factorisation serves every μ.
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ The authors' code solves it by an augmented Lagrangian; from U = V = L = 0 and �
     if μ ‖U − U_before‖ < 10⁻⁵ ‖W‖:  μ = min(1.1 μ, 10¹⁰), and stop if also ‖W − U − V‖ < 10⁻⁷ ‖W‖
     L = L + μ (U + V − W)
 
-Scores are Φ_test U. Defaults λ = 10, β = γ = 0.5 are the authors'; published numbers use features in [−1, 1].
+Scores are Φ_test U. Defaults λ = 10, β = γ = 0.5 are the authors'.
 
 What to know about it: **for γ ≥ β, and so with the defaults, V is zero in every step.** What SVT leaves of its argument
 has no singular value above β/μ, hence no entry above γ/μ, and soft(…) makes zero of it. The method is then ridge
@@ -27,10 +27,8 @@ Deviations:
 * The cut of the scores, and so predictions and the Hamming loss, but no ranking. Here it is 0.5, or, with
   ``cut="regression"``, linear in the scores of the row and fitted to the candidates. A public port of the authors' code
   fits that regression to the *true* labels of the training rows, which nobody has; when it predicts, it leaves the bias
-  of the classifier out of the scores that the regression reads. The published Hamming losses come from there:
-  ``cut="released"`` with :meth:`PMLNIClassifier.fit_to_truth` gives 11.9, 14.8 and 16.0 on Scene at 50, 100 and 150 %
-  (published: 12.1, 14.9, 16.3), where 0.5 gives 10.9, 19.9 and 20.4
-  (``pytest tests/methods/test_methods_published.py`` computes them).
+  of the classifier out of the scores that the regression reads. The published Hamming losses come from there, and
+  ``cut="released"`` with :meth:`PMLNIClassifier.fit_to_truth` comes near them (``docs/methods.md``).
 * The paper describes accelerated proximal gradient steps for the same objective; the code's updates are followed.
 """
 
