@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 from sklearn.svm import SVC
 
 from propml.datasets import digits_mosaic
-from propml.methods import linear_algebra, particle_pairs, particle_propagation
+from propml.methods import linear_algebra, particle_propagation
 from propml.methods.linear_algebra import InnerProducts
 from propml.methods.particle import PARMAPClassifier, PARVLSClassifier
 from propml.methods.particle_pairs import count_votes, pair_problems, train_pairs
@@ -347,7 +347,7 @@ def test_the_progress_bar_counts_the_machines(monkeypatch):
         assert show
         yield SimpleNamespace(advance=lambda count=1: steps.append((count, total)))
 
-    monkeypatch.setattr(particle_pairs, "progress_bar", counting)
+    monkeypatch.setattr("propml.progress.progress_bar", counting)
     train = digits_mosaic(60)
     model = PARVLSClassifier(verbose=True).fit(train.X, train.candidates)
     n_machines = len(model.machines_["pairs"])

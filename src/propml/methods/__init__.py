@@ -5,12 +5,11 @@ In go features and candidate labels, out come scores and predictions. All of the
 numbers were made on features in [−1, 1] (:class:`propml.range_scaler.RangeScaler`).
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from propml.messages import warn_renamed
 from propml.methods.base import FORMER_NAMES, CandidateClassifier
-from propml.methods.registry import METHODS, OTHERS, load, method_class
+from propml.methods.registry import CLASSES, METHODS, load, method_class
 
 if TYPE_CHECKING:
     from propml.methods.cplst import CPLSTClassifier
@@ -51,7 +50,6 @@ def __getattr__(name: str) -> Any:
     if name in FORMER_NAMES:
         warn_renamed(f"{__name__}.{name}", FORMER_NAMES[name])
         name = FORMER_NAMES[name]
-    for method in (METHODS | OTHERS).values():
-        if method.name == name:
-            return getattr(importlib.import_module(method.module), name)
-    raise AttributeError(f"module 'propml.methods' has no attribute {name!r}")
+    if name not in CLASSES:
+        raise AttributeError(f"module 'propml.methods' has no attribute {name!r}")
+    return method_class(CLASSES[name])

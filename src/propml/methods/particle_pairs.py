@@ -19,7 +19,7 @@ from sklearn.utils import gen_batches
 
 from propml.methods.base import Features
 from propml.methods.linear_algebra import BLOCK, InnerProducts, dense
-from propml.progress import progress_bar
+from propml.progress import track
 from propml.schema import Array, Schema
 
 # Decisions nearer to 0 than this are rounding: the machine does not vote.
@@ -96,14 +96,13 @@ def train_pairs(
     entries = np.zeros(len(members))
     bias, accuracy = np.zeros((2, len(pairs)))
     svm = SVC(C=C, kernel="precomputed", tol=tol)
-    with progress_bar("pairs of labels", total=len(pairs), show=verbose) as bar:
-        for machine, place in enumerate(map(slice, starts[:-1], starts[1:])):
-            kernel, own = products.among(members[None, place])[0], entries[place]
-            svm.fit(kernel, signs[place])
-            own[svm.support_] = svm.dual_coef_[0]
-            bias[machine] = svm.intercept_[0]
-            accuracy[machine] = (signs[place] * (kernel @ own + bias[machine]) > 0).mean()
-            bar.advance()
+    places = map(slice, starts[:-1], starts[1:])
+    for machine, place in enumerate(track(places, "pairs of labels", len(pairs), show=verbose)):
+        kernel, own = products.among(members[None, place])[0], entries[place]
+        svm.fit(kernel, signs[place])
+        own[svm.support_] = svm.dual_coef_[0]
+        bias[machine] = svm.intercept_[0]
+        accuracy[machine] = (signs[place] * (kernel @ own + bias[machine]) > 0).mean()
     weights = sp.csr_array((entries, members, starts), shape=(len(pairs), products.n_rows), copy=True)
     weights.eliminate_zeros()
     learned = {"pairs": pairs, "accuracy": accuracy, "bias": bias, "n_labels": candidates.shape[1] + virtual}

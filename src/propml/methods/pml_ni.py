@@ -48,12 +48,9 @@ from propml.methods.linear_algebra import (
     soft,
     with_bias,
 )
-from propml.progress import progress_bar
+from propml.progress import track
 from propml.schema import Array
 from propml.targets import Candidates
-
-#: From R and c to (Φ'Φ + c I)⁻¹ R.
-Solve = Callable[[np.ndarray, float], np.ndarray]
 
 
 @dataclass(eq=False, repr=False)
@@ -148,32 +145,32 @@ class PMLNIClassifier(LinearClassifier):
         self.cut_coef_ = self._cut(with_bias(features), marked)
         return self
 
-    def _alternate(self, solve: Solve, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The steps at the top of this module: U and V."""
+    def _alternate(
+        self, solve: Callable[[np.ndarray, float], np.ndarray], moments: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The steps at the top of this module: U and V; ``solve`` goes from R and c to (Φ'Φ + c I)⁻¹ R."""
         mu = 1e-4
         U, V, L = np.zeros((3, *moments.shape))
         both = U
-        with progress_bar("PML-NI", self.max_iter, show=self.verbose) as bar:
-            for iteration in range(1, self.max_iter + 1):
-                before, self.n_iter_ = U, iteration
-                W = solve(mu * both + moments + L, self.lam + mu)
-                aim = W - L / mu
-                if self.gamma < self.beta:
-                    U, _ = singular_value_threshold(aim - V, self.beta / mu)
-                    V = soft(aim - U, self.gamma / mu)
-                    both = U + V
-                else:
-                    U, _ = singular_value_threshold(aim, self.beta / mu)
-                    both = U
-                size = max(float(np.linalg.norm(W)), np.finfo(float).tiny)
-                settled = mu * np.linalg.norm(np.subtract(U, before, out=before)) < 1e-5 * size
-                gap = np.subtract(both, W, out=W)
-                bar.advance()
-                if settled:
-                    mu = min(1.1 * mu, 1e10)
-                    if np.linalg.norm(gap) < 1e-7 * size:
-                        break
-                L += np.multiply(gap, mu, out=gap)
+        for iteration in track(range(1, self.max_iter + 1), "PML-NI", self.max_iter, show=self.verbose):
+            before, self.n_iter_ = U, iteration
+            W = solve(mu * both + moments + L, self.lam + mu)
+            aim = W - L / mu
+            if self.gamma < self.beta:
+                U, _ = singular_value_threshold(aim - V, self.beta / mu)
+                V = soft(aim - U, self.gamma / mu)
+                both = U + V
+            else:
+                U, _ = singular_value_threshold(aim, self.beta / mu)
+                both = U
+            size = max(float(np.linalg.norm(W)), np.finfo(float).tiny)
+            settled = mu * np.linalg.norm(np.subtract(U, before, out=before)) < 1e-5 * size
+            gap = np.subtract(both, W, out=W)
+            if settled:
+                mu = min(1.1 * mu, 1e10)
+                if np.linalg.norm(gap) < 1e-7 * size:
+                    break
+            L += np.multiply(gap, mu, out=gap)
         return U, V
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ METHODS: dict[str, Method] = {
 }
 # Classifiers that experiments do not compare: this one is for more labels than the others can hold.
 OTHERS = {"many-labels": Method("Many labels", "propml.methods.many_labels", "ManyLabelClassifier")}
+CLASSES = {method.name: name for name, method in (METHODS | OTHERS).items()}
 
 
 def method_class(name: str) -> type[CandidateClassifier]:
@@ -45,8 +46,7 @@ def method_class(name: str) -> type[CandidateClassifier]:
     known = METHODS | OTHERS
     if name not in known:
         raise ValueError(f"method {name!r} is not known; {did_you_mean(name, known)}")
-    method = known[name]
-    return getattr(importlib.import_module(method.module), method.name)
+    return getattr(importlib.import_module(known[name].module), known[name].name)
 
 
 def load(path: str | Path) -> CandidateClassifier:
@@ -57,7 +57,7 @@ def load(path: str | Path) -> CandidateClassifier:
 
 def method_from_state(kind: str, state: State) -> CandidateClassifier:
     """The fitted method that a saved state describes."""
-    for name, method in (METHODS | OTHERS).items():
-        if method.name == FORMER_NAMES.get(kind, kind):
-            return method_class(name)._from_state(state)
-    raise ValueError(f"it holds a {kind}, which this version of propml does not know")
+    name = CLASSES.get(FORMER_NAMES.get(kind, kind))
+    if name is None:
+        raise ValueError(f"it holds a {kind}, which this version of propml does not know")
+    return method_class(name)._from_state(state)
