@@ -22,9 +22,8 @@ from pathlib import Path
 def replacing(path: str | Path) -> Iterator[Path]:
     """An empty file beside this one to write to; it takes this one's place, on the disk, when the block has ended.
 
-    Where the block ends with an error, everything is as it was before. Several processes may write the same file at
-    once: each writes a file of its own, and the last one to end is there. The writer holds the lock of its file, so
-    that the next writer knows those of dead ones, and removes them; on a file system without locks they stay.
+    Several processes may write the same file at once: the last one to end is there. A writer holds the lock of its own
+    file, so that the next one knows, and removes, those of dead writers; on a file system without locks they stay.
     """
     path = Path(os.path.realpath(path))  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,9 +43,7 @@ class Noise(NamedTuple):
 
     @classmethod
     def read(cls, written: float | str, kind: str | None = None) -> Noise:
-        """The noise that a file or a command writes as a number, or as a kind and a number.
-
-        Where the kind of a number is not known, numbers above 1 are percent: they are no rates.
+        """The noise that a file or a command writes; without a kind, numbers above 1 are percent: they are no rates.
 
         >>> Noise.read(50), Noise.read("flips 0.2")
         (Noise(kind='svm', level=0.5, named=False), Noise(kind='flips', level=0.2, named=True))

@@ -27,10 +27,7 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
 
 
 def state_bytes(kind: str, state: State) -> bytes:
-    """A file of nested dicts, lists, arrays, sparse matrices and JSON values; ``kind`` is the class that can read it.
-
-    The same state makes the same bytes.
-    """
+    """Nested dicts, lists, arrays and JSON values as a file that class ``kind`` reads; the same ones, the same bytes."""
     from safetensors.numpy import save
 
     from propml import __version__
@@ -43,11 +40,7 @@ def state_bytes(kind: str, state: State) -> bytes:
 
 
 def read_state(path: str | Path) -> tuple[str, State]:
-    """The kind and the state that :func:`write_state` wrote.
-
-    A damaged file raises anything: call this inside :func:`propml.file_errors.reading`, together with what is made of
-    the state.
-    """
+    """The kind and the state in a file; a damaged one raises anything: call this inside ``file_errors.reading``."""
     from safetensors import safe_open
 
     path = Path(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -81,7 +82,13 @@ def check_schema(value: Any, schema: Schema, where: str, sizes: dict[str, int] |
     """
     sizes = {} if sizes is None else sizes
     if isinstance(schema, tuple):
-        _check_any(value, schema, where, sizes)
+        for alternative in schema[:-1]:
+            learned = dict(sizes)
+            with suppress(ValueError):
+                check_schema(value, alternative, where, learned)
+                sizes.update(learned)
+                return
+        check_schema(value, schema[-1], where, sizes)
     elif isinstance(schema, dict) and isinstance(value, dict):
         for name, inner in value.items():
             key = next((key for key in (name, f"{name}?", str) if key in schema), None)
@@ -136,19 +143,6 @@ def checked_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, and there are {n_columns} columns")
     kind = np.int32 if max(n_rows, n_columns, len(data)) <= np.iinfo(np.int32).max else np.int64
     return sp.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=(n_rows, n_columns))
-
-
-def _check_any(value: Any, alternatives: tuple[Schema, ...], where: str, sizes: dict[str, int]) -> None:
-    for number, schema in enumerate(alternatives):
-        learned = dict(sizes)
-        try:
-            check_schema(value, schema, where, learned)
-        except ValueError:
-            if number == len(alternatives) - 1:
-                raise
-        else:
-            sizes.update(learned)
-            return
 
 
 def _is_plain(value: Any, schema: Schema, sizes: dict[str, int]) -> bool:

@@ -292,8 +292,6 @@ class Candidates:
             return NotImplemented
         return self.labels == other.labels and self.shape == other.shape and (self.states != other.states).nnz == 0
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         unknown = f", {int((self.states.data < 0).sum())} unknown entries" if self.has_unknown else ""
         per_row = self.sizes().sum() / max(1, len(self))

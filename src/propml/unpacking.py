@@ -53,10 +53,7 @@ def check_unpacked(path: Path, size: int, *, known: bool = True) -> None:
 
 
 def open_unpacked(path: Path, raw: IO[bytes] | None = None) -> IO[bytes]:
-    """The content of a file to read: unpacked where it is gzip, bzip2 or xz, and never more of it than is allowed.
-
-    ``raw`` is the file itself, already open, for those who want to know how far it was read.
-    """
+    """The content of a file, unpacked where it is gzip, bzip2 or xz, up to the limit; ``raw`` is the file, if open."""
     with path.open("rb") as file:
         start = file.read(10)
     for beginning, opener in _OPENERS.items():

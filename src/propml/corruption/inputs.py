@@ -99,10 +99,7 @@ def add_labels(clean: Candidates, choose: Callable[[np.ndarray, slice], np.ndarr
 
 
 def highest_spare(true: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Mark in row i the ``counts[i]`` labels of highest score among those that are not true.
-
-    Ties go to the lower index; a row with fewer spare labels gives all of them.
-    """
+    """Mark in row i the ``counts[i]`` labels of highest score that are not true, or all; ties go to the lower index."""
     order = np.argsort(np.where(true, np.inf, -scores), axis=1, kind="stable")
     counts = np.minimum(counts, (~true).sum(axis=1))
     marked = np.zeros_like(true)

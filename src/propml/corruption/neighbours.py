@@ -74,10 +74,7 @@ def neighbour_labels(
 
 
 def label_distances(features: np.ndarray, clean: Candidates) -> np.ndarray:
-    """Squared distance of each row to the nearest *other* row with each label, ``(n_samples, n_labels)``.
-
-    Infinite where no other row has the label.
-    """
+    """Squared distance of each row to the nearest *other* row with each label; infinite where there is none."""
     n_rows, n_labels = clean.shape
     bearers = sp.csc_array(clean.states)
     found = np.full((n_rows, n_labels), np.inf)

@@ -204,8 +204,7 @@ class _Machines:
 def fit_sigmoid(decisions: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
     """The slope and offset of ``P(positive | f) = 1 / (1 + exp(slope * f + offset))`` of highest likelihood.
 
-    ``decisions`` and ``positive`` are those of rows ``(n_samples,)`` that the classifier did not see. The slope is
-    negative where high decision values mean "positive". About ten Newton steps are needed.
+    The decisions are those of rows that the classifier did not see. About ten Newton steps are needed.
     """
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
@@ -252,10 +251,7 @@ def content_key(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -
 def cached_array(
     folder: str | os.PathLike[str], key: str, shape: tuple[int, ...], compute: Callable[[], np.ndarray]
 ) -> np.ndarray:
-    """The float64 array stored under ``key``; computed and stored where there is none, or where the file is damaged.
-
-    Where nothing can be stored there is a warning, and the array all the same.
-    """
+    """The float64 array stored under ``key``; where there is none, or a damaged one, it is computed and stored."""
     path = Path(folder) / f"{key}.npz"
     try:
         with reading(path, "cache file", "it is computed again"), np.load(path, allow_pickle=False) as stored:

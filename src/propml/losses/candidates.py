@@ -152,9 +152,7 @@ def unpacked(candidates: Marks, label_dim: int) -> Tensor:
 
 
 def check_marks(marks: Tensor, mask: Tensor | None = None, *, soft: bool = False) -> None:
-    """Refuse what is neither 1 (candidate), 0 (excluded) nor -1 or NaN (unknown), unless it is masked.
-
-    A ``soft`` candidate may be any number in (0, 1].
+    """Refuse what is neither 1 (candidate; ``soft``: in (0, 1]), 0 (excluded), -1 or NaN (unknown), nor masked.
 
     A GPU is not asked, the host would have to wait for the answer; nor can compiled and transformed code look at
     values. There a candidate is what lies above 0.5, and unknown what does not lie above -0.5.

@@ -86,8 +86,7 @@ def entries_of(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Logits in float32 at least, and which of them are candidates and excluded; the labels are the last axis.
 
-    Where an entry is neither, its logit is 0, so that it does no harm whatever it was. ``soft`` candidates are
-    numbers in (0, 1]; all others than 1, 0, -1 and NaN are refused.
+    Where an entry is neither, its logit is 0, so that it does no harm. ``soft`` candidates are numbers in (0, 1].
     """
     candidates = unpacked(candidates, label_dim)
     if candidates.shape != logits.shape:

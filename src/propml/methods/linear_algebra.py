@@ -169,9 +169,8 @@ def cut_probabilities(scores: np.ndarray, cut_coef: np.ndarray) -> np.ndarray:
 def best_cuts(scores: np.ndarray, marked: np.ndarray, *, released: bool = False) -> np.ndarray:
     """For each row the cut with the fewest errors, ``(n_samples,)``; the lowest of several.
 
-    Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them. With
-    ``released``, where everything is marked, it goes 0.1 below the score of the *first label* instead of the lowest: a
-    slip of the code that was released with PML-NI.
+    Cuts are tried half-way between neighbouring scores, and 0.1 below the lowest and above the highest of them.
+    ``released`` tries 0.1 below the score of the *first label* instead of the lowest, a slip of PML-NI's code.
 
     >>> best_cuts(np.array([[0.1, 0.8, 0.4]]), np.array([[False, True, False]])).round(3)
     array([0.6])

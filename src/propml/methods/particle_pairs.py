@@ -42,8 +42,7 @@ def pair_problems(
     """The labels of each machine, ``(n_machines, 2)``, and from which rows it learns which signs.
 
     Machine m has the entries of ``rows`` and ``signs`` from ``start[m]`` up to ``start[m + 1]``. The lower label comes
-    first; it wins where the sign is positive. With ``virtual`` the virtual label takes part, whose index is
-    ``n_labels``.
+    first; it wins where the sign is positive. The index of the ``virtual`` label is ``n_labels``.
 
     >>> credible = np.array([[True, False, False], [False, True, False]])
     >>> pairs, start, rows, signs = pair_problems(credible, credible, virtual=False)
@@ -86,11 +85,9 @@ def train_pairs(
     virtual: bool,
     verbose: bool = False,
 ) -> dict[str, Any]:
-    """Train the machines of all pairs.
+    """The machines of all pairs, as in :data:`MACHINES`; ``n_labels`` counts the virtual label.
 
-    They are ``pairs`` (n_machines, 2), ``accuracy`` and ``bias`` (n_machines,), ``n_labels`` with the virtual one, and
-    ``weights``: of the features (n_machines, n_features), or, where that would take more room, of the training rows in
-    ``rows`` (n_machines, n_rows).
+    Their ``weights`` are those of the features or, where that takes less room, of the training rows in ``rows``.
     """
     pairs, starts, members, signs = pair_problems(credible, candidates, virtual=virtual)
     entries = np.zeros(len(members))
@@ -115,10 +112,7 @@ def train_pairs(
 
 
 def count_votes(X: Features, machines: dict[str, Any], *, weighted: bool) -> np.ndarray:
-    """The votes that each label wins against the others, ``(n_samples, n_labels)``, the virtual label last.
-
-    A ``weighted`` vote counts as much as the accuracy of its machine, any other 1.
-    """
+    """The votes that each label wins, ``(n_samples, n_labels)``; a ``weighted`` one counts its machine's accuracy."""
     pairs, votes = machines["pairs"], np.zeros((X.shape[0], machines["n_labels"]))
     each = machines["accuracy"] if weighted else np.ones(len(pairs))
     shape = (machines["n_labels"], len(pairs))

@@ -27,8 +27,7 @@ from propml.methods.neighbours import NOISY_BITS
 def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """For every fold and row the k nearest other rows outside the fold, and how far they are, ``(folds, samples, k)``.
 
-    One search serves all folds; it takes the distances from the inner products, which are needed anyway, where
-    :func:`propml.methods.neighbours.nearest_rows` would compute them anew for each fold.
+    One search serves all folds; :func:`propml.methods.neighbours.nearest_rows` would compute the distances for each.
     """
     n, n_folds = products.n_rows, int(folds.max()) + 1
     neighbours = np.empty((n_folds, n, k), dtype=np.intp)
@@ -49,11 +48,8 @@ def nearest_outside_folds(products: InnerProducts, folds: np.ndarray, k: int) ->
 
 
 def _distance_keys(products: InnerProducts, rows: slice, mask: int) -> np.ndarray:
-    """Integers that are ordered as the squared distances are, and hold the index of the row in their last bits.
-
-    The bits of a positive float are ordered as the float is. Without the last ones, which rounding errors reach, equal
-    distances are equal for dense and for sparse features, and the lower index comes first.
-    """
+    """Integers that are ordered as the squared distances are, and hold the index of the row in their last bits."""
+    # The bits of a positive float are ordered as the float is; rounding errors reach the last ones only.
     squared = products.squares[rows, None] + products.squares - 2 * products.block(rows)
     squared[squared < 1e-12 * products.squares[rows, None]] = 0.0
     keys = squared.view(np.int64)
@@ -71,10 +67,7 @@ def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
 
 
 def reconstruction_weights(products: InnerProducts, rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-    """Non-negative weights that rebuild each row from its neighbours, divided by their sum, ``(n_rows, k)``.
-
-    Where no weight is positive, all are equal.
-    """
+    """Non-negative weights that rebuild each row from its neighbours, ``(n_rows, k)``, of sum 1; all equal if all 0."""
     k = neighbours.shape[1]
     weights = np.empty(neighbours.shape)
     for part in gen_batches(len(rows), max(1, BLOCK // (k + 1) ** 2)):
@@ -102,8 +95,7 @@ def propagate(
 ) -> np.ndarray:
     """Confidences of the candidates after propagation, ``(n_samples, n_labels)``; each row sums to 1.
 
-    Rows of ``transition`` without entries take no part; ``alpha`` is the part of a confidence that comes from the
-    neighbours. In this example row 1 is between two rows that agree on the first label.
+    Rows of ``transition`` without entries take no part. Here row 1 is between two that agree on the first label.
 
     >>> H = sp.csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
     >>> propagate(H, np.array([[1, 0], [1, 1], [1, 0]]), alpha=0.5).round(2)
@@ -133,9 +125,8 @@ def credible_labels(
 ) -> np.ndarray:
     """The credible labels of every row, from the propagation among the rows of the other folds.
 
-    ``folds`` holds the fold of each row. With ``released`` it does as the released code does: nothing is propagated,
-    confidences are scaled to [0, 1] in each row, and where no candidate reaches the threshold, the labels that do are
-    taken although they are no candidates.
+    With ``released``, as in that code, nothing is propagated, confidences are scaled to [0, 1] in each row, and where
+    no candidate reaches the threshold, the labels that do are taken although they are no candidates.
     """
     n = products.n_rows
     k = min(k, n - int(np.bincount(folds).max()) - 1)

@@ -234,9 +234,8 @@ class RankingMachine:
 def ranking_costs(scores: np.ndarray, candidates: np.ndarray, confidences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared hinge losses over all pairs of a candidate and another label of the same row.
 
-    All matrices are ``(n_samples, n_labels)``; ``confidences`` are weights p of the candidates, zero elsewhere. Costs
-    are Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere; slopes are the gradient of Σ p · costs with
-    respect to the scores.
+    Costs are Σ_k max(0, 1 − f_j + f_k)² for every candidate j, zero elsewhere; slopes are the gradient of Σ p · costs
+    with respect to the scores. The confidences p are zero where there is no candidate.
 
     >>> ranking_costs(np.array([[0.5, 0.0, -2.0]]), np.array([[True, False, False]]), np.array([[1.0, 0.0, 0.0]]))
     (array([[0.25, 0.  , 0.  ]]), array([[-1.,  1.,  0.]]))
@@ -312,10 +311,7 @@ def correlation(candidates: np.ndarray) -> np.ndarray:
 
 
 def excess_distances(X: Features, confidences: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """How much farther each candidate's prototype is than the nearest candidate's, zero where there is no candidate.
-
-    Squared distances, divided by their mean over all candidates.
-    """
+    """How much farther candidates' prototypes are than the nearest one: squared distances, divided by their mean."""
     weights = confidences.sum(axis=0)
     prototypes = np.asarray(X.T @ confidences) / np.where(weights > 0, weights, 1.0)
     lengths = np.asarray((X * X).sum(axis=1)).reshape(-1, 1)
