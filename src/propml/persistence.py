@@ -27,7 +27,7 @@ def write_state(path: str | Path, kind: str, state: State) -> None:
 
 
 def state_bytes(kind: str, state: State) -> bytes:
-    """Nested dicts, lists, arrays and JSON values as a file that class ``kind`` reads; the same ones, the same bytes."""
+    """Nested dicts, lists, arrays and JSON values as a file that class ``kind`` reads; equal states, equal bytes."""
     from safetensors.numpy import save
 
     from propml import __version__

@@ -96,9 +96,6 @@ def false_counts(
     return counts
 
 
-# -- what became of it ---------------------------------------------------------------------------------------------
-
-
 class Realised(NamedTuple):
     """The outcome of a corruption."""
 

@@ -175,10 +175,8 @@ class CandidateLoss(nn.Module):
     reduction : {"mean", "sum", "none"}
         Over examples; labels are always summed, as in the paper. (``torch.nn.BCEWithLogitsLoss`` divides by the number
         of labels too.)
-    label_dim : int
-        The axis of the labels: ``1`` for segmentation logits ``(N, C, H, W)``.
-    label_weight : Tensor, shape (n_labels,), optional
-        How much each label counts; moves with the module.
+    label_dim, label_weight
+        As in :mod:`propml.losses`; the weights move with the module.
     **options
         The function's own arguments.
     """

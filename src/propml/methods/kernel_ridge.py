@@ -82,7 +82,11 @@ class KernelRidgeClassifier(CandidateClassifier):
 
     def _width(self, X: Features) -> float:
         if self.gamma == "scale":
-            variance = _variance(X)
+            if isinstance(X, np.ndarray):
+                variance = float(X.var())
+            else:
+                means, variances = mean_variance_axis(X, axis=0)
+                variance = float(variances.mean() + means.var())
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if isinstance(self.gamma, str) or not self.gamma > 0:
             raise ValueError(f"gamma is {self.gamma!r}; give a positive number or 'scale'")
@@ -98,11 +102,3 @@ class KernelRidgeClassifier(CandidateClassifier):
     def _scores(self, X: Features) -> np.ndarray:
         size = max(1, BLOCK // self.rows_.shape[0])
         return np.vstack([self._kernel(X[rows]) @ self.dual_coef_ for rows in gen_batches(X.shape[0], size)])
-
-
-def _variance(X: Features) -> float:
-    """The variance of all entries, which a sparse matrix gives without its zeros being written out."""
-    if isinstance(X, np.ndarray):
-        return float(X.var())
-    means, variances = mean_variance_axis(X, axis=0)
-    return float(variances.mean() + means.var())

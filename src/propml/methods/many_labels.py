@@ -198,8 +198,6 @@ class ManyLabelClassifier(CandidateClassifier):
             min(positive_int("k", self.k), candidates.shape[1]),
         )
 
-    # -- scores --------------------------------------------------------------------------------------------------
-
     def predict_top(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The ``k`` most probable labels of each row; rows are scored in blocks that fit into memory.
 

@@ -21,14 +21,13 @@ in effect, ridge regression. To see V at work, choose γ < β.
 
 Deviations:
 
-* How it is computed, not what: one eigendecomposition Φ'Φ = Q Λ Q' (through ΦΦ' where there are more features than
-  rows) serves all μ. Where V is zero, all steps commute with Q, so they are made on Q'W, where the solve is a division.
-  SVT works by the eigenvectors of the C × C matrix A'A. The steps agree with the direct ones to about 10⁻¹².
+* How it is computed, not what: one eigendecomposition Φ'Φ = Q Λ Q' serves all μ. Where V is zero, all steps commute
+  with Q, so they are made on Q'W, where the solve is a division. They agree with the direct ones to about 10⁻¹².
 * The cut of the scores, and so predictions and the Hamming loss, but no ranking. Here it is 0.5, or, with
   ``cut="regression"``, linear in the scores of the row and fitted to the candidates. A public port of the authors' code
-  fits that regression to the *true* labels of the training rows, which nobody has; when it predicts, it leaves the bias
-  of the classifier out of the scores that the regression reads. The published Hamming losses come from there, and
-  ``cut="released"`` with :meth:`PMLNIClassifier.fit_to_truth` comes near them (``docs/methods.md``).
+  fits it to the *true* labels of the training rows, which nobody has, and predicts from scores without the bias of the
+  classifier. So does ``cut="released"`` with :meth:`PMLNIClassifier.fit_to_truth`, which comes near the published
+  Hamming losses (``docs/methods.md``).
 * The paper describes accelerated proximal gradient steps for the same objective; the code's updates are followed.
 """
 
