@@ -61,7 +61,6 @@ def asl_loss(
 
 def _formula(logits: Tensor, given: Problem) -> Tensor:
     """What PyTorch differentiates by itself: one value per example."""
-    lam, label_weight = given.lam, given.label_weight
     gamma_positive, gamma_negative, clip, detach_focus = given.options.values()
     z, positive, negative = given.entries(logits)
     log_p, log_not_p = logsigmoid(z), logsigmoid(-z)
@@ -75,9 +74,9 @@ def _formula(logits: Tensor, given: Problem) -> Tensor:
         focus_negative, log_rest = torch.exp(gamma_negative * log_p), log_not_p
     if detach_focus:
         focus_positive, focus_negative = focus_positive.detach(), focus_negative.detach()
-    found = sum_over_labels(-focus_positive * log_p, positive, label_weight)
-    excluded = sum_over_labels(-focus_negative * log_rest, negative, label_weight)
-    return weighted(found + lam * excluded, given.example_weight)
+    found = sum_over_labels(-focus_positive * log_p, positive, given.label_weight)
+    excluded = sum_over_labels(-focus_negative * log_rest, negative, given.label_weight)
+    return weighted(found + given.lam * excluded, given.example_weight)
 
 
 class ASLLoss(CandidateLoss):

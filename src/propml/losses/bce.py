@@ -33,10 +33,9 @@ def bce_loss(
 
 def _formula(logits: Tensor, given: Problem) -> Tensor:
     """What PyTorch differentiates by itself: one value per example."""
-    lam, label_weight = given.lam, given.label_weight
     z, positive, negative = given.entries(logits)
-    found = sum_over_labels(-logsigmoid(z), positive, label_weight)
-    return weighted(found + lam * excluded_term(z, negative, label_weight), given.example_weight)
+    found = sum_over_labels(-logsigmoid(z), positive, given.label_weight)
+    return weighted(found + given.lam * excluded_term(z, negative, given.label_weight), given.example_weight)
 
 
 class CandidateBCELoss(CandidateLoss):

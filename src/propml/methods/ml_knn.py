@@ -16,7 +16,7 @@ Deviations:
 * Where there are not more than k rows, k is the number of the *other* rows.
 * Distances that agree to nine digits count as equal; among equals the row that comes first is nearer, as with the
   stable sort of the authors' MATLAB code: the same neighbours on every machine, for dense and for sparse features.
-* Predictions are 0/1; ``propml.metrics.paper_hamming_loss`` reproduces the published Hamming losses of −1/+1.
+* Predictions are 0/1. Published Hamming losses fit −1/+1 beside a truth of 0/1 (``metrics.paper_hamming_loss``).
 
 scikit-multilearn, by default, counts each training row among its own neighbours; that is not done here.
 """

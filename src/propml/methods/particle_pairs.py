@@ -112,7 +112,7 @@ def train_pairs(
 
 
 def count_votes(X: Features, machines: dict[str, Any], *, weighted: bool) -> np.ndarray:
-    """The votes that each label wins, ``(n_samples, n_labels)``; a ``weighted`` one counts its machine's accuracy."""
+    """The votes that each label wins, the virtual one last; a ``weighted`` one counts as its machine's accuracy."""
     pairs, votes = machines["pairs"], np.zeros((X.shape[0], machines["n_labels"]))
     each = machines["accuracy"] if weighted else np.ones(len(pairs))
     shape = (machines["n_labels"], len(pairs))

@@ -27,12 +27,14 @@ Deviations of both methods from the paper, as far as it is known:
 * The hinge is squared, so that the objective is smooth. The paper solves a dual quadratic program by Frank-Wolfe; here
   L-BFGS runs along the principal axes of the features. The bias is penalised like any other weight.
 * The term ½ ‖P − S‖² is added, and P starts at S: candidates are believed until something speaks against them.
-  Without it nothing rewards belief: of a row with eight labels one label's worth is left.
+  Without it nothing rewards belief: what PML-lc leaves of a row with eight labels is one label's worth, and PML-fp,
+  whose problem in P is then linear, one single label.
 * Scores of a row are cut where a linear regression on them puts the cut that best separates its believed labels
   (p > 0.5, :func:`propml.methods.linear_algebra.regressed_cut`); no true label is used.
 * C₁ = C₂ = C₃ = 1, the least of the values among which the paper is said to choose by cross-validation. On Scene,
-  Medical, Enron and Birds larger ones hardly predict held-out *candidates* better, if at all. (C₂ = 10 believes about
-  one label of each row, which suits data where most rows have one.)
+  Medical and Enron PML-lc predicts held-out *candidates* worse with larger C₁, on Birds hardly better; C₃ hardly
+  matters. On all four PML-fp predicts them no better with larger ones. (C₂ = 10 believes about one label of each row,
+  which suits data where most rows have one.)
 
 Of PML-fp: squared distances are taken as the excess over the nearest prototype among a row's candidates (with Σ_j p_ij
 = 1, as in the linear problem, this changes nothing; otherwise rows far from everything would lose all their labels),

@@ -2,8 +2,8 @@
 
     W = argmin ‖Φ W − S‖² + α ‖W‖²,   Φ = [X, 1],   scores = Φ_test W
 
-Candidates are taken for true. With α = 10 this is, to a few tenths of a point, what PML-NI computes with its defaults;
-CPLST at full code length is ridge regression with α = 0.1 on *centred* labels.
+Candidates are taken for true. With α = 10 on features in [−1, 1] this is, to a few tenths of a point, what PML-NI
+computes with its defaults; CPLST at full code length is ridge regression with α = 0.1 on *centred* labels.
 
 Deviations: none; the bias is penalised like any other weight, as in the methods it stands for. Where there are more
 features than rows, the equal n × n (dual) system is solved instead.
