@@ -14,53 +14,22 @@ LONG, FIRST_LOOK = 10.0, 1.0
 
 
 class Bar:
-    """What :func:`progress_bar` hands out; this one shows nothing."""
+    """What :func:`progress_bar` hands out: a bar of rich, made when it is first needed."""
 
-    def advance(self, steps: float = 1, note: str = "") -> None:
-        """Go on by so many steps."""
-
-
-@contextmanager
-def progress_bar(
-    description: str, total: float, *, show: bool | None = True, long_steps: bool = False
-) -> Iterator[Bar]:
-    """A bar while the block runs, where a person watches: in a terminal or a notebook.
-
-    With ``show=None`` it appears only once the work turns out to take longer than ten seconds. The time left is guessed
-    from the last seconds; with ``long_steps``, which last longer than that, from all of them.
-    """
-    if show is False or not is_watched():  # a log file wants no moving bar
-        yield Bar()
-        return
-    bar = _Live(description, total, long_steps, waits=show is None)
-    try:
-        yield bar
-    finally:
-        if bar.live is not None:
-            bar.live.stop()
-
-
-def is_watched() -> bool:
-    """Whether standard error is a terminal, or this is a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
-
-
-class _Live(Bar):
-    """A bar of rich, made when it is first needed."""
-
-    def __init__(self, description: str, total: float, long_steps: bool, waits: bool) -> None:
-        self.description, self.total, self.long_steps = description, total, long_steps
+    def __init__(self, description: str, total: float, long_steps: bool, show: bool | None) -> None:
+        self.description, self.total, self.long_steps, self.show = description, total, long_steps, show
         self.began, self.done = time.monotonic(), 0.0
         self.live: Any = None
         self.task: Any = None
-        if not waits:
+        if show:
             self._open()
 
     def advance(self, steps: float = 1, note: str = "") -> None:
+        """Go on by so many steps."""
         self.done += steps
         if self.live is None:
             elapsed = time.monotonic() - self.began
-            if elapsed < FIRST_LOOK or elapsed * self.total < LONG * self.done:
+            if self.show is False or elapsed < FIRST_LOOK or elapsed * self.total < LONG * self.done:
                 return
             self._open()
         self.live.update(self.task, completed=self.done, note=note)
@@ -84,6 +53,28 @@ class _Live(Bar):
         self.task = self.live.add_task(self.description, total=self.total, note="")
         if self.long_steps:
             self.live.update(self.task, advance=1e-9)  # rich times from its first sample: the first step counts, too
+
+
+@contextmanager
+def progress_bar(
+    description: str, total: float, *, show: bool | None = True, long_steps: bool = False
+) -> Iterator[Bar]:
+    """A bar while the block runs, where a person watches: in a terminal or a notebook.
+
+    With ``show=None`` it appears only once the work turns out to take longer than ten seconds. The time left is guessed
+    from the last seconds; with ``long_steps``, which last longer than that, from all of them.
+    """
+    bar = Bar(description, total, long_steps, show if is_watched() else False)  # a log file wants no moving bar
+    try:
+        yield bar
+    finally:
+        if bar.live is not None:
+            bar.live.stop()
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal, or this is a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def track(items: Iterable[T], description: str, total: int, *, show: bool = True) -> Iterator[T]:
