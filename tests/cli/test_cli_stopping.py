@@ -19,7 +19,10 @@ COMMANDS = {
         ("corrupt", "digits-mosaic", "--method", "flips", "--rate", 0.1, "--out", "c.npz"),
         "run the same command again",
     ),
-    "propml.tuning.trials.Desk.ask": (("tune", "table", *FILE), "kept in the study, and the same command goes on"),
+    "propml.tuning.trials.TrialQueue.ask": (
+        ("tune", "table", *FILE),
+        "kept in the study, and the same command goes on",
+    ),
     "propml.vision.training.fit": (
         ("vision", "train", "--dataset", "digits-mosaic", "--backbone", "small_cnn", "--size", 16, "--lam", 0.3),
         "with --resume goes on from the last checkpoint",

@@ -176,7 +176,7 @@ def test_images(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tasks.VisionTask, "run", run)
     monkeypatch.setattr(
-        "propml.tuning.searching.work_in_processes", lambda desk, storage, workers, folder, seed: work(desk, folder)
+        "propml.tuning.searching.work_in_processes", lambda queue, storage, workers, folder, seed: work(queue, folder)
     )
     printed = propml(
         *("tune", "vision", "digits-mosaic", "--backbone", "small_cnn", "--size", 16, "--noise", 0.2, "--epochs", 3),

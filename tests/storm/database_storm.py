@@ -89,14 +89,14 @@ def wrong_trials(url: str, name: str, log: Path) -> str | None:
     """What is amiss in a study that is over."""
     from fake_tasks import Hill
 
-    from propml.tuning.trials import Desk, finished
+    from propml.tuning.trials import TrialQueue, finished
 
     task = Hill(epochs=2, log=log)
-    desk = Desk(task, TRIALS, url, name)
+    queue = TrialQueue(task, TRIALS, url, name)
     try:
-        trials, ended = desk.study.get_trials(deepcopy=False), finished(desk.study)
+        trials, ended = queue.study.get_trials(deepcopy=False), finished(queue.study)
     finally:
-        desk.storage.engine.dispose()  # a child must not have the connection of its parent
+        queue.storage.engine.dispose()  # a child must not have the connection of its parent
     states = [trial.state.name for trial in trials]
     if len(ended) != TRIALS or {"RUNNING", "WAITING"} & set(states):
         return f"{len(ended)} of {TRIALS} trials are finished; states: {states}"
@@ -124,7 +124,7 @@ def main(seconds: float, seed: int) -> None:
     from postgres_server import postgres
 
     from propml.tuning.searching import work
-    from propml.tuning.trials import Desk
+    from propml.tuning.trials import TrialQueue
 
     end = time.monotonic() + seconds
     rng = random.Random(seed)
@@ -137,9 +137,9 @@ def main(seconds: float, seed: int) -> None:
         except pytest.skip.Exception as why:
             places[0][1].what += f" (PostgreSQL was not tried: {why})"
         for url, _ in places:  # what workers need is imported, and the tables are made
-            desk = Desk(Hill(), 1, url, "first")
-            work(desk)
-            desk.storage.engine.dispose()
+            queue = TrialQueue(Hill(), 1, url, "first")
+            work(queue)
+            queue.storage.engine.dispose()
         number = 0
         while number < len(places) or time.monotonic() < end:
             url, tally = places[number % len(places)]

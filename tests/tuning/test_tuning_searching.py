@@ -17,7 +17,7 @@ from propml.tuning.rungs import Rung
 from propml.tuning.searching import run_search, search, work
 from propml.tuning.spaces import Range
 from propml.tuning.tasks import TableData, make_task
-from propml.tuning.trials import Desk, best_trial, sort_out
+from propml.tuning.trials import TrialQueue, best_trial, sort_out
 
 SMALL = {"hidden": [(16,), (8,)], "dropout": 0.5, "input_dropout": 0.0}
 
@@ -149,9 +149,9 @@ def test_a_study_without_a_usable_trial_takes_another_space(tmp_path, made):
 
 def test_a_study_that_was_only_begun_is_not_given_up(tmp_path):
     """Its trial was stopped after an epoch that is kept and worth something."""
-    desk = Desk(Hill(epochs=3), 2, tmp_path / "s.db")
-    with desk.at_work():
-        desk.report(desk.ask(), 1, 0.5)
+    queue = TrialQueue(Hill(epochs=3), 2, tmp_path / "s.db")
+    with queue.at_work():
+        queue.report(queue.ask(), 1, 0.5)
         with pytest.raises(ValueError, match="another epochs"):
             run_search(Hill(epochs=2), trials=2, storage=tmp_path / "s.db")
     with pytest.raises(ValueError, match="another epochs"):
@@ -174,16 +174,16 @@ def test_the_folds_of_a_study_are_those_of_one_seed(tmp_path, made):
 
 def test_a_trial_that_trained_longer_comes_first():
     task = Hill(epochs=3)
-    desk = Desk(task, 3)
-    short, whole = desk.ask(), desk.ask()
-    assert best_trial(desk.study) is None
-    desk.report(short, 1, 0.9)
-    desk.end(short, "pruned")
-    assert best_trial(desk.study).number == 0
-    desk.report(whole, 3, 0.5)
-    desk.end(whole, "complete")
-    assert best_trial(desk.study).number == 1
-    assert SearchResult.of(desk.study, task).value == 0.5
+    queue = TrialQueue(task, 3)
+    short, whole = queue.ask(), queue.ask()
+    assert best_trial(queue.study) is None
+    queue.report(short, 1, 0.9)
+    queue.end(short, "pruned")
+    assert best_trial(queue.study).number == 0
+    queue.report(whole, 3, 0.5)
+    queue.end(whole, "complete")
+    assert best_trial(queue.study).number == 1
+    assert SearchResult.of(queue.study, task).value == 0.5
 
 
 def test_the_bar_shows_the_best_so_far(monkeypatch):
@@ -292,7 +292,7 @@ def test_time_ends_a_bracket_between_two_epochs(made, monkeypatch):
         looked.append(0)
         return len(looked) > 4
 
-    monkeypatch.setattr(Desk, "is_over", is_over)
+    monkeypatch.setattr(TrialQueue, "is_over", is_over)
     found = search(made.X, made.candidates, trials=20, epochs=9, space=SMALL)
     assert found.trials
     assert all(each.state == "pruned" and each.epochs <= 3 for each in found.trials)
@@ -301,7 +301,7 @@ def test_time_ends_a_bracket_between_two_epochs(made, monkeypatch):
 
 
 def test_no_time_at_all_is_told(made, monkeypatch):
-    monkeypatch.setattr(Desk, "is_over", lambda self: True)
+    monkeypatch.setattr(TrialQueue, "is_over", lambda self: True)
     with pytest.raises(ValueError, match="no trial came far enough"):
         search(made.X, made.candidates, trials=20, epochs=9, space=SMALL)
 
@@ -338,18 +338,18 @@ def test_networks_of_a_bad_setting_fail_and_the_bracket_goes_on(made):
 def test_a_trial_on_its_last_try_trains_by_itself(made, monkeypatch):
     """Two workers died with it; whoever trains beside it would be taken along by a third death."""
     task = make_task("propml", TableData(made.X, made.candidates), SMALL, epochs=3)
-    desk = Desk(task, 5)
-    desk.study.enqueue_trial({"lam": 0.5})
+    queue = TrialQueue(task, 5)
+    queue.study.enqueue_trial({"lam": 0.5})
     for _ in range(2):  # its worker dies
-        desk._give_up(desk.ask().handle.number)
-    desk.under_way.clear()
+        queue._give_up(queue.ask().handle.number)
+    queue.under_way.clear()
     sizes = []
     monkeypatch.setattr(
         "propml.tuning.searching.Rung", lambda table, some, epochs: sizes.append(len(some)) or Rung(table, some, epochs)
     )
-    work(desk)
+    work(queue)
     assert sizes[0] == 1
     assert sum(sizes) == 5
-    assert all(trial.state.is_finished() for trial in desk.study.trials)
-    done = [trial for trial in desk.study.trials if trial.state.name != "FAIL"]
+    assert all(trial.state.is_finished() for trial in queue.study.trials)
+    done = [trial for trial in queue.study.trials if trial.state.name != "FAIL"]
     assert [trial.params["lam"] for trial in done].count(0.5) == 1

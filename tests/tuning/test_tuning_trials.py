@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from propml.tuning import studies, trials
 from propml.tuning.searching import run_search
-from propml.tuning.trials import Desk, sort_out
+from propml.tuning.trials import TrialQueue, sort_out
 
 HERE = Path(__file__).parent
 STATE = optuna.trial.TrialState
@@ -71,7 +71,7 @@ def test_a_search_that_is_killed_goes_on_and_loses_nothing(tmp_path):
 def test_two_workers_and_a_trial_that_kills_them(tmp_path):
     """As the system does where memory runs out. Such a trial is tried again, and then counts as failed."""
     task = Deadly(log=tmp_path / "log", seconds=0.2)
-    Desk(task, 4, tmp_path / "s.db").study.enqueue_trial({"x": 0.95})
+    TrialQueue(task, 4, tmp_path / "s.db").study.enqueue_trial({"x": 0.95})
     found = run_search(task, trials=4, storage=tmp_path / "s.db", workers=2)
     assert len(found.trials) == 4
     assert os.getpid() not in {pid for _, _, pid in task.lines()}
@@ -87,12 +87,12 @@ def test_two_workers_and_a_trial_that_kills_them(tmp_path):
 def test_the_trial_of_a_worker_on_another_machine_is_given_up_when_its_heart_is_silent(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "HEARTBEAT", 1)
     monkeypatch.setattr(studies, "GRACE", 2)
-    desk = Desk(Hill(), 2, tmp_path / "s.db")
-    trial = desk.ask().handle
+    queue = TrialQueue(Hill(), 2, tmp_path / "s.db")
+    trial = queue.ask().handle
     trial.set_user_attr("owner", {"host": "elsewhere", "lifeline": __file__})
-    desk.reclaim()
-    assert desk.study.trials[0].state == STATE.RUNNING
-    wait_for(lambda: desk.reclaim() or desk.study.trials[0].state == STATE.FAIL, seconds=20)
+    queue.reclaim()
+    assert queue.study.trials[0].state == STATE.RUNNING
+    wait_for(lambda: queue.reclaim() or queue.study.trials[0].state == STATE.FAIL, seconds=20)
     found = run_search(Hill(), trials=2, storage=tmp_path / "s.db")
     assert len(found.trials) == 2
     assert found.trials[0].params == {"x": trial.params["x"]}
@@ -157,11 +157,11 @@ def test_too_few_trials_are_an_error(tmp_path, monkeypatch):
 
 def test_hearts_beat_while_trials_are_under_way(tmp_path, monkeypatch):
     monkeypatch.setattr(trials, "HEARTBEAT", 0.1)
-    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    queue = TrialQueue(Hill(), 1, tmp_path / "s.db")
     beats = []
-    monkeypatch.setattr(desk.storage, "record_heartbeat", beats.append)
-    with desk.at_work():
-        storage_id = desk.ask().storage_id
+    monkeypatch.setattr(queue.storage, "record_heartbeat", beats.append)
+    with queue.at_work():
+        storage_id = queue.ask().storage_id
         wait_for(lambda: len(beats) >= 3, seconds=10)
     assert set(beats) == {storage_id}
 
@@ -181,7 +181,7 @@ def at_once(number, act):
 @pytest.mark.parametrize("kind", ["begun before", "queued by hand"])
 def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_path, kind):
     """Four see the same trial abandoned, and then see that it is to be begun again, in the same moment."""
-    desks = [Desk(Hill(), 100, tmp_path / "s.db", seed=seed) for seed in range(4)]
+    desks = [TrialQueue(Hill(), 100, tmp_path / "s.db", seed=seed) for seed in range(4)]
     study = desks[0].study
     if kind == "queued by hand":
         study.enqueue_trial({"x": 0.25})
@@ -193,23 +193,23 @@ def test_who_works_on_one_file_does_not_begin_or_give_back_a_trial_twice(tmp_pat
         assert last.number == running.number
         begun = at_once(4, lambda place: desks[place].ask())
         assert [each.configuration for each in begun].count(first.configuration) == 1
-        for desk, each in zip(desks, begun, strict=True):
+        for queue, each in zip(desks, begun, strict=True):
             if each.configuration != first.configuration:
-                desk.end(each, "pruned")
+                queue.end(each, "pruned")
         assert sort_out(study.trials)[1] == []
 
 
 def test_a_trial_that_was_begun_again_and_lost_again_is_still_one(tmp_path):
-    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    queue = TrialQueue(Hill(), 1, tmp_path / "s.db")
     tries = []
     for _ in range(trials.MOST_TRIES):
-        tries.append(desk.ask())
-        desk._give_up(tries[-1].handle.number)
+        tries.append(queue.ask())
+        queue._give_up(tries[-1].handle.number)
     assert [trial.first for trial in tries] == [0, 0, 0]
     assert [trial.is_risky for trial in tries] == [False, False, True]
     assert all(trial.configuration == tries[0].configuration for trial in tries)
-    assert sort_out(desk.study.trials)[1] == []
-    assert desk.ask() is None
+    assert sort_out(queue.study.trials)[1] == []
+    assert queue.ask() is None
     with pytest.raises(
         ValueError, match="all 1 trials failed, so there is no best one; trial 2: its worker died 3 times"
     ):
@@ -217,69 +217,69 @@ def test_a_trial_that_was_begun_again_and_lost_again_is_still_one(tmp_path):
 
 
 def test_a_search_that_is_stopped_costs_a_trial_no_try(tmp_path):
-    desk = Desk(Hill(), 1, tmp_path / "s.db")
+    queue = TrialQueue(Hill(), 1, tmp_path / "s.db")
     for _ in range(2 * trials.MOST_TRIES):
-        with desk.at_work():
-            assert not desk.ask().is_risky
+        with queue.at_work():
+            assert not queue.ask().is_risky
     assert len(run_search(Hill(), trials=1, storage=tmp_path / "s.db").trials) == 1
 
 
 def test_studies_of_earlier_versions_are_read(tmp_path):
     """They counted tries, and noted of every trial why it was given up."""
-    study = Desk(Hill(), 3, tmp_path / "s.db").study
+    study = TrialQueue(Hill(), 3, tmp_path / "s.db").study
     dead = {"lost": "its worker is gone", "owner": {"host": "a", "boot": "b", "pids": "c", "pid": 7, "started": "9"}}
     for notes in ({"tries": 1}, {"tries": 2, "first": 0}):
         study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={**dead, **notes}))
     study.add_trial(optuna.create_trial(state=STATE.FAIL, user_attrs={"why": "its worker died 3 times", "tries": 3}))
-    desk = Desk(Hill(), 3, tmp_path / "s.db")
-    again = desk.ask()
+    queue = TrialQueue(Hill(), 3, tmp_path / "s.db")
+    again = queue.ask()
     assert (again.first, again.is_risky) == (0, True)
-    assert [trial.number for trial in desk.counted()] == [2, 3]
+    assert [trial.number for trial in queue.counted()] == [2, 3]
 
 
 # -- asking and telling, when others do so at the same time -----------------------------------------------------------
 
 
 @pytest.fixture
-def desk():
-    return Desk(Hill(epochs=3), 3)
+def queue():
+    return TrialQueue(Hill(epochs=3), 3)
 
 
-def test_what_was_given_up_by_others_is_not_told_again(desk):
-    trial = desk.ask()
-    assert not desk.report(trial, 1, 0.5)
-    desk._give_up(0)
-    desk._give_up(0)  # somebody was faster
-    assert desk.report(trial, 2, 0.6)  # the worker is told to stop
-    desk.end(trial, "complete")
-    assert [each.state for each in desk.study.trials] == [STATE.FAIL]
-    assert desk.counted() == []
-    assert [tries[0].number for tries in sort_out(desk.study.trials)[1]] == [0]
+def test_what_was_given_up_by_others_is_not_told_again(queue):
+    trial = queue.ask()
+    assert not queue.report(trial, 1, 0.5)
+    queue._give_up(0)
+    queue._give_up(0)  # somebody was faster
+    assert queue.report(trial, 2, 0.6)  # the worker is told to stop
+    queue.end(trial, "complete")
+    assert [each.state for each in queue.study.trials] == [STATE.FAIL]
+    assert queue.counted() == []
+    assert [tries[0].number for tries in sort_out(queue.study.trials)[1]] == [0]
 
 
-def test_one_trial_too_many_is_given_up(desk, monkeypatch):
+def test_one_trial_too_many_is_given_up(queue, monkeypatch):
     """Two workers ask for the last trial in the same moment; the later one sees that there are enough."""
     for _ in range(2):
-        desk.ask()
-    create = desk.storage.create_new_trial
+        queue.ask()
+    create = queue.storage.create_new_trial
 
     def faster(*arguments):
         monkeypatch.undo()
-        desk.storage.create_new_trial(*arguments)
+        queue.storage.create_new_trial(*arguments)
         return create(*arguments)
 
-    monkeypatch.setattr(desk.storage, "create_new_trial", faster)
-    assert desk.ask() is None
-    assert [trial.number for trial in desk.counted()] == [0, 1, 2]
-    assert desk.study.trials[3].user_attrs["lost"] == "one more than there were to be"
+    monkeypatch.setattr(queue.storage, "create_new_trial", faster)
+    assert queue.ask() is None
+    assert [trial.number for trial in queue.counted()] == [0, 1, 2]
+    assert queue.study.trials[3].user_attrs["lost"] == "one more than there were to be"
 
 
-def test_errors_of_a_storage_are_not_swallowed(desk, monkeypatch):
-    trial = desk.ask()
+def test_errors_of_a_storage_are_not_swallowed(queue, monkeypatch):
+    trial = queue.ask()
 
     def broken(*_):
         raise RuntimeError("the server is gone")
 
     monkeypatch.setattr(trial.handle, "report", broken)
     with pytest.raises(RuntimeError, match="the server is gone"):
-        desk.report(trial, 1, 0.5)
+        queue.report(trial, 1, 0.5)

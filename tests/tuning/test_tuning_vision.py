@@ -10,7 +10,7 @@ import pytest
 from propml.tuning.result import read_best
 from propml.tuning.searching import run_search
 from propml.tuning.tasks import VisionTask
-from propml.tuning.trials import DIED, Desk
+from propml.tuning.trials import DIED, TrialQueue
 from propml.vision.recipe import METHODS, PAPER, VisionRecipe
 from propml.vision.sources import open_source
 
@@ -72,7 +72,7 @@ def test_a_pruned_run_ends_after_its_epoch_and_leaves_no_weights(source, recipe,
 def test_a_run_that_kills_its_process_is_tried_again_and_the_search_goes_on(source, recipe, tmp_path):
     """As the system does where memory runs out."""
     own = task(source, recipe, changes={"batch_size": [13, 16]})
-    Desk(own, 2, tmp_path / "s.db").study.enqueue_trial({"batch_size": 13})
+    TrialQueue(own, 2, tmp_path / "s.db").study.enqueue_trial({"batch_size": 13})
     found = run_search(own, trials=2, storage=tmp_path / "s.db", folder=tmp_path)
     failed, done = found.trials
     assert (failed.params["batch_size"], failed.why) == (13, DIED)

@@ -11,7 +11,7 @@ from fake_tasks import Hill
 
 from propml.tuning import searching, studies
 from propml.tuning.searching import work_in_processes
-from propml.tuning.trials import Desk
+from propml.tuning.trials import TrialQueue
 
 
 def test_a_worker_is_gone_when_its_process_is_dead_and_not_before():
@@ -61,7 +61,7 @@ def ended(monkeypatch):
 
 
 def run():
-    work_in_processes(Desk(Hill(), 3), "s.db", 2, None, 0)
+    work_in_processes(TrialQueue(Hill(), 3), "s.db", 2, None, 0)
 
 
 def test_a_worker_that_stops_with_an_error_ends_the_search(ended):
@@ -77,6 +77,6 @@ def test_workers_that_are_killed_are_replaced_but_not_for_ever(ended):
 
 
 def test_a_worker_process_works_on_the_study(tmp_path):
-    study = Desk(Hill(), 3, tmp_path / "s.db").study
+    study = TrialQueue(Hill(), 3, tmp_path / "s.db").study
     searching._work(Hill(), 3, str(tmp_path / "s.db"), "propml", 1, math.inf, None)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3

@@ -21,7 +21,7 @@ from propml.tuning.result import SearchResult
 from propml.tuning.rungs import Rung, best_places, bracket_at, levels, reason, structure
 from propml.tuning.spaces import Changes
 from propml.tuning.tasks import NetworkTask, TableData, Task, make_task
-from propml.tuning.trials import LOOK, Desk, RunningTrial, best_trial, finished
+from propml.tuning.trials import LOOK, RunningTrial, TrialQueue, best_trial, finished
 
 # How often a worker process that was killed is replaced.
 RESTARTS = 5
@@ -128,87 +128,87 @@ def run_search(
     if workers > 1 and storage is None:
         raise ValueError(f"{workers} workers share a study, which needs a storage; give a path, or the URL of a server")
     until = math.inf if timeout is None else time.monotonic() + timeout
-    desk = Desk(task, trials, storage, name, seed, until=until)
+    queue = TrialQueue(task, trials, storage, name, seed, until=until)
     ended = 0
     with progress_bar(f"tuning {task.title}", trials, show=verbose, long_steps=True) as bar:
 
         def progress() -> None:
             nonlocal ended
-            before, ended = ended, min(len(finished(desk.study)), trials)
-            best = best_trial(desk.study)
+            before, ended = ended, min(len(finished(queue.study)), trials)
+            best = best_trial(queue.study)
             bar.advance(ended - before, note="" if best is None else f"best {best.value:.4f} (trial {best.number})")
 
-        desk.progress = progress
+        queue.progress = progress
         progress()
         if storage is not None and (workers > 1 or task.is_large):
-            work_in_processes(desk, str(storage), workers, folder, seed)
+            work_in_processes(queue, str(storage), workers, folder, seed)
         else:
-            work(desk, folder)
+            work(queue, folder)
         progress()
-    if ended < trials and not desk.is_over():
+    if ended < trials and not queue.is_over():
         raise ValueError(
             f"the study has {ended} of {trials} trials, since workers died too often; what was tried is kept: run the "
             f"same search again, with fewer workers or smaller networks if memory ran out"
         )
-    return SearchResult.of(desk.study, task)
+    return SearchResult.of(queue.study, task)
 
 
-def work(desk: Desk, folder: str | Path | None = None) -> None:
+def work(queue: TrialQueue, folder: str | Path | None = None) -> None:
     """Do trials until enough are finished, by other workers too, or time is over."""
-    with desk.at_work():
-        while not desk.is_over():
-            desk.reclaim()
-            task = desk.task
-            if not (_bracket(desk, task) if isinstance(task, NetworkTask) else _single(desk, task, folder)):
-                desk.progress()
-                if len(finished(desk.study)) >= desk.trials:
+    with queue.at_work():
+        while not queue.is_over():
+            queue.reclaim()
+            task = queue.task
+            if not (_bracket(queue, task) if isinstance(task, NetworkTask) else _single(queue, task, folder)):
+                queue.progress()
+                if len(finished(queue.study)) >= queue.trials:
                     break
                 time.sleep(LOOK)
 
 
-def _bracket(desk: Desk, task: NetworkTask) -> bool:
+def _bracket(queue: TrialQueue, task: NetworkTask) -> bool:
     """One bracket of Hyperband; whether there was one to do."""
-    size, rungs = bracket_at(task.epochs, len(desk.counted()))
-    trials = _starters(desk, size)
+    size, rungs = bracket_at(task.epochs, len(queue.counted()))
+    trials = _starters(queue, size)
     if not trials:
         return False
     rung = Rung(task.table, [trial.configuration for trial in trials], task.epochs)
     running = list(range(len(trials)))
     for epoch in levels(task.epochs):
-        values = rung.train_to(epoch, desk.is_over)
+        values = rung.train_to(epoch, queue.is_over)
         for place in set(running) & set(rung.why):
-            desk.end(trials[place], "failed", rung.why[place])
+            queue.end(trials[place], "failed", rung.why[place])
         running = [place for place in running if place not in rung.why]
         if not running:
             return True
         if rung.epoch < epoch:  # out of time
             break
-        curves = [trial.intermediate_values for trial in desk.study.get_trials(deepcopy=False)]
+        curves = [trial.intermediate_values for trial in queue.study.get_trials(deepcopy=False)]
         others = [curve[epoch] for curve in curves if epoch in curve]
         for place in running:
-            desk.report(trials[place], epoch, float(values[place]))
+            queue.report(trials[place], epoch, float(values[place]))
         if epoch == task.epochs:
             for place in running:
-                desk.end(trials[place], "complete")
+                queue.end(trials[place], "complete")
             return True
         if epoch in rungs:
             staying = [running[i] for i in best_places([float(values[place]) for place in running], others)]
             for place in set(running) - set(staying):
-                desk.end(trials[place], "pruned")
+                queue.end(trials[place], "pruned")
             running = staying
             rung.keep(running)
     for place in running:  # what was compared at least once is kept; the others go back
         if trials[place].epoch:
-            desk.end(trials[place], "pruned")
+            queue.end(trials[place], "pruned")
     return False
 
 
-def _starters(desk: Desk, size: int) -> list[RunningTrial]:
+def _starters(queue: TrialQueue, size: int) -> list[RunningTrial]:
     """The trials of a bracket: leaders choose what cannot differ within a stack, and their followers share it."""
     trials: list[RunningTrial] = []
     shared: dict[str, Any] = {}
     while len(trials) < size:
-        trial = desk.ask(shared if len(trials) % PER_STRUCTURE else None)
+        trial = queue.ask(shared if len(trials) % PER_STRUCTURE else None)
         if trial is None:
             break
         trials.append(trial)
@@ -219,9 +219,9 @@ def _starters(desk: Desk, size: int) -> list[RunningTrial]:
     return trials
 
 
-def _single(desk: Desk, task: Task, folder: str | Path | None) -> bool:
+def _single(queue: TrialQueue, task: Task, folder: str | Path | None) -> bool:
     """One trial by itself, with its files in ``folder`` or a temporary one; whether there was one to do."""
-    trial = desk.ask()
+    trial = queue.ask()
     if trial is None:
         return False
     stopped = False
@@ -230,7 +230,7 @@ def _single(desk: Desk, task: Task, folder: str | Path | None) -> bool:
         nonlocal stopped
         if not math.isfinite(value):
             raise ValueError(f"its objective is {value} after epoch {epoch}, which is no number to compare")
-        stopped = (desk.report(trial, epoch, value) or desk.is_over()) and epoch < task.epochs
+        stopped = (queue.report(trial, epoch, value) or queue.is_over()) and epoch < task.epochs
         return stopped
 
     with tempfile.TemporaryDirectory(prefix="propml-tune-") if folder is None else nullcontext(folder) as place:
@@ -239,13 +239,13 @@ def _single(desk: Desk, task: Task, folder: str | Path | None) -> bool:
         try:
             task.run(trial.configuration, report, home)
         except Exception as error:  # one bad trial must not end the search
-            desk.end(trial, "failed", reason(error))
+            queue.end(trial, "failed", reason(error))
         else:
-            desk.end(trial, "pruned" if stopped else "complete")
+            queue.end(trial, "pruned" if stopped else "complete")
     return True
 
 
-def work_in_processes(desk: Desk, storage: str, workers: int, folder: str | Path | None, seed: int) -> None:
+def work_in_processes(queue: TrialQueue, storage: str, workers: int, folder: str | Path | None, seed: int) -> None:
     """Work with so many processes; one that is killed (memory) is replaced and its trials are tried again."""
     processes: list[Any] = []
     started, most, threads = 0, workers * (1 + RESTARTS), max(1, usable_cores() // workers)
@@ -253,25 +253,25 @@ def work_in_processes(desk: Desk, storage: str, workers: int, folder: str | Path
         while workers:
             while len(processes) < workers:
                 started += 1
-                left = desk.until - time.monotonic()
-                arguments = (desk.task, desk.trials, storage, desk.study.study_name, seed + started, left, folder)
+                left = queue.until - time.monotonic()
+                arguments = (queue.task, queue.trials, storage, queue.study.study_name, seed + started, left, folder)
                 processes.append(start_worker(_work, arguments, threads))
             time.sleep(LOOK)
-            desk.progress()
+            queue.progress()
             for process in [each for each in processes if not each.is_alive()]:
                 processes.remove(process)
                 if process.exitcode > 0:
                     raise ValueError(f"a worker stopped with exit code {process.exitcode}; what it said stands above")
-                if process.exitcode == 0 or desk.is_over() or started >= most:
+                if process.exitcode == 0 or queue.is_over() or started >= most:
                     workers -= 1
-            desk.reclaim()
+            queue.reclaim()
     finally:
         for process in processes:
             process.kill()
         for process in processes:
             process.join()
-        desk.reclaim(died=False)  # no trial of theirs has killed them
+        queue.reclaim(died=False)  # no trial of theirs has killed them
 
 
 def _work(task: Task, trials: int, storage: str, name: str, seed: int, left: float, folder: str | Path | None) -> None:
-    work(Desk(task, trials, storage, name, seed, until=time.monotonic() + left), folder)
+    work(TrialQueue(task, trials, storage, name, seed, until=time.monotonic() + left), folder)

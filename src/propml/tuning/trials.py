@@ -92,7 +92,7 @@ class RunningTrial:
     value: float = math.nan  # after that epoch
 
 
-class Desk:
+class TrialQueue:
     """Where a worker gets trials from and reports on them; ``trials`` are those of all workers together.
 
     Its time is over at ``until``, in seconds of :func:`time.monotonic`.
