@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -41,42 +42,7 @@ BEST, TRIALS, PAGE = "best.toml", "trials.csv", "search.html"
 EXPECTED = "give the best.toml that `propml tune` wrote"
 # With fewer trials, the importance of arguments cannot be estimated.
 FEWEST = 8
-TEMPLATE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Search: $title</title>
-<style>$css</style>
-</head>
-<body>
-<h1>Search: $title</h1>
-<p>$summary</p>
-<h2>The best configuration</h2>
-<pre>$toml</pre>
-<p>Judged by $judged_by.</p>
-$pictures
-<h2>All trials</h2>
-<div class="scroll" tabindex="0" role="region" aria-label="All trials">
-<table>
-<thead><tr>$heads</tr></thead>
-<tbody>
-$rows
-</tbody>
-</table>
-</div>
-<footer><p>Made by propml $version: <code>$command</code></p>
-<p>$facts</p></footer>
-</body>
-</html>
-""")
 FIGURE = '<h2>{0}</h2>\n<img alt="{0}" src="data:image/svg+xml;base64,{2}">\n<p>{1}</p>'
-STYLE = """body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; }
-h2 { font-size: 1.2rem; margin-top: 2rem; }
-img { max-width: 100%; background: #fff; border-radius: .4rem; }
-footer { margin-top: 2rem; overflow-wrap: anywhere; }
-"""
 
 
 @dataclass(frozen=True)
@@ -223,8 +189,10 @@ def render_page(result: SearchResult, command: str = "") -> str:
     by_truth = "the TRUE labels of held-out rows, which a real search does not have"
     by_candidates = "the candidate labels of held-out rows; no true label was used"
     heads, *rows = [list(map(escape, row)) for row in csv.reader(io.StringIO(result.to_csv()))]
-    return TEMPLATE.substitute(
-        css=page_style(STYLE),
+    folder = resources.files("propml.tuning") / "page"
+    template, style = ((folder / f"search.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
+    return Template(template).substitute(
+        css=page_style(style),
         title=escape(result.title),
         summary=f"Trial {result.best.number} is the best, with {result.value:.4f} after epoch {result.best.epochs}. "
         f"Of {len(result.trials)} trials {parts}.",
