@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +15,7 @@ import fake_cells
 import pytest
 from fake_cells import cell
 
-from propml.benchmark.executors import InProcess, LocalProcesses, attempt
-from propml.benchmark.results import Failure
+from propml.benchmark.executors import InProcess, LocalProcesses, WorkerDied, attempt
 from propml.benchmark.runner import run_experiment
 from propml.benchmark.store import ResultStore
 
@@ -50,14 +50,13 @@ def fresh_log(pool_log):
     (pool_log / "computed.txt").unlink(missing_ok=True)
 
 
-def finish(executor, count):
-    ended = []
-    limit = time.monotonic() + 60
-    while len(ended) < count:
-        assert time.monotonic() < limit, "workers hang"
-        ended += executor.finished(1.0)
-    assert all(result.key == each.key for each, result in ended)
-    return {each.method.name: result for each, result in ended}
+def finish(executor, *cells):
+    """What becomes of cells, by the names of their methods; a cell without a result by what it failed with."""
+    futures = {each.method.name: executor.submit(each) for each in cells}
+    assert not wait(futures.values(), 60).not_done, "workers hang"
+    ended = {name: future.exception() or future.result() for name, future in futures.items()}
+    assert all(ended[each.method.name].key == each.key for each in cells if not futures[each.method.name].exception())
+    return ended
 
 
 def running(pid):
@@ -91,21 +90,14 @@ def test_a_cell_that_raises_is_a_failure_without_folders_in_it():
 
 def test_in_this_process_cells_come_back_one_by_one():
     executor = InProcess(fake_cells.compute)
-    for name in ("Plain", "Fails"):
-        executor.submit(cell(name))
-    ((first, result),) = executor.finished(0)
-    assert first == cell("Plain")
-    assert result.folds[0].values == fake_cells.outcome(cell("Plain")).folds[0].values
-    ((_, failed),) = executor.finished(0)
-    assert failed.failure.error == "ZeroDivisionError"
-    executor.submit(cell())
+    plain, failed = (executor.submit(cell(name)) for name in ("Plain", "Fails"))
+    assert plain.result(0).folds[0].values == fake_cells.outcome(cell("Plain")).folds[0].values
+    assert failed.result(0).failure.error == "ZeroDivisionError"
     executor.close()
 
 
 def test_workers_compute_the_same_in_other_processes(pool, pool_log):
-    for name in ("Plain", "Fails"):
-        pool.submit(cell(name))
-    ended = finish(pool, 2)
+    ended = finish(pool, cell("Plain"), cell("Fails"))
     assert ended["Plain"].folds[1].values == fake_cells.outcome(cell("Plain")).folds[1].values
     assert (ended["Plain"].folds[1].scores == fake_cells.outcome(cell("Plain")).folds[1].scores).all()
     assert ended["Fails"].failure.message == "nothing to divide in birds"
@@ -115,42 +107,35 @@ def test_workers_compute_the_same_in_other_processes(pool, pool_log):
 
 
 def test_a_worker_that_dies_fails_its_cell_after_the_retries_and_no_other(pool, pool_log):
-    for name in ("Killed", "Plain"):
-        pool.submit(cell(name))
-    ended = finish(pool, 2)
-    assert ended["Killed"].failure == Failure(
-        "WorkerDied",
+    ended = finish(pool, cell("Killed"), cell("Plain"))
+    assert isinstance(ended["Killed"], WorkerDied)
+    assert str(ended["Killed"]) == (
         "the process that computed it died 2 times, at every try: it was ended by SIGKILL, as the system does when "
-        "memory runs out",
+        "memory runs out"
     )
     assert len(ended["Plain"].folds) == 2
     assert fake_cells.computed(pool_log).count(cell("Killed").key) == 2
 
 
 def test_a_worker_that_dies_once_is_replaced_and_its_cell_is_done(pool, pool_log):
-    for name in ("Killed once", "Exits"):
-        pool.submit(cell(name))
-    ended = finish(pool, 2)
+    ended = finish(pool, cell("Killed once"), cell("Exits"))
     assert len(ended["Killed once"].folds) == 2
-    assert ended["Exits"].failure.message.endswith("died 2 times, at every try: it ended with exit code 3")
+    assert str(ended["Exits"]).endswith("died 2 times, at every try: it ended with exit code 3")
 
 
 def test_a_worker_that_dies_between_cells_is_replaced(pool, pool_log):
-    pool.submit(cell("Plain"))
-    finish(pool, 1)
+    finish(pool, cell("Plain"))
     idle = int((pool_log / "computed.txt").read_text().split()[1])
     os.kill(idle, signal.SIGKILL)
     wait_for(lambda: not running(idle))
-    for name in ("Plain", "Killed once"):
-        pool.submit(dataclasses.replace(cell(name), seed=5))
-    assert all(len(result.folds) == 2 for result in finish(pool, 2).values())
+    ended = finish(pool, *(dataclasses.replace(cell(name), seed=5) for name in ("Plain", "Killed once")))
+    assert all(len(result.folds) == 2 for result in ended.values())
 
 
 def test_workers_have_one_thread_and_this_process_keeps_its_own(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     executor = LocalProcesses(1, retries=0, compute=report_environment)
-    executor.submit(cell())
-    failure = finish(executor, 1)["Plain"].failure
+    failure = finish(executor, cell())["Plain"].failure
     executor.close()
     assert failure.message == "OMP_NUM_THREADS is 1, and torch has 1"
     assert os.environ["OMP_NUM_THREADS"] == "7"

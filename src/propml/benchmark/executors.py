@@ -1,9 +1,8 @@
 """Where cells are computed: in this process, in local ones, or on Ray.
 
-An executor takes cells (``submit``), up to ``slots`` at a time, and hands back what became of those that have ended
-(``finished``, which waits for the first of them, but hardly longer than its timeout in seconds); ``close`` stops the
-others. It never writes results: the process that runs the experiment does, and it alone, so that no cell can be counted
-twice.
+An executor takes cells, up to ``slots`` at a time: ``submit`` returns a future of what becomes of a cell, and ``close``
+stops those that still run. It never writes results: the process that runs the experiment does, and it alone, so that no
+cell can be counted twice.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,6 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 FOLDERS = ("PROPML_DATA", "XDG_CACHE_HOME")
 
 Compute = Callable[["Cell"], CellResult]
-Ended = list[tuple["Cell", CellResult]]
 
 
 def compute_cell(cell: Cell) -> CellResult:
@@ -62,30 +60,23 @@ def attempt(cell: Cell, compute: Compute) -> CellResult:
 
 
 class InProcess:
-    """One cell after the other, right here."""
+    """One cell after the other, right here: a cell is done when ``submit`` returns."""
 
     slots = 1
 
     def __init__(self, compute: Compute = compute_cell) -> None:
         self._compute = compute
-        self._waiting: list[Cell] = []
 
-    def submit(self, cell: Cell) -> None:
-        self._waiting.append(cell)
+    def submit(self, cell: Cell) -> Future[CellResult]:
+        done: Future[CellResult] = Future()
+        done.set_result(attempt(cell, self._compute))
+        return done
 
-    def finished(self, timeout: float) -> Ended:
-        cell = self._waiting.pop(0)
-        return [(cell, attempt(cell, self._compute))]
-
-    def close(self) -> None:
-        self._waiting.clear()
+    def close(self) -> None: ...
 
 
-@dataclass
-class _Worker:
-    process: multiprocessing.process.BaseProcess
-    channel: connection.Connection
-    cell: Cell | None = None
+class WorkerDied(RuntimeError):
+    """What a cell failed with whose process died at every try."""
 
 
 class LocalProcesses:
@@ -96,75 +87,60 @@ class LocalProcesses:
 
     def __init__(self, workers: int, *, retries: int = 2, compute: Compute = compute_cell) -> None:
         self.slots, self._retries, self._compute = workers, retries, compute
-        self._workers: list[_Worker] = []
-        self._deaths: dict[str, int] = {}
+        self._waiters = ThreadPoolExecutor(workers)  # a thread sends a cell to a worker, and waits for its answer
+        self._lock = threading.Lock()  # for all that starts and ends processes
+        self._processes: list[Any] = []
+        self._idle: list[tuple[Any, connection.Connection]] = []
+        self._closed = False
 
-    def submit(self, cell: Cell) -> None:
-        for dead in [worker for worker in self._workers if worker.cell is None and not worker.process.is_alive()]:
-            self._bury(dead)
-        worker = next((worker for worker in self._workers if worker.cell is None), None)
-        if worker is None:
-            channel, theirs = multiprocessing.get_context("spawn").Pipe()
-            worker = _Worker(start_worker(_work, (theirs, self._compute)), channel)
-            theirs.close()
-            self._workers.append(worker)
-        worker.cell = cell
-        with suppress(OSError):  # it died this very moment: `finished` sees that, and tries the cell again
-            worker.channel.send(cell)
-
-    def finished(self, timeout: float) -> Ended:
-        busy = [worker for worker in self._workers if worker.cell is not None]
-        connection.wait([end for worker in busy for end in (worker.channel, worker.process.sentinel)], timeout)
-        ended = []
-        for worker in busy:
-            cell, result = worker.cell, self._received(worker)
-            if cell is not None and result is not None:
-                worker.cell = None
-                ended.append((cell, result))
-        return ended
+    def submit(self, cell: Cell) -> Future[CellResult]:
+        return self._waiters.submit(self._computed, cell)
 
     def close(self) -> None:
-        for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            worker.process.join()
-            worker.channel.close()
-        self._workers.clear()
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                process.kill()
+        self._waiters.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.join()
 
-    def _received(self, worker: _Worker) -> CellResult | None:
-        """What a worker sent, or why its cell is given up; None while it may still answer."""
-        try:
-            if worker.channel.poll():
-                return worker.channel.recv()
-        except (EOFError, OSError):
-            pass
-        else:
-            if worker.process.is_alive():
-                return None
-        self._bury(worker)
-        assert worker.cell is not None
-        deaths = self._deaths[worker.cell.key] = self._deaths.get(worker.cell.key, 0) + 1
-        if deaths <= self._retries:
-            self.submit(worker.cell)
-            return None
-        times = "once" if deaths == 1 else f"{deaths} times, at every try"
-        message = f"the process that computed it died {times}: {end_of(worker.process.exitcode)}"
-        return worker.cell.result(failure=Failure("WorkerDied", message))
+    def _computed(self, cell: Cell) -> CellResult:
+        for _ in range(1 + self._retries):
+            process, channel = self._worker()
+            with suppress(EOFError, OSError):  # it died
+                channel.send(cell)
+                connection.wait([channel, process.sentinel])
+                if channel.poll():
+                    result = channel.recv()
+                    self._idle.append((process, channel))
+                    return result
+            with self._lock:
+                process.join()
+        times = f"{1 + self._retries} times, at every try" if self._retries else "once"
+        raise WorkerDied(f"the process that computed it died {times}: {end_of(process.exitcode)}")
 
-    def _bury(self, worker: _Worker) -> None:
-        worker.process.join()
-        worker.channel.close()
-        self._workers.remove(worker)
+    def _worker(self) -> tuple[Any, connection.Connection]:
+        """A worker that is idle and alive, or else a new one."""
+        with self._lock:
+            while self._idle:
+                process, channel = self._idle.pop()
+                if process.is_alive():
+                    return process, channel
+            if self._closed:
+                raise CancelledError
+            channel, theirs = multiprocessing.get_context("spawn").Pipe()
+            process = start_worker(_work, (theirs, self._compute))
+            theirs.close()
+            self._processes.append(process)
+            return process, channel
 
 
 def _work(channel: connection.Connection, compute: Compute) -> None:
     """A worker's life: take a cell, compute it, send what became of it."""
-    while True:
-        try:
-            cell = channel.recv()
-        except EOFError:
-            return
-        channel.send(attempt(cell, compute))
+    with suppress(EOFError):
+        while True:
+            channel.send(attempt(channel.recv(), compute))
 
 
 # -- worker processes: they ignore Ctrl-C, which this process handles, and end with this process -----------------------
@@ -235,7 +211,7 @@ class RayCluster:
     ) -> None:
         self._ray, self._ours = ray, _ = join(address, workers)
         self._gpus, self._compute = gpus, compute
-        self._running: dict[Any, Cell] = {}
+        self._tasks: set[Any] = set()
         if gpus > ray.cluster_resources().get("GPU", 0):  # its cells would wait for ever
             self.close()
             raise ValueError(
@@ -254,25 +230,16 @@ class RayCluster:
         by_gpu = [there.get("GPU", 0) / self._gpus] if self._gpus else []
         return max(1, int(min(there.get("CPU", 1), *by_gpu, float("inf"))))
 
-    def submit(self, cell: Cell) -> None:
-        self._running[self._task.remote(cell, self._compute)] = cell
-
-    def finished(self, timeout: float) -> Ended:
-        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
-        ended = []
-        for reference in ready:
-            cell = self._running.pop(reference)
-            try:
-                result = self._ray.get(reference)
-            except self._ray.exceptions.RayError as error:  # Ray's own; what a cell raises comes back as a failure
-                result = cell.result(failure=Failure(type(error).__name__, f"Ray gave the cell up: {error}"))
-            ended.append((cell, result))
-        return ended
+    def submit(self, cell: Cell) -> Future[CellResult]:
+        task = self._task.remote(cell, self._compute)
+        self._tasks.add(task)
+        future = task.future()
+        future.add_done_callback(lambda _: self._tasks.discard(task))
+        return future
 
     def close(self) -> None:
-        for reference in self._running:
-            self._ray.cancel(reference, force=True)
-        self._running.clear()
+        for task in list(self._tasks):
+            self._ray.cancel(task, force=True)
         if self._ours:
             self._ray.shutdown()
 

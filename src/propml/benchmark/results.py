@@ -75,9 +75,13 @@ class CellResult:
     def seconds_predict(self) -> float:
         return sum(fold.seconds_predict for fold in self.folds)
 
+    @property
+    def outcome(self) -> str:
+        """Why it failed, or how many folds there are."""
+        return self.failure.reason if self.failure else f"{len(self.folds)} folds"
+
     def __str__(self) -> str:
-        outcome = self.failure.reason if self.failure else f"{len(self.folds)} folds"
-        return f"{setting_name(self.dataset, self.noise)} {self.method}, seed {self.seed}: {outcome}"
+        return f"{setting_name(self.dataset, self.noise)} {self.method}, seed {self.seed}: {self.outcome}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from propml.benchmark.cell import Cell
 from propml.benchmark.executors import Compute, InProcess, LocalProcesses, RayCluster, compute_cell
 from propml.benchmark.experiment import Experiment, load_experiment
 from propml.benchmark.provenance import fingerprint, made_by, run_provenance
-from propml.benchmark.results import CellResult
+from propml.benchmark.results import CellResult, Failure
 from propml.benchmark.store import ResultStore
 from propml.benchmark.wording import setting_name
 from propml.devices import choose_device
@@ -102,10 +103,10 @@ def run_experiment(
             choose_device(device)  # raises where it cannot be used
         # A Ray task sees no GPU but its own, whatever its number.
         compute = partial(compute_on, device if ray_address is None else device.partition(":")[0], compute)
-    executor: InProcess | LocalProcesses | RayCluster | None = None
     try:
         run.add_metrics()
         if run.waiting:
+            executor: InProcess | LocalProcesses | RayCluster
             if ray_address is not None:
                 gpus = 1 if device is not None and device.startswith("cuda") else 0
                 cpus = workers if workers > 1 else None
@@ -114,16 +115,15 @@ def run_experiment(
                 executor = LocalProcesses(workers, retries=retries, compute=compute)
             else:
                 executor = InProcess(compute)
-            with progress_bar("cells", run.total - run.settled, show=verbose, long_steps=True) as bar:
-                run.work(executor, bar)
+            to_do = run.total - run.settled
+            with closing(executor), progress_bar("cells", to_do, show=verbose, long_steps=True) as run.bar:
+                run.work(executor)
     except KeyboardInterrupt:
         if verbose:
             done = f"{len(run.summary.done) + len(run.summary.skipped)} of {run.total} cells are done"
             sys.stderr.write(f"\nstopped: {done} and kept in {folder}; run the same command again to go on\n")
         raise
     finally:
-        if executor is not None:
-            executor.close()
         store.claims.release_all()
     return run.summary
 
@@ -142,8 +142,9 @@ class _Run:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
         self.waiting: deque[Cell] = deque()
+        self.bar = Bar()
         self._store, self._provenance = store, provenance
-        self._running = 0
+        self._running: dict[Future[CellResult], Cell] = {}
         # Of the code as it is now: it may be edited before the last cell is done.
         code_of = cache(fingerprint)
         self._fingerprints: dict[str, str] = {}
@@ -163,47 +164,7 @@ class _Run:
     @property
     def settled(self) -> int:
         """Cells that there is nothing left to do for."""
-        return sum(len(cells) for cells in (self.summary.done, self.summary.skipped, self.summary.failed))
-
-    def work(self, executor: InProcess | LocalProcesses | RayCluster, bar: Bar) -> None:
-        """Compute all that waits."""
-        while self.waiting or self._running:
-            while self._running < executor.slots and (cell := self._next(bar)) is not None:
-                executor.submit(cell)
-                self._running += 1
-                self._show(bar, 0)
-            if self._running:
-                for cell, result in executor.finished(LOOK_AGAIN):
-                    self._running -= 1
-                    self._keep(cell, result, bar)
-            elif self.waiting:  # other processes work on all that is left
-                time.sleep(LOOK_AGAIN)
-
-    def _next(self, bar: Bar) -> Cell | None:
-        """Claim a cell that nobody has settled and nobody works on; the others wait on."""
-        for _ in range(len(self.waiting)):
-            cell = self.waiting.popleft()
-            with _saying_how_to_go_on(self._store):
-                mine = self._store.claims.take(cell.key)
-            if not mine:
-                self.waiting.append(cell)
-            elif self._settled_elsewhere(cell, bar):  # checked only once no other process can work on it
-                self._store.claims.release(cell.key)
-            else:
-                return cell
-        return None
-
-    def _settled_elsewhere(self, cell: Cell, bar: Bar) -> bool:
-        if cell.key in self._store.done():
-            self.summary.skipped.append(cell)
-            self._show(bar, 1, cell, "done by another run")
-            return True
-        for failed in self._store.failed(keys=[cell.key]):
-            if failed.failure and failed != self._failed_before.get(cell.key):
-                self.summary.failed.append(failed)
-                self._show(bar, 1, cell, f"FAILED in another run: {failed.failure.reason}")
-                return True
-        return False
+        return sum(map(len, self.summary))
 
     def add_metrics(self) -> None:
         """Measure what the experiment asks for now and did not when a cell was done."""
@@ -215,26 +176,62 @@ class _Run:
                 except FileNotFoundError as error:
                     warnings.warn(f"{cell_title(cell)} lacks metrics that were asked for: {error}", stacklevel=2)
 
-    def _keep(self, cell: Cell, result: CellResult, bar: Bar) -> None:
+    def work(self, executor: InProcess | LocalProcesses | RayCluster) -> None:
+        """Compute all that waits."""
+        while self.waiting or self._running:
+            while len(self._running) < executor.slots and (cell := self._next()) is not None:
+                self._advance(0, len(self._running) + 1)
+                self._running[executor.submit(cell)] = cell
+            if self._running:
+                for future in wait(self._running, LOOK_AGAIN, FIRST_COMPLETED).done:
+                    self._keep(self._running.pop(future), future)
+            elif self.waiting:  # other processes work on all that is left
+                time.sleep(LOOK_AGAIN)
+
+    def _next(self) -> Cell | None:
+        """Claim a cell that nobody has settled and nobody works on; the others wait on."""
+        for _ in range(len(self.waiting)):
+            cell = self.waiting.popleft()
+            with _saying_how_to_go_on(self._store):
+                mine = self._store.claims.take(cell.key)
+            if not mine:
+                self.waiting.append(cell)
+                continue
+            # Looked at only once no other process can work on it.
+            failed = [each for each in self._store.failed(keys=[cell.key]) if each != self._failed_before.get(each.key)]
+            if cell.key in self._store.done():
+                self._settle(cell, self.summary.skipped, cell, "done by another run")
+            elif failed:
+                self._settle(cell, self.summary.failed, failed[0], f"FAILED in another run: {failed[0].outcome}")
+            else:
+                return cell
+        return None
+
+    def _keep(self, cell: Cell, future: Future[CellResult]) -> None:
+        """Store what became of a cell; what an executor raises, such as that its process died, is a failure, too."""
+        error = future.exception()
+        result = cell.result(failure=Failure(type(error).__name__, str(error))) if error else future.result()
         with _saying_how_to_go_on(self._store):
             kept = self._store.add(replace(result, fingerprint=self._fingerprints[cell.key]), self._provenance)
-        self._store.claims.release(cell.key)
         if kept.failure:
-            self.summary.failed.append(kept)
-            self._show(bar, 1, cell, f"FAILED {kept.failure.reason}")
-        else:
-            self.summary.done.append(cell)
-            metric = cell.metrics[0]
-            mean = sum(fold.values[metric] for fold in result.folds) / len(result.folds)
-            seconds = result.seconds_fit + result.seconds_predict
-            title = SHORT.get(metric) or metric_of(metric).title
-            self._show(bar, 1, cell, f"{title} {100 * mean:.1f}  {seconds:.1f} s")
+            self._settle(cell, self.summary.failed, kept, f"FAILED {kept.outcome}")
+            return
+        metric = cell.metrics[0]
+        mean = sum(fold.values[metric] for fold in result.folds) / len(result.folds)
+        seconds = result.seconds_fit + result.seconds_predict
+        title = SHORT.get(metric) or metric_of(metric).title
+        self._settle(cell, self.summary.done, cell, f"{title} {100 * mean:.1f}  {seconds:.1f} s")
 
-    def _show(self, bar: Bar, steps: int, cell: Cell | None = None, outcome: str = "") -> None:
-        bar.advance(steps, f"{self._running} running, {len(self.summary.failed)} failed")
-        if cell is not None and self._lines:
-            sys.stderr.write(f"{cell_title(cell)}  {outcome}  [{self.settled}/{self.total}]\n")
+    def _settle(self, cell: Cell, among: list[Any], what: Any, said: str) -> None:
+        among.append(what)
+        self._store.claims.release(cell.key)
+        self._advance(1, len(self._running))
+        if self._lines:
+            sys.stderr.write(f"{cell_title(cell)}  {said}  [{self.settled}/{self.total}]\n")
             sys.stderr.flush()
+
+    def _advance(self, steps: int, running: int) -> None:
+        self.bar.advance(steps, f"{running} running, {len(self.summary.failed)} failed")
 
 
 def cell_title(cell: Cell) -> str:
