@@ -326,7 +326,7 @@ def test_datasets_with_different_noise_levels_stand_in_tables_of_their_level():
 
 def test_only_failures_make_a_report():
     report = build_report(Results(noisy_published().failed))
-    assert report.sections[0].summary[0].text == "Nothing yet."
+    assert report.sections[0].summary[0].text == "1 cell failed; what they said stands below."
     assert "LinAlgError" in render_markdown(report)
     assert "No diagram: there are no numbers to compare." in render_html(report)
     assert r"\begin" not in render_tables(report)

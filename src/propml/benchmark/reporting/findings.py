@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from statistics import fmean
 from typing import NamedTuple
-
-import numpy as np
 
 from propml.benchmark.comparison import blocks, compare_means
 from propml.benchmark.reporting.tables import MetricTable
 from propml.benchmark.statistics import Comparison, compare, rank_table, too_few_blocks
-from propml.benchmark.wording import counted, dataset_title, listed, noise_title, setting_name, settings_text, signed
+from propml.benchmark.wording import counted, listed, noise_title, settings_text
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
 from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name
@@ -29,10 +27,8 @@ class Finding(NamedTuple):
 
 
 def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
-    """One table per metric: ours under our own conventions where both were recorded."""
-    chosen = {table.title: table for table in tables if table.by_paper_rules}
-    chosen |= {table.title: table for table in tables if not table.by_paper_rules}
-    return sorted(chosen.values(), key=tables.index)
+    """One table per metric, the last one: it follows our own conventions where those were recorded."""
+    return list({table.title: table for table in tables}.values())
 
 
 # -- the summary ------------------------------------------------------------------------------------------------------
@@ -41,8 +37,8 @@ def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
 def summary(
     tables: Sequence[MetricTable], n_failed: int = 0, not_run: Sequence[tuple[Setting, str]] = ()
 ) -> list[Finding]:
-    """The report in a few sentences: what was measured, what is best where, and how that compares with the paper."""
-    findings = [_scope(tables), *filter(None, map(_best, own_tables(tables))), *_beside_paper(tables)]
+    """The report in a few sentences: what is best where, how that compares with the paper, and what is missing."""
+    findings = [*filter(None, map(_best, own_tables(tables))), *_beside_paper(tables)]
     if n_failed:
         findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
     if not_run:
@@ -51,20 +47,6 @@ def summary(
         cells = counted(len(not_run), "published cell has", "published cells have")
         findings.append(Finding("Not run", f"{cells} no number of ours: {where}."))
     return findings
-
-
-def _scope(tables: Sequence[MetricTable]) -> Finding:
-    measured = {(r.setting, c.method): c.ours.n for t in tables for r in t.rows for c in r.cells if c.ours}
-    if not measured:
-        return Finding("Measured", "Nothing yet.")
-    methods, datasets = {m for _, m in measured}, {s.dataset for s, _ in measured}
-    noises = sorted({s.noise for s, _ in measured if s.noise is not None}, key=noise_order)
-    at = f" at {counted(len(noises), 'noise level')} ({listed([n.title for n in noises])})" if noises else ""
-    runs = sorted(set(measured.values()))
-    values = counted(runs[0], "value") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} values"
-    what = f"{counted(len(methods), 'method')} on {counted(len(datasets), 'dataset')}{at}"
-    each = " each" if len(measured) > 1 else ""
-    return Finding("Measured", f"{what}: {counted(len(measured), 'mean')} of {values} (folds times seeds){each}.")
 
 
 def _best(table: MetricTable) -> Finding | None:
@@ -76,38 +58,22 @@ def _best(table: MetricTable) -> Finding | None:
     if not places:
         return None
     (leader, first), *rest = sorted(places.items(), key=lambda item: -len(item[1]))
-    others = listed([f"{method} in {len(where)}" for method, where in rest], 5)
     where = settings_text(first, table.best)
-    if len(table.best) == 1:
-        text = f"{listed(list(places))} {'is' if not rest else 'are'} best on {where}"
-    elif len(first) == len(table.best):
-        text = f"{leader} is best everywhere" + (f"; as good are {others}" if others else "")
-    else:
-        text = f"{leader} is best in {len(first)} of {len(table.best)} settings ({where}); {others}"
-    return Finding(table.title, f"{text}.")
+    others = "".join(f"; {method} in {len(settings)}" for method, settings in rest[:5])
+    text = f"{leader} is best in {len(first)} of {counted(len(table.best), 'setting')} ({where}){others}."
+    return Finding(table.title, text)
 
 
 def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
-    cells = [(table, row.setting, cell) for table in tables for row in table.rows for cell in row.cells]
-    gains = [(gain, *where) for where in cells if (gain := where[0].gain(where[2])) is not None]
+    cells = [(table, cell) for table in tables for row in table.rows for cell in row.cells]
+    gains = [gain for table, cell in cells if (gain := table.gain(cell)) is not None]
     if not gains:
         return []
-    better, worse = (sum(sign * gain > TOLERANCE for gain, *_ in gains) for sign in (1, -1))
-    close = len(gains) - better - worse
+    better, worse = (sum(sign * gain > TOLERANCE for gain in gains) for sign in (1, -1))
     text = (
-        f"Of {counted(len(gains), 'number')} that the paper prints too, {counted(close, 'lies', 'lie')} within "
-        f"{TOLERANCE:g} point, {counted(better, 'is', 'are')} better by more and {counted(worse, 'is', 'are')} worse "
-        f"by more."
+        f"Of {counted(len(gains), 'number')} that the paper prints too, {len(gains) - better - worse} within "
+        f"{TOLERANCE:g} point, {better} better by more and {worse} worse by more."
     )
-    far = []
-    for side, pick, is_far in (("better", max, better), ("worse", min, worse)):
-        _, table, setting, cell = pick(gains, key=lambda each: each[0])
-        if is_far and cell.difference is not None:
-            where = setting_name(dataset_title(setting.dataset), setting.noise)
-            gap = f"{signed(cell.difference)} ({table.title}, {where})"
-            far.append(f"furthest on the {side} side: {cell.method} {gap}")
-    if far:
-        text += f" {listed(far)}.".replace(" furthest", " Furthest", 1)
     return [Finding("Beside the paper", text)]
 
 
@@ -190,8 +156,8 @@ def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[s
         comparison = compare_means(rows, metrics, methods=methods)
     except ValueError as error:
         return RankComparison(name, title, {}, (f"No diagram: {error}",))
-    sentences, warnings = (_leader(comparison),), (*left_out, *comparison.warnings)
-    return RankComparison(name, title, {"": comparison}, sentences, warnings)
+    sentence = f"{listed(_leaders(comparison))} {_verdict(comparison, 'block')}"
+    return RankComparison(name, title, {"": comparison}, (sentence,), (*left_out, *comparison.warnings))
 
 
 def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -211,22 +177,26 @@ def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[li
     return kept, sentences
 
 
-def _leader(comparison: Comparison) -> str:
-    """The leader, whom it beats, and whom it does not."""
-    order = comparison.order()
-    leader = comparison.names[order[0]]
-    beaten = comparison.better_than(leader)
-    equal = [comparison.names[i] for i in order[1:] if comparison.names[i] not in beaten]
-    blocks = counted(comparison.n_blocks, "block")
-    head = f"{leader} has the best mean rank, {comparison.mean_ranks[order[0]]:.2f} over {blocks}"
+def _leaders(found: Comparison) -> list[str]:
+    """The methods that share the best mean rank; closer ones differ by rounding of floats only."""
+    best = found.mean_ranks.min() + 1e-9
+    return [found.names[i] for i in found.order() if found.mean_ranks[i] <= best]
+
+
+def _verdict(found: Comparison, unit: str) -> str:
+    """What the leaders have, whom they beat, and whom not: the end of a sentence that begins with them."""
+    leaders = _leaders(found)
+    has, them = ("has", "it") if len(leaders) == 1 else ("share", "them")
+    head = f"{has} the best mean rank, {found.mean_ranks.min():.2f} over {counted(found.n_blocks, unit)}"
+    beaten = found.better_than(leaders[0])
     if not beaten:
-        return f"{head}; no difference between it and another method is significant."
+        few = too_few_blocks(len(found.names), found.n_blocks, found.alpha)
+        why = f": {counted(found.n_blocks, f'{unit} is', f'{unit}s are')} too few to tell" if few else ""
+        return f"{head}; no difference between {them} and another method is significant{why}."
+    equal = [found.names[i] for i in found.order() if found.names[i] not in (*leaders, *beaten)]
     tail = f"; not than {listed(equal)}" if equal else ""
-    test = f"Nemenyi test, α = {comparison.alpha:g}, critical difference {comparison.critical_difference:.3f}"
-    return f"{head}; it is significantly better than {listed(beaten, 8)}{tail} ({test})."
-
-
-# -- which method to take: by mean ranks, and no surer than the numbers allow ------------------------------------------
+    test = f"Nemenyi test, α = {found.alpha:g}, critical difference {found.critical_difference:.3f}"
+    return f"{head}; significantly better than {listed(beaten, 8)}{tail} ({test})."
 
 
 def recommendation(means: Sequence[Mean], tuned: Collection[str] = ()) -> str:
@@ -236,77 +206,17 @@ def recommendation(means: Sequence[Mean], tuned: Collection[str] = ()) -> str:
     """
     ours, metrics = fair_means(means, tuned)
     methods, _ = comparable_methods(ours, metrics)
-    places = _places(ours, metrics, methods) if len(methods) > 1 else {}
-    if not places:
-        return ""
-    found = compare(list(places.values()), methods, higher_is_better=False)
-    ordered = [found.names[i] for i in found.order()]
-    best = found.mean_ranks.min() + 1e-9  # closer ones differ by rounding of floats only
-    leaders = [name for name in ordered if found.mean_ranks[found.names.index(name)] <= best]
-    parts = [
-        _leaders(places, found, leaders, counted(len(metrics), "metric")),
-        _margin(ours, metrics[0], leaders, [name for name in ordered if name not in leaders]),
-        _certainty(found, leaders),
-    ]
-    absent = [name for name in dict.fromkeys(row.method for row in means) if name not in methods]
-    if absent:
-        parts.append(f"Not considered, for too few results or because test labels tuned them: {listed(absent)}.")
-    return " ".join(filter(None, parts))
-
-
-def _places(ours: Sequence[Mean], metrics: Sequence[str], methods: Sequence[str]) -> dict[str, np.ndarray]:
-    """The mean ranks of the methods on each dataset that has all of them in some setting."""
-    places = {}
+    ranks = []
     for dataset in dict.fromkeys(row.dataset for row in ours):
-        try:
+        # Not where there is one method, and where no setting has all of them.
+        with suppress(ValueError):
             table = blocks([row for row in ours if row.dataset == dataset], metrics, methods=methods)
-        except ValueError:  # no setting has all methods
-            continue
-        places[dataset] = rank_table(table.values, higher_is_better=table.higher_is_better).mean(axis=0)
-    return places
-
-
-def _leaders(places: dict[str, np.ndarray], found: Comparison, leaders: Sequence[str], over: str) -> str:
-    one = len(leaders) == 1
-    what = f"{'it has' if one else 'they share'} the best mean rank of {len(found.names)} methods by {over}"
-    if len(places) == 1:
-        return f"Use {' or '.join(leaders)}: on {dataset_title(*places)} {what}."
-    ranks = rank_table(list(places.values()), higher_is_better=False)
-    near = [int((ranks[:, found.names.index(name)] <= 2).sum()) for name in leaders]
-    counts = str(near[0]) if one else listed([f"{n} ({name})" for name, n in zip(leaders, near, strict=True)])
-    return (
-        f"Use {' or '.join(leaders)}: {what}, and {'is' if one else 'are'} first or second on {counts} of "
-        f"{len(places)} datasets."
-    )
-
-
-def _margin(ours: Sequence[Mean], metric: str, leaders: Sequence[str], others: Sequence[str]) -> str:
-    """How much better the leader is than the next one by the first metric, where both were measured."""
-    values = {
-        name: {row.setting: row.mean for row in ours if (row.metric, row.method) == (metric, name)}
-        for name in (leaders[0], *others[:1])
-    }
-    both = set.intersection(*(set(each) for each in values.values()))
-    if not others or not both:
+            ranks.append(rank_table(table.values, higher_is_better=table.higher_is_better).mean(axis=0))
+    if not ranks:
         return ""
-    mean, other = (round(fmean(each[setting] for setting in both), 1) for each in values.values())
-    title, higher = metric_of(metric)
-    gap = f"{abs(mean - other):.1f} points {'better' if (mean > other) == higher else 'worse'} than"
-    whose = "Its" if len(leaders) == 1 else f"{leaders[0]}'s"
-    return (
-        f"{whose} {title.lower() if title[1].islower() else title} is {mean:.1f} % on average, "
-        f"{gap if mean != other else 'as good as'} that of {others[0]}, the next by rank."
-    )
-
-
-def _certainty(found: Comparison, leaders: Sequence[str]) -> str:
-    if found.n_blocks == 1:
-        return "One dataset cannot tell whether this holds on others."
-    beaten = found.better_than(leaders[0])
-    equal = [name for name in found.names if name not in (*beaten, *leaders)]
-    if beaten:
-        tail = f"; the difference to {listed(equal)} is not significant" if equal else ""
-        return f"{listed(beaten, 8)} {'is' if len(beaten) == 1 else 'are'} significantly worse, over datasets{tail}."
-    few = too_few_blocks(len(found.names), found.n_blocks, found.alpha)
-    why = f": {found.n_blocks} datasets are too few to tell" if few else ""
-    return f"No difference between the methods is significant{why}; take this as a hint."
+    found = compare(ranks, methods, higher_is_better=False)
+    leaders = _leaders(found)
+    text = f"Use {' or '.join(leaders)}: {'it' if len(leaders) == 1 else 'they'} {_verdict(found, 'dataset')}"
+    absent = [name for name in dict.fromkeys(row.method for row in means) if name not in methods]
+    why = "Not considered, for too few results or because test labels tuned them"
+    return f"{text} {why}: {listed(absent)}." if absent else text

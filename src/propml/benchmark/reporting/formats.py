@@ -100,7 +100,8 @@ def markdown_tables(table: MetricTable) -> str:
 def _section(section: Section, *, nested: bool) -> list[str]:
     parts = [f"## {escaped(section.title)}" if nested else "## Summary"]
     parts += [escaped(section.note)] if section.note else []
-    parts.append("\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary))
+    findings = "\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary)
+    parts += [findings] if findings else []
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
     for table in section.tables:

@@ -56,7 +56,7 @@ class Section:
 
     @property
     def summary(self) -> list[Finding]:
-        """What to use, what was measured, what is best where, and how that compares with the paper."""
+        """What to use, what is best where, how that compares with the paper, and what is missing."""
         use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
         found = findings.summary(self.tables, len(self.results.failed), self.not_run)
         against_lam = [Finding("Against λ", text) for text in curves.lambda_sentences(self.given_lams)]
