@@ -30,11 +30,16 @@ class BlockFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._forget()
+        self._blocks: list[list[JsonRow]] = []
+        self._end = 0  # of the last complete block, in bytes
 
     def blocks(self) -> list[list[JsonRow]]:
-        """Every complete block, in the order in which they were written."""
-        self._read_on()
+        """Every complete block, in the order in which they were written, by whomever."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self._end:  # it was removed or replaced
+            self._blocks, self._end = [], 0
+        if size > self._end:
+            self._read_on()
         return self._blocks
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -51,7 +56,7 @@ class BlockFile:
             lock_file(descriptor)
             if new:
                 sync_folder(self.path.parent)
-            self._read_on()
+            self.blocks()
             if os.fstat(descriptor).st_size > self._end:
                 os.ftruncate(descriptor, self._end)
             yield lambda rows: self._append(descriptor, rows)
@@ -70,38 +75,24 @@ class BlockFile:
         except BaseException:
             os.ftruncate(descriptor, self._end)
             raise
-        self._read_on()
-
-    def _forget(self) -> None:
-        self._blocks: list[list[JsonRow]] = []
-        self._end = 0  # of the last complete block, in bytes
-        self._line = 0
 
     def _read_on(self) -> None:
-        """Take in what was written since the last look, by whomever."""
-        if not self.path.exists():
-            self._forget()
-            return
+        """Take in what was written since the last look."""
         rows: list[JsonRow | None] = []
         with self.path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < self._end:
-                self._forget()
             file.seek(self._end)
-            position, number = self._end, self._line
-            for line in file:
-                position, number = position + len(line), number + 1
-                if not line.strip():
-                    continue
+            for line in filter(bytes.strip, file):
                 row: Any = None
                 with suppress(ValueError, RecursionError):
                     row = json.loads(line)
                 rows.append(row if isinstance(row, dict) else None)
                 mark = (rows[-1] or {}).pop("block", None)
                 if mark is not None:
-                    self._take(rows, mark, number)
-                    rows, self._end, self._line = [], position, number
+                    self._end = file.tell()
+                    self._take(rows, mark)
+                    rows = []
 
-    def _take(self, rows: list[JsonRow | None], mark: Any, number: int) -> None:
+    def _take(self, rows: list[JsonRow | None], mark: Any) -> None:
         # Files of earlier versions have the length alone.
         length, digest = mark if isinstance(mark, list) and len(mark) == 2 else (mark, None)
         block = [row for row in rows[-length:] if row is not None] if type(length) is int and length > 0 else []
@@ -109,8 +100,9 @@ class BlockFile:
         if whole:
             self._blocks.append(block)
         if not whole or len(rows) > length:
+            line = self.path.read_bytes()[: self._end].count(b"\n") + 1
             warnings.warn(
-                f"{self.path} is damaged before line {number + 1}: lines there belong to no whole block and are "
+                f"{self.path} is damaged before line {line}: lines there belong to no whole block and are "
                 f"left out; what they told is computed again by the next run",
                 stacklevel=2,
             )
