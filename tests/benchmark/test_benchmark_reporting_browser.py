@@ -270,7 +270,7 @@ def test_one_number_makes_a_page(opened, tmp_path):
     assert page.locator("figure").count() == 0
     assert page.locator(".recommended").count() == 0
     unfold(page)
-    assert "No diagram: it takes two methods to compare." in page.locator("main").inner_text()
+    assert "No diagram: Ridge given; it takes two methods to compare" in page.locator("main").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

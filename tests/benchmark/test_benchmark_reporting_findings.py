@@ -81,13 +81,13 @@ def test_where_ours_is_better_close_and_worse():
     )
     findings = summary(tables)
     assert said(findings, "Beside the paper") == (
-        "Of 3 numbers that the paper prints too, 1 within 1 point, 1 better by more and 1 worse by more."
+        "The paper prints 3 numbers of these, too: 1 within 1 point, 1 better by more, 1 worse by more."
     )
 
 
 def test_lower_losses_are_better():
     findings = summary(made({("birds", 50, "A"): 20.0}, {("birds", 50, "A"): 24.0}, metric="coverage"))
-    assert "0 within 1 point, 1 better by more and 0 worse" in said(findings, "Beside the paper")
+    assert "0 within 1 point, 1 better by more, 0 worse" in said(findings, "Beside the paper")
 
 
 def test_failures_and_gaps_are_counted():
@@ -242,7 +242,7 @@ def test_too_little_to_compare_is_a_sentence():
     one = fold_results("x", "birds", 50, "A", "one_error", [1.0])
     (made,) = rank_comparisons(means(one), [])
     assert not made.parts
-    assert made.sentences == ("No diagram: it takes two methods to compare.",)
+    assert made.sentences == ("No diagram: A given; it takes two methods to compare",)
     assert rank_comparisons([], []) == []
     apart = [*one, *fold_results("x", "scene", 50, "B", "one_error", [2.0])]
     (made,) = rank_comparisons(means(apart), [])

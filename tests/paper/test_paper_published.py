@@ -9,7 +9,7 @@ from propml.datasets import REGISTRY
 from propml.metrics import METRICS
 from propml.noise import Noise, Setting
 from propml.paper import Mean, load_published, published_lams
-from propml.paper.published import published_method, reading_notes, slips_note
+from propml.paper.published import own_name, published_method, reading_notes, slips_note
 
 TABULAR = ("average_precision", "coverage", "hamming_loss", "ranking_loss", "one_error")
 
@@ -133,4 +133,5 @@ def test_numbers_by_the_papers_rules_and_its_rows_of_mirflickr():
 
 def test_slips_in_coding_are_those_of_two_methods():
     assert slips_note({"ProPML", "Ridge"}) == ""
+    assert own_name("one_error:paper") == own_name("one_error") == "one_error"
     assert slips_note({"ML-kNN", "CPLST"}).startswith("The Hamming losses of CPLST and ML-kNN follow")

@@ -113,11 +113,7 @@ def _noise(text: str) -> Noise | None:
 
 
 def published_method(method: str) -> str:
-    """The name under which the paper prints a method of ours.
-
-    >>> published_method("ProPML (oracle)")
-    'ProPML'
-    """
+    """The name under which the paper prints a method of ours."""
     return method.removesuffix(ORACLE_SUFFIX).removesuffix(AS_PUBLISHED_SUFFIX)
 
 
@@ -133,11 +129,7 @@ def listed(items: Sequence[str], limit: int = 6) -> str:
 
 
 def slips_note(methods: Collection[str]) -> str:
-    """That the Hamming losses of some of these methods follow slips in coding; nothing where none does.
-
-    >>> slips_note(["Ridge", "ML-kNN"])
-    "The Hamming losses of ML-kNN follow the paper's slips in coding, and so do their ranks."
-    """
+    """That the Hamming losses of some of these methods follow slips in coding; nothing where none does."""
     slipped = listed([name for name in SLIPPED_HAMMING_LOSS if name in methods])
     return slipped and f"The Hamming losses of {slipped} follow the paper's slips in coding, and so do their ranks."
 
@@ -172,11 +164,7 @@ def _like_for_like(methods: Sequence[str], tuned: Collection[str]) -> str:
 
 
 def own_name(name: str) -> str:
-    """The metric by our conventions.
-
-    >>> own_name("one_error:paper"), own_name("one_error")
-    ('one_error', 'one_error')
-    """
+    """The metric by our conventions."""
     return name.removesuffix(PAPER_SUFFIX)
 
 

@@ -13,13 +13,14 @@ from propml.benchmark.results import Results
 
 __all__ = ["FORMATS", "Report", "Section", "build_report", "write_report"]
 
-FORMATS = ("html", "md", "tex", "csv")
+# By format, a file's name and what fills it.
 RENDERED = {
-    "report.html": render_html,
-    "report.md": render_markdown,
-    "tables.tex": render_tables,
-    "results-long.csv": render_long,
+    "html": ("report.html", render_html),
+    "md": ("report.md", render_markdown),
+    "tex": ("tables.tex", render_tables),
+    "csv": ("results-long.csv", render_long),
 }
+FORMATS = tuple(RENDERED)
 # Figures that stand in the page anyway, as files of their own.
 PICTURES = ("svg", "png", "pdf")
 
@@ -66,10 +67,10 @@ def write_report(
     else:
         report = build_report(source, experiments=experiments, paper=paper, title=title, command=command)
     paths = []
-    for name, render in RENDERED.items():
-        if name.rpartition(".")[2] in formats:
-            write_whole(Path(folder) / name, render(report).encode())
+    for kind, (name, render) in RENDERED.items():
+        if kind in formats:
             paths.append(Path(folder) / name)
+            write_whole(paths[-1], render(report).encode())
     kinds = [kind for kind in PICTURES if kind in formats]
     for section in report.sections if kinds else ():
         for picture in (picture for group in section.pictures().values() for picture in group):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from propml.benchmark.comparison import blocks, compare_means
 from propml.benchmark.reporting.tables import MetricTable
@@ -70,25 +69,21 @@ def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
     if not gains:
         return []
     better, worse = (sum(sign * gain > TOLERANCE for gain in gains) for sign in (1, -1))
-    text = (
-        f"Of {counted(len(gains), 'number')} that the paper prints too, {len(gains) - better - worse} within "
-        f"{TOLERANCE:g} point, {better} better by more and {worse} worse by more."
-    )
-    return [Finding("Beside the paper", text)]
+    counts = f"{len(gains) - better - worse} within {TOLERANCE:g} point, {better} better by more, {worse} worse by more"
+    return [Finding("Beside the paper", f"The paper prints {counted(len(gains), 'number')} of these, too: {counts}.")]
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RankComparison:
+class RankComparison(NamedTuple):
     """One diagram, or a stack of them over noise levels."""
 
     name: str  #: letters, digits and hyphens: for file names and links
     title: str
     parts: Mapping[Noise | str | None, Comparison]  #: by noise level, or ""; empty where nothing can be compared
     sentences: tuple[str, ...]  #: what was found, or why nothing was
-    warnings: tuple[str, ...] = ()  #: what to be careful about
+    warnings: tuple[str, ...]  #: what to be careful about
 
 
 def rank_comparisons(
@@ -99,13 +94,36 @@ def rank_comparisons(
     comparisons = []
     if published and len(metrics) > 1:
         printed = [name for name in METRICS if any(row.metric == name for row in published)]
-        comparisons.append(_by_noise("paper", "The paper's numbers, all metrics together", published, printed))
+        title = "The paper's numbers, all metrics together"
+        comparisons.append(_ranks("paper", title, published, printed, by_noise=True))
     if len(metrics) > 1:
-        comparisons.append(_by_noise("ours", "Ours, all metrics together", ours, metrics))
+        comparisons.append(_ranks("ours", "Ours, all metrics together", ours, metrics, by_noise=True))
     for metric in metrics:
         name = f"by-{metric.lower().replace('_', '-').replace('@', '-')}"
-        comparisons.append(_comparison(name, metric_of(metric).title, ours, [metric]))
+        comparisons.append(_ranks(name, metric_of(metric).title, ours, [metric]))
     return comparisons
+
+
+def _ranks(
+    name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str], *, by_noise: bool = False
+) -> RankComparison:
+    levels = sorted({row.noise for row in rows}, key=noise_order)
+    by_level: dict[Any, Sequence[Mean]] = {"": rows}
+    if by_noise and len(levels) > 1:
+        by_level = {level: [row for row in rows if row.noise == level] for level in levels}
+    parts, sentences, warnings = {}, [], []
+    for level, some in by_level.items():
+        where = level if level == "" else noise_title(level) or "real candidates"
+        methods, left_out = comparable_methods(some, metrics)
+        try:
+            found = parts[level] = compare_means(some, metrics, methods=methods)
+        except ValueError as error:
+            sentences.append((where, [f"No diagram: {error}"]))
+        else:
+            sentences.append((where, [f"{listed(_leaders(found))} {_verdict(found, 'block')}"]))
+            warnings.append((where, [*left_out, *found.warnings]))
+    said = (tuple(": ".join(filter(None, each)) for each in _once(some)) for some in (sentences, warnings))
+    return RankComparison(name, title, parts, *said)
 
 
 def fair_means(means: Sequence[Mean], tuned: Collection[str]) -> tuple[list[Mean], list[str]]:
@@ -117,21 +135,6 @@ def fair_means(means: Sequence[Mean], tuned: Collection[str]) -> tuple[list[Mean
         if row.method not in tuned and (not row.metric.endswith(PAPER_SUFFIX) or own_name(row.metric) not in recorded)
     ]
     return ours, [name for name in METRICS if any(row.metric == name for row in ours)]
-
-
-def _by_noise(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
-    levels = sorted({row.noise for row in rows}, key=noise_order)
-    if len(levels) == 1:
-        return _comparison(name, title, rows, metrics)
-    by_level = {noise: _comparison(name, title, [r for r in rows if r.noise == noise], metrics) for noise in levels}
-    said = [(noise_title(noise) or "real candidates", each) for noise, each in by_level.items()]
-    return RankComparison(
-        name,
-        title,
-        {noise: part for noise, each in by_level.items() for part in each.parts.values()},
-        tuple(map(": ".join, _once((level, each.sentences) for level, each in said))),
-        tuple(map(": ".join, _once((level, each.warnings) for level, each in said))),
-    )
 
 
 def _once(said: Iterable[tuple[str, Sequence[str]]]) -> list[Finding]:
@@ -146,18 +149,6 @@ def _once(said: Iterable[tuple[str, Sequence[str]]]) -> list[Finding]:
 def cautions(comparisons: Iterable[RankComparison]) -> list[Finding]:
     """What to be careful about, by the titles of the diagrams that it holds for."""
     return _once((each.title, each.warnings) for each in comparisons)
-
-
-def _comparison(name: str, title: str, rows: Sequence[Mean], metrics: Sequence[str]) -> RankComparison:
-    methods, left_out = comparable_methods(rows, metrics)
-    if len(methods) < 2:
-        return RankComparison(name, title, {}, ("No diagram: it takes two methods to compare.",))
-    try:
-        comparison = compare_means(rows, metrics, methods=methods)
-    except ValueError as error:
-        return RankComparison(name, title, {}, (f"No diagram: {error}",))
-    sentence = f"{listed(_leaders(comparison))} {_verdict(comparison, 'block')}"
-    return RankComparison(name, title, {"": comparison}, (sentence,), (*left_out, *comparison.warnings))
 
 
 def comparable_methods(rows: Sequence[Mean], metrics: Sequence[str]) -> tuple[list[str], list[str]]:

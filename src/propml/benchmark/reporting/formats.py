@@ -13,7 +13,7 @@ from propml.benchmark import wording
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.provenance import origin
 from propml.benchmark.reporting.findings import TOLERANCE, cautions
-from propml.benchmark.reporting.model import RECOMMENDED, Report, Section
+from propml.benchmark.reporting.model import Report, Section
 from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, failure_table, run_table
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
@@ -100,7 +100,8 @@ def markdown_tables(table: MetricTable) -> str:
 def _section(section: Section, *, nested: bool) -> list[str]:
     parts = [f"## {escaped(section.title)}" if nested else "## Summary"]
     parts += [escaped(section.note)] if section.note else []
-    findings = "\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in section.summary)
+    use = [("Recommendation", section.recommendation)] if section.recommendation else []
+    findings = "\n".join(f"* **{escaped(topic)}.** {escaped(text)}" for topic, text in [*use, *section.summary])
     parts += [findings] if findings else []
     parts += [escaped(note) for note in section.notes]
     parts.append(f"All of it again: {_code(run_command(section.argument))}.")
@@ -272,7 +273,7 @@ def render_html(report: Report) -> str:
     environment = jinja2.Environment(**how)
     environment.globals |= {name: value for name, value in vars(wording).items() if callable(value)}
     environment.globals |= {each.__name__: each for each in (cautions, failure_table, run_table, sort_key)}
-    environment.globals |= {"tolerance": TOLERANCE, "recommended": RECOMMENDED}
+    environment.globals["tolerance"] = TOLERANCE
     # A number is not parted from its sign of percent at the end of a line.
     environment.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
     page = resources.files("propml.benchmark.reporting") / "page"

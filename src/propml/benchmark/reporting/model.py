@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +26,6 @@ from propml.benchmark.wording import cell_command, counted
 from propml.metrics import METRICS
 from propml.noise import Setting
 from propml.paper.published import ORACLE_SUFFIX, TABULAR_METRICS, Mean, load_published, published_method, reading_notes
-
-# The topic of the first finding.
-RECOMMENDED = "Recommendation"
 
 
 class Picture(NamedTuple):
@@ -56,11 +54,9 @@ class Section:
 
     @property
     def summary(self) -> list[Finding]:
-        """What to use, what is best where, how that compares with the paper, and what is missing."""
-        use = [Finding(RECOMMENDED, self.recommendation)] if self.recommendation else []
+        """What is best where, how that compares with the paper, and what is missing."""
         found = findings.summary(self.tables, len(self.results.failed), self.not_run)
-        against_lam = [Finding("Against λ", text) for text in curves.lambda_sentences(self.given_lams)]
-        return [*use, *found, *against_lam]
+        return [*found, *(Finding("Against λ", text) for text in curves.lambda_sentences(self.given_lams))]
 
     @cached_property
     def recommendation(self) -> str:
@@ -185,20 +181,19 @@ def _section(name: str, results: Results, published: Sequence[Mean]) -> Section:
     title, note = (runs[-1]["title"], runs[-1]["note"]) if runs else (name, "")
     argument = f"{name}.toml"
     planned: list[str] = []
-    try:
+    with suppress(ValueError, OSError):  # a user's own, whose file may be anywhere
         experiment = load_experiment(name)
-    except (ValueError, OSError):  # a user's own, whose file may be anywhere
-        pass
-    else:
         title, note, argument = experiment.title, experiment.note, name
         planned = [entry.name for entry in experiment.methods]
     # Methods in the order of the experiment's file: results come in the order in which workers were done.
     place = {method: number for number, method in enumerate(planned)}
     cells = sorted(results.cells, key=lambda cell: place.get(cell.method, len(place)))
     results = Results(cells, results.runs)
-    oracles = [cell for cell in results.done if cell.settings.get("selection") == "oracle"]
-    oracles += [cell for cell in results.done if cell.method.endswith(ORACLE_SUFFIX)]
-    tuned = frozenset(cell.method for cell in oracles)
+    tuned = frozenset(
+        cell.method
+        for cell in results.done
+        if cell.settings.get("selection") == "oracle" or cell.method.endswith(ORACLE_SUFFIX)
+    )
     failures = {(cell.setting, cell.method): cell.failure.reason for cell in cells if cell.failure}
     return Section(
         *(name, title, note, argument, results, published),
