@@ -14,9 +14,6 @@ from propml.metrics import METRICS
 from propml.noise import Noise, Setting, noise_order
 from propml.paper.published import PAPER_SUFFIX, Mean, metric_of, own_name
 
-# Folds and seeds alone move a mean by about this much, in points of percent.
-TOLERANCE = 1.0
-
 
 class Finding(NamedTuple):
     """A sentence of the summary, and what it is about."""
@@ -36,8 +33,8 @@ def own_tables(tables: Sequence[MetricTable]) -> list[MetricTable]:
 def summary(
     tables: Sequence[MetricTable], n_failed: int = 0, not_run: Sequence[tuple[Setting, str]] = ()
 ) -> list[Finding]:
-    """The report in a few sentences: what is best where, how that compares with the paper, and what is missing."""
-    findings = [*filter(None, map(_best, own_tables(tables))), *_beside_paper(tables)]
+    """The report in a few sentences: what is best where, and what is missing."""
+    findings = [_best(table) for table in own_tables(tables) if table.best]
     if n_failed:
         findings.append(Finding("Failed", f"{counted(n_failed, 'cell')} failed; what they said stands below."))
     if not_run:
@@ -48,29 +45,17 @@ def summary(
     return findings
 
 
-def _best(table: MetricTable) -> Finding | None:
+def _best(table: MetricTable) -> Finding:
     """Who is best how often, and where the one with the most first places is."""
     places: dict[str, list[Setting]] = {}
     for setting, methods in table.best.items():
         for method in methods:
             places.setdefault(method, []).append(setting)
-    if not places:
-        return None
     (leader, first), *rest = sorted(places.items(), key=lambda item: -len(item[1]))
     where = settings_text(first, table.best)
     others = "".join(f"; {method} in {len(settings)}" for method, settings in rest[:5])
     text = f"{leader} is best in {len(first)} of {counted(len(table.best), 'setting')} ({where}){others}."
     return Finding(table.title, text)
-
-
-def _beside_paper(tables: Sequence[MetricTable]) -> list[Finding]:
-    cells = [(table, cell) for table in tables for row in table.rows for cell in row.cells]
-    gains = [gain for table, cell in cells if (gain := table.gain(cell)) is not None]
-    if not gains:
-        return []
-    better, worse = (sum(sign * gain > TOLERANCE for gain in gains) for sign in (1, -1))
-    counts = f"{len(gains) - better - worse} within {TOLERANCE:g} point, {better} better by more, {worse} worse by more"
-    return [Finding("Beside the paper", f"The paper prints {counted(len(gains), 'number')} of these, too: {counts}.")]
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------

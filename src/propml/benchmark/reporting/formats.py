@@ -12,8 +12,8 @@ from typing import Any
 from propml.benchmark import wording
 from propml.benchmark.figures.style import svg_text
 from propml.benchmark.provenance import origin
-from propml.benchmark.reporting.findings import TOLERANCE, cautions
-from propml.benchmark.reporting.model import Report, Section
+from propml.benchmark.reporting.findings import cautions
+from propml.benchmark.reporting.model import TOLERANCE, Report, Section
 from propml.benchmark.reporting.tables import Mark, MetricTable, PlainTable, TableCell, failure_table, run_table
 from propml.benchmark.results import CellResult
 from propml.benchmark.wording import MINUS, dataset_title, noise_title, number, run_command, signed
