@@ -38,8 +38,7 @@ def compare_means(
     >>> dict(zip(comparison.names, comparison.mean_ranks.round(1).tolist()))
     {'CPLST': 3.0, 'ML-kNN': 5.2, 'PAR-MAP': 4.0, 'PAR-VLS': 5.0, 'PML-NI': 2.2, 'ProPML': 1.6}
     """
-    table = blocks(means, metrics, methods=methods)
-    return compare(**table._asdict(), alpha=alpha)
+    return compare(**blocks(means, metrics, methods=methods)._asdict(), alpha=alpha)
 
 
 class BlockTable(NamedTuple):

@@ -164,7 +164,7 @@ class _Run:
     @property
     def settled(self) -> int:
         """Cells that there is nothing left to do for."""
-        return sum(map(len, self.summary))
+        return len(self.summary.done) + len(self.summary.skipped) + len(self.summary.failed)
 
     def add_metrics(self) -> None:
         """Measure what the experiment asks for now and did not when a cell was done."""

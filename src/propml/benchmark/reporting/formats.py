@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Container, Iterator, Sequence
 from importlib import resources
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 from propml.benchmark import wording
@@ -256,11 +256,9 @@ def render_long(report: Report) -> str:
     return buffer.getvalue()
 
 
-def _mean_and_std(value: Mean | None) -> tuple[str, str]:
-    if value is None:
-        return "", ""
-    mean, std = ("" if isnan(each) else number(each) for each in (value.mean, value.std))
-    return mean, std
+def _mean_and_std(value: Mean | None) -> list[str]:
+    values = (value.mean, value.std) if value else (nan, nan)
+    return ["" if isnan(each) else number(each) for each in values]
 
 
 # -- HTML: one file, figures included, without a network; for a phone and a large screen, light and dark ---------------
