@@ -136,13 +136,14 @@ def compute_on(device: str, compute: Compute, cell: Cell) -> CellResult:
 class _Run:
     """The cells of a run: those that wait, the outcome of the others, and lines about them."""
 
+    bar: Bar  # while cells are computed
+
     def __init__(
         self, cells: Sequence[Cell], store: ResultStore, provenance: dict[str, Any], keep_failures: bool, verbose: bool
     ) -> None:
         self.summary = RunSummary([], [], [])
         self.total = len(cells)
         self.waiting: deque[Cell] = deque()
-        self.bar = Bar()
         self._store, self._provenance = store, provenance
         self._running: dict[Future[CellResult], Cell] = {}
         # Of the code as it is now: it may be edited before the last cell is done.
