@@ -23,6 +23,7 @@ from propml.auditing.crossfit import held_out_scores, row_groups, split_rows
 from propml.corruption.annotators import simulated_annotators, vote_table
 from propml.datasets import digits_mosaic
 from propml.methods.ridge import RidgeRegressionClassifier as RidgeClassifier
+from propml.tables.features import Features
 from propml.targets import Annotations, Candidates
 
 RIDGE = RidgeClassifier(1.0)
@@ -195,6 +196,49 @@ def test_features_come_in_many_forms(make):
 
 
 # -- hardly any input -------------------------------------------------------------------------------------------------
+
+
+def mixed_rows(n=90):
+    """The true label of each row; a number with gaps, a category, a date and a text, of which the last two tell it."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, n)
+    words = ["the invoice is wrong", "my parcel never came", "I cannot log in"]
+    others = ["please", "again", "since yesterday", "as always", "thanks", "dear team", "help", "order 17"]
+    return kind, {
+        "price": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+        "country": rng.choice(["NO", "IT"], n),
+        "day": np.datetime64("2026-01-01") + kind.astype("timedelta64[D]") * 30,
+        "message": [" ".join([words[k], *rng.choice(others, 3)]) for k in kind],
+    }
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_mixed_columns_and_gaps_become_features_as_in_files(frame):
+    kind, columns = mixed_rows()
+    candidates = np.eye(3, dtype=int)[kind]
+    candidates[::5] |= np.eye(3, dtype=int)[(kind[::5] + 1) % 3]
+    report = propml.audit(frame(columns), candidates, noise="uniform", model=RIDGE)
+    same = propml.audit(Features.learn(columns).X, candidates, noise="uniform", model=RIDGE)
+    np.testing.assert_array_equal(report.probabilities, same.probabilities)
+    assert false_first(report, np.eye(3)[kind]) > 0.95
+
+
+@pytest.mark.parametrize("texts", [list, np.array, pd.Series, pl.Series])
+def test_a_list_of_texts_is_one_column(texts):
+    kind, columns = mixed_rows()
+    candidates = np.eye(3, dtype=int)[kind]
+    candidates[::5] = 1
+    report = propml.audit(texts(columns["message"]), candidates, noise="uniform", model=RIDGE)
+    assert false_first(report, np.eye(3)[kind]) > 0.95
+
+
+def test_numbers_in_a_frame_stay_as_they_are():
+    X, _, candidates = planted()
+    frame = pd.DataFrame(X).rename(columns=str)
+    frame["flag"] = X[:, 0] > 0
+    wide = np.column_stack([X, X[:, 0] > 0])
+    by_frame, by_array = (propml.audit(each, candidates, model=RIDGE).probabilities for each in (frame, wide))
+    np.testing.assert_array_equal(by_frame, by_array)
 
 
 def test_features_that_tell_nothing_lead_to_no_drop():

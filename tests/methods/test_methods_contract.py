@@ -208,6 +208,8 @@ def test_degenerate_input_works(name, case):
         (np.full((3, 2), np.inf), np.ones((3, 2)), "infinity"),
         (np.ones((3, 2)), np.full((3, 2), 2), "row 0, label 0 is 2"),
         (np.ones((3, 2)), None, "requires y"),
+        (pd.DataFrame({"a": [1, 2], "b": [None, "x"]}), np.eye(2), "column 'b' of X holds 'x', which is no number"),
+        ([[1.0, "2"], [3.0, "?"]], np.eye(2), "column 1 of X holds '[?]', which is no number; encode the column"),
     ],
 )
 def test_bad_input_is_told(name, X, y, told):

@@ -1,5 +1,6 @@
 """``propml.audit``: scores, probabilities and reliability, put together into a report."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from propml.auditing.noise import CERTAIN, AssumedNoise, NoiseModel, fit_noise, 
 from propml.auditing.report import AuditReport
 from propml.folds import row_blocks
 from propml.jsonable import jsonable
+from propml.tables.features import Features
 from propml.targets import Candidates, as_candidates
 
 # Rows × labels at most: scores and probabilities of so many cells take 8 GB, and the models more.
@@ -39,8 +41,9 @@ def audit(
 
     Parameters
     ----------
-    X : array-like, sparse matrix or DataFrame of numbers, shape (n_samples, n_features)
-        For columns of text and categories see ``propml audit`` and :mod:`propml.tables.features`.
+    X : array-like, sparse matrix or DataFrame, shape (n_samples, n_features); or a list of texts
+        Columns of text, categories and dates, and missing values, become features as in ``propml audit``
+        (:mod:`propml.tables.features`), for models of your own too.
     candidates : candidate labels
         Anything that :func:`propml.targets.as_candidates` takes. Votes are used where there are some
         (:meth:`Candidates.from_votes <propml.targets.Candidates.from_votes>`).
@@ -130,11 +133,17 @@ def audit(
 
 
 def _features(X: Any, n_rows: int) -> Any:
+    """A matrix of finite numbers."""
     from sklearn.utils import check_array
 
     n_given = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_given != n_rows:
         raise ValueError(f"X has {n_given} rows and the candidate labels {n_rows}; give one row of X for each")
+    if columns := _mixed_columns(X):
+        learned = Features.learn(columns)
+        for note in learned.notes:
+            warnings.warn(note, stacklevel=3)
+        X = learned.X
     features = check_array(
         X, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="X", ensure_all_finite=False
     )
@@ -145,6 +154,17 @@ def _features(X: Any, n_rows: int) -> Any:
         how = "fill in what is missing, for instance with scikit-learn's SimpleImputer(add_indicator=True)"
         raise ValueError(f"X has NaN or infinity, first in row {row}; {how}")
     return sp.csr_array(features) if sp.issparse(features) else features
+
+
+def _mixed_columns(X: Any) -> dict[str, Any] | None:
+    """The columns of a table that is not all numbers; a list of texts is one column."""
+    if not hasattr(X, "columns"):
+        is_text = getattr(X, "ndim", 1) == 1 and all(cell is None or isinstance(cell, str) for cell in X)
+        return {"text": list(X)} if is_text else None
+    columns = {str(name): X[name].to_numpy() for name in X.columns}
+    kinds = {own.dtype.kind for own in columns.values()}
+    gaps = any(own.dtype.kind == "f" and np.isnan(own).any() for own in columns.values())
+    return columns if gaps or not kinds <= set("biuf") else None
 
 
 def _check_candidates(candidates: Candidates, several: bool) -> None:

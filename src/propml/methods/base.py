@@ -122,12 +122,12 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         if self._single_label:
             if type(y) is not np.ndarray or y.dtype.kind == "O":
                 check_classes(y)  # scikit-learn makes text of what is missing here
-            features, y = validate_data(self, X, y, **self._checks())
+            features, y = self._numbers(X, y)
             check_classification_targets(y)
             candidates = Candidates.from_classes(y)
             self.classes_ = np.unique(y)
         else:
-            features = validate_data(self, X, **self._checks())
+            features = self._numbers(X)
             candidates = as_candidates(y, empty="ignore")
             self.classes_ = names_array(candidates.labels)
             check_consistent_length(features, candidates.states)
@@ -141,15 +141,21 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         self.thresholds_ = np.full(len(candidates.labels), 0.5)
         return sp.csr_array(features) if sp.issparse(features) else features, candidates
 
-    def _checks(self) -> dict[str, Any]:
-        """What scikit-learn is to check in features."""
+    def _numbers(self, X: Any, *y: Any, reset: bool = True) -> Any:
+        """Features, and classes where they are given, as scikit-learn checks them; text in them is named."""
         finite: Any = "allow-nan" if self._takes_missing else True
-        return {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite}
+        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite, "reset": reset}
+        try:
+            return validate_data(self, X, *y, **how)
+        except ValueError as error:
+            if "could not convert string to float" not in str(error):
+                raise
+            raise ValueError(text_among(X)) from error
 
     def _checked(self, X: Any) -> Features:
         """Features of new rows."""
         check_is_fitted(self, "labels_")
-        features = validate_data(self, X, reset=False, **self._checks())
+        features = self._numbers(X, reset=False)
         return sp.csr_array(features) if sp.issparse(features) else features
 
     def _with_truth(self, X: Any, truth: Any) -> tuple[Features, np.ndarray]:
@@ -297,6 +303,27 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def _try_out(self) -> np.ndarray:
         """The scores of one row of zeros: arrays of the right shapes may still not belong together."""
         return self._scores(np.zeros((1, self.n_features_in_)))
+
+
+def text_among(X: Any) -> str:
+    """Which column of features holds text, and what to do about it."""
+
+    def is_text(cell: Any) -> bool:
+        try:
+            float(cell)
+        except ValueError:
+            return True
+        except TypeError:  # None, a missing number
+            pass
+        return False
+
+    columns = X if hasattr(X, "columns") else np.asarray(X, dtype=object).T
+    names = getattr(X, "columns", range(len(columns)))
+    place = next(f"column {name!r} of X holds {cell!r}" for name in names for cell in columns[name] if is_text(cell))
+    return (
+        f"{place}, which is no number; encode the column (for instance by sklearn.preprocessing.OneHotEncoder) or drop "
+        f"it, or use `propml fit FILE`, which takes mixed columns"
+    )
 
 
 def check_some(candidates: Candidates) -> None:
