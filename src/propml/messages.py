@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -58,6 +60,35 @@ def did_you_mean(name: Any, known: Iterable[Any], otherwise: str | None = None) 
     if near:
         return f"did you mean {by_text[near[0]]!r}?"
     return f"known are {', '.join(map(str, by_text.values()))}" if otherwise is None else otherwise
+
+
+def no_number_among(X: Any) -> str | None:
+    """Which column of features holds text, dates or the like, and what to do about it; None where none does.
+
+    >>> no_number_among([[1, 2], [3, "?"]]).partition(";")[0], no_number_among([[1, None]])
+    ("column 1 of X holds '?', which is no number", None)
+    """
+    numbers = hasattr(X, "__array__") and np.asarray(X).dtype.kind in "biufc"
+    cells = np.empty(0) if numbers else np.asarray(X, dtype=object)
+    if cells.ndim != 2:
+        return None
+    for name, column in zip(getattr(X, "columns", range(cells.shape[1])), cells.T, strict=True):
+        strange = next((cell for cell in column if not _is_number(cell)), None)
+        if strange is not None:
+            return (
+                f"column {name!r} of X holds {strange!r}, which is no number; encode the column (for instance by "
+                f"sklearn.preprocessing.OneHotEncoder) or drop it, or use `propml fit FILE`, which takes mixed columns"
+            )
+    return None
+
+
+def _is_number(cell: Any) -> bool:
+    """Whether scikit-learn would take it for one; a missing number is one, and complex ones it refuses itself."""
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return cell is None or type(cell).__name__ == "NAType" or isinstance(cell, complex)
+    return True
 
 
 def _typed(value: Any) -> str:

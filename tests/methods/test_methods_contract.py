@@ -210,6 +210,8 @@ def test_degenerate_input_works(name, case):
         (np.ones((3, 2)), None, "requires y"),
         (pd.DataFrame({"a": [1, 2], "b": [None, "x"]}), np.eye(2), "column 'b' of X holds 'x', which is no number"),
         ([[1.0, "2"], [3.0, "?"]], np.eye(2), "column 1 of X holds '[?]', which is no number; encode the column"),
+        (pd.DataFrame({"a": [1, 2], "b": pd.date_range("2026", periods=2)}), np.eye(2), "column 'b' of X holds Timest"),
+        ([[1.0, [2]], [3.0, [4]]], np.eye(2), r"column 1 of X holds \[2\], which is no number"),
     ],
 )
 def test_bad_input_is_told(name, X, y, told):

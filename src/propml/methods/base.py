@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from propml.file_errors import reading
+from propml.messages import no_number_among
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema
 from propml.target_checks import UNKNOWN, check_classes, form_of, names_array
@@ -142,15 +143,16 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return sp.csr_array(features) if sp.issparse(features) else features, candidates
 
     def _numbers(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """Features, and classes where they are given, as scikit-learn checks them; text in them is named."""
+        """Features, and classes where they are given, as scikit-learn checks them; text and dates in them are named."""
         finite: Any = "allow-nan" if self._takes_missing else True
         how: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite, "reset": reset}
         try:
             return validate_data(self, X, *y, **how)
-        except ValueError as error:
-            if "could not convert string to float" not in str(error):
-                raise
-            raise ValueError(text_among(X)) from error
+        except (ValueError, TypeError) as error:
+            # Of things in arrays that are not even text, scikit-learn's own message is expected.
+            if (isinstance(error, ValueError) or hasattr(X, "columns")) and (message := no_number_among(X)):
+                raise ValueError(message) from error
+            raise
 
     def _checked(self, X: Any) -> Features:
         """Features of new rows."""
@@ -303,27 +305,6 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def _try_out(self) -> np.ndarray:
         """The scores of one row of zeros: arrays of the right shapes may still not belong together."""
         return self._scores(np.zeros((1, self.n_features_in_)))
-
-
-def text_among(X: Any) -> str:
-    """Which column of features holds text, and what to do about it."""
-
-    def is_text(cell: Any) -> bool:
-        try:
-            float(cell)
-        except ValueError:
-            return True
-        except TypeError:  # None, a missing number
-            pass
-        return False
-
-    columns = X if hasattr(X, "columns") else np.asarray(X, dtype=object).T
-    names = getattr(X, "columns", range(len(columns)))
-    place = next(f"column {name!r} of X holds {cell!r}" for name in names for cell in columns[name] if is_text(cell))
-    return (
-        f"{place}, which is no number; encode the column (for instance by sklearn.preprocessing.OneHotEncoder) or drop "
-        f"it, or use `propml fit FILE`, which takes mixed columns"
-    )
 
 
 def check_some(candidates: Candidates) -> None:
