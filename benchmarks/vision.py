@@ -3,7 +3,8 @@
 TResNet-L, 224 px, batch 256. The eager loop is what one would write at first: autocast, channels last, Adam, a batch
 that already lies on the GPU, no augmentation and no averaged weights. Ours is the real training loop
 (:func:`propml.vision.training.fit`) with everything in the measured step: loader, augmentation on the GPU, fused Adam,
-averaged weights. The loader alone must be faster than both. ``--quick`` tries it all on a CPU in seconds.
+averaged weights. The loader alone must be faster than both. Then features of a pretrained backbone on the CPU, by
+batches of 64 and of 8 images. ``--quick`` tries it all on a CPU in seconds; ``--features-only`` is the last part.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from propml.losses import propml_loss
 from propml.targets import Candidates
 from propml.vision.backbone import make_network
 from propml.vision.batches import Augment, Batches, step_generator
+from propml.vision.deep_features import ON_CPU, backbone_alone, run_network
 from propml.vision.distributed import Process, choose_precision
 from propml.vision.recipe import PAPER, VisionRecipe
 from propml.vision.training import fit
@@ -90,6 +92,20 @@ def loader(recipe: VisionRecipe, data: TrainingData, device: torch.device, *, au
     return n / (time.perf_counter() - start)
 
 
+def features_on_cpu(backbone: str, size: int, n: int) -> None:
+    """Images per second whose features a CPU computes, by batches of 64 and as it does by itself, in turns."""
+    network = backbone_alone(backbone, None, size)
+    images = np.random.default_rng(0).integers(0, 256, (n, size, size, 3), dtype=np.uint8)
+    rates: dict[int | None, list[float]] = {64: [], None: []}
+    run_network(network, images[:8], True, None, "cpu")
+    for batch_size in (64, None) * 3:
+        start = time.perf_counter()
+        run_network(network, images, True, batch_size, "cpu")
+        rates[batch_size].append(n / (time.perf_counter() - start))
+    many, few = max(rates[64]), max(rates[None])
+    print(f"features on a CPU, {backbone}, {size} px: {few / many:.2f} × as many images/s by {ON_CPU} as by 64")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="tresnet_l")
@@ -98,7 +114,11 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=96, help="per epoch")
     parser.add_argument("--modes", nargs="*", default=["reduce-overhead"], help="of torch.compile")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--features-only", action="store_true")
     options = parser.parse_args()
+    if options.features_only:
+        features_on_cpu(VisionRecipe.backbone, 280, 64)
+        return
     if not (options.quick or torch.cuda.is_available()):
         print("no GPU here: --quick is measured instead")
         options.quick = True
@@ -136,6 +156,7 @@ def main() -> None:
         tell("ours, eager", ours(recipe, data, here), base)
         for mode in options.modes:
             tell(f"ours, compiled ({mode})", ours(replace(recipe, compile=mode), data, here), base)
+    features_on_cpu(*(("small_cnn", 32, 64) if options.quick else (VisionRecipe.backbone, 280, 64)))
 
 
 if __name__ == "__main__":

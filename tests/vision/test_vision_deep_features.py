@@ -48,6 +48,16 @@ def test_features_are_what_the_head_sees_of_both_views(trained):
     np.testing.assert_allclose(pooled(trained, source, mirror=False), plain.numpy(), atol=1e-5)
 
 
+def test_a_cpu_sees_few_images_at_once_unless_told(trained, monkeypatch):
+    seen, plain = [], trained.network.features
+    monkeypatch.setattr(trained.network, "features", lambda images: (seen.append(len(images)), plain(images))[1])
+    source = open_source("digits-mosaic", n_samples=20)
+    by_itself = pooled(trained, source, mirror=False)
+    assert seen == [8, 8, 4]
+    np.testing.assert_allclose(by_itself, pooled(trained, source, mirror=False, batch_size=64), atol=1e-5)
+    assert seen == [8, 8, 4, 20]
+
+
 def test_random_weights_are_the_same_every_time():
     source = open_source("digits-mosaic", n_samples=3)
     torch.manual_seed(1)

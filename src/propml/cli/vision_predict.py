@@ -55,7 +55,7 @@ class Running:
     """How images are read, and where the network runs."""
 
     strict: bool = opt.plain("Stop at an image that cannot be read.", default=False)
-    batch_size: int = opt.plain("Images per batch.", default=64, min=1)
+    batch_size: int | None = opt.plain("Images per batch.", min=1, show_default="64 on a GPU, 8 on a CPU")
     workers: int | None = opt.plain("Threads that decode images.", min=1, show_default="one per core")
     device: str = opt.plain("cpu, cuda, cuda:1; auto: a GPU if there is one.", default="auto")
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 # Raised when features come out otherwise than before, so that older blocks are not taken for these.
 FORMAT = 1
 BLOCK = 256  # images that are decoded, computed and kept at a time
+# Images that a network sees at once. On a CPU what many leave between two layers fits no cache (benchmarks/vision.py).
+ON_GPU, ON_CPU = 64, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ def features(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     mirror: bool = True,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     device: str = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
@@ -88,7 +90,8 @@ def features(
     mirror : bool
         Average the features of each image and of its mirror image.
     batch_size, device, workers
-        How many images the network sees at once, where it runs, and how many threads decode.
+        How many images the network sees at once (by default 64 on a GPU, 8 on a CPU), where it runs, and how many
+        threads decode.
     cache : path, "auto" or None
         Where features are kept; ``"auto"``: in the user's cache, ``None``: nowhere.
     verbose : bool
@@ -166,7 +169,7 @@ def compute_features(
     logits: bool = False,
     mirror: bool = True,
     on_error: OnError = "skip",
-    batch_size: int = 64,
+    batch_size: int | None = None,
     device: str | torch.device = "auto",
     cache: str | Path | None = "auto",
     workers: int | None = None,
@@ -214,7 +217,7 @@ def run_network(
     trained: TrainedNetwork,
     images: np.ndarray,
     mirror: bool,
-    batch_size: int,
+    batch_size: int | None,
     device: str | torch.device,
     *,
     logits: bool = False,
@@ -224,6 +227,8 @@ def run_network(
         return torch.empty(0, 0)  # there is no telling how many features
     network = trained.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     run = network if logits else network.features
+    if batch_size is None:
+        batch_size = ON_CPU if torch.device(device).type == "cpu" else ON_GPU
     augment, found = Augment(trained.mean, trained.std), []
     for pixels, _, _ in Batches(images, np.zeros((len(images), 0)), batch_size, shuffle=False, device=device).epoch(0):
         view = augment.plain(pixels)

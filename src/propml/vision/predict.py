@@ -58,7 +58,7 @@ def probabilities(
     trained: TrainedNetwork,
     images: np.ndarray,
     *,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     device: str | torch.device = "cpu",
     mirror: bool = True,
 ) -> np.ndarray:
@@ -71,7 +71,7 @@ def predict_images(
     paths: Iterable[str | Path],
     *,
     on_error: OnError = "skip",
-    batch_size: int = 128,
+    batch_size: int | None = None,
     device: str | torch.device = "cpu",
     workers: int | None = None,
     verbose: bool = False,
@@ -86,7 +86,8 @@ def predict_images(
     on_error : {"skip", "error"}
         What to do about an image that cannot be read.
     batch_size, device, workers
-        How many images the network sees at once, where it runs, and how many threads decode.
+        How many images the network sees at once (by default 64 on a GPU, 8 on a CPU), where it runs, and how many
+        threads decode.
     """
     source = ImageSource("images", find_images(paths), None, None, trained.label_names, "new")
     options: dict[str, Any] = {"batch_size": batch_size, "device": device, "workers": workers, "verbose": verbose}
