@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from propml import ProPMLClassifier
 from propml.targets import CANDIDATE, EXCLUDED, UNKNOWN, Candidates, as_candidates
 
 MATRIX = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1]])
@@ -345,3 +346,24 @@ def test_many_labels_stay_sparse():
     made = Candidates.from_lists([[i, i + 1] for i in range(20_000)])
     assert made.shape == (20_000, 20_001)
     assert made.states.nnz == 40_000
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        (["beach;sunset", "city", "beach"], r"'beach;sunset' is one of 3.*from_text\(y, sep=';'\)"),
+        (["a|b"], r"sep='\|'"),
+        (["a, b", "b, c", "a", "a, c", "c"], "'a, b' is one of 5.*sep=','"),
+    ],
+)
+def test_a_list_of_labels_that_is_taken_for_a_class_is_warned_of(classes, told):
+    with pytest.warns(UserWarning, match=told):
+        assert as_candidates(classes).shape == (len(classes), len(set(classes)))
+    with pytest.warns(UserWarning, match=told):
+        ProPMLClassifier("bce", hidden=(), effort="fast").fit(np.eye(len(classes)), np.array(classes))
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_of_classes_may_hold_commas():
+    assert as_candidates(["salt, pepper", "bread", "bread"]).labels == ("bread", "salt, pepper")
+    assert as_candidates([3, 4]).labels == (3, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -96,6 +97,20 @@ def check_classes(rows: Iterable[Any]) -> None:
     for i, value in enumerate(rows):
         if is_missing(value) or value in (np.inf, -np.inf):
             raise ValueError(f"row {i} of the class vector is {value}; give every row a class")
+
+
+def warn_of_delimited(classes: Iterable[Hashable]) -> None:
+    """Warn where names of classes look like several labels in one text: by ``;`` or ``|``, or by commas that recur."""
+    names = [name for name in classes if isinstance(name, str)]
+    for sep in ";|,":
+        held = [name for name in names if sep in name]
+        if held and (sep != "," or len({part.strip() for name in names for part in name.split(sep)}) < len(names)):
+            warnings.warn(
+                f"each row is taken for one class, and {held[0]!r} is one of {len(names)}; if it lists several labels, "
+                f"give Candidates.from_text(y, sep={sep!r})",
+                stacklevel=3,
+            )
+            return
 
 
 def dense_matrix(matrix: Any) -> sp.csr_array:

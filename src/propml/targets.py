@@ -361,7 +361,9 @@ def as_candidates(y: LabelsLike, labels: Iterable[Hashable] | None = None, *, em
     given: Any = list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
     form = checks.form_of(given)
     if form == "classes":
-        return Candidates.from_classes(given, labels)
+        found = Candidates.from_classes(given, labels)
+        checks.warn_of_delimited(found.labels)
+        return found
     if form == "names":
         return Candidates.from_lists(given, labels, empty=empty)
     return Candidates.from_matrix(given if checks.has_columns(given) else list(given), labels, empty=empty)

@@ -212,6 +212,7 @@ def test_degenerate_input_works(name, case):
         ([[1.0, "2"], [3.0, "?"]], np.eye(2), "column 1 of X holds '[?]', which is no number; encode the column"),
         (pd.DataFrame({"a": [1, 2], "b": pd.date_range("2026", periods=2)}), np.eye(2), "column 'b' of X holds Timest"),
         ([[1.0, [2]], [3.0, [4]]], np.eye(2), r"column 1 of X holds \[2\], which is no number"),
+        (sp.csr_array([[1.0, np.nan], [3.0, 4.0]]), np.eye(2), "X (contains|is sparse and holds) NaN"),
     ],
 )
 def test_bad_input_is_told(name, X, y, told):

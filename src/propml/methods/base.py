@@ -26,7 +26,7 @@ from propml.file_errors import reading
 from propml.messages import no_number_among
 from propml.persistence import read_state, write_state
 from propml.schema import Array, Schema, check_schema
-from propml.target_checks import UNKNOWN, check_classes, form_of, names_array
+from propml.target_checks import UNKNOWN, check_classes, form_of, names_array, warn_of_delimited
 from propml.targets import Candidates, as_candidates
 
 Features: TypeAlias = np.ndarray | sp.csr_array
@@ -126,6 +126,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
             features, y = self._numbers(X, y)
             check_classification_targets(y)
             candidates = Candidates.from_classes(y)
+            warn_of_delimited(candidates.labels)
             self.classes_ = np.unique(y)
         else:
             features = self._numbers(X)
@@ -147,12 +148,15 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         finite: Any = "allow-nan" if self._takes_missing else True
         how: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": finite, "reset": reset}
         try:
-            return validate_data(self, X, *y, **how)
+            checked = validate_data(self, X, *y, **how)
         except (ValueError, TypeError) as error:
             # Of things in arrays that are not even text, scikit-learn's own message is expected.
             if (isinstance(error, ValueError) or hasattr(X, "columns")) and (message := no_number_among(X)):
                 raise ValueError(message) from error
             raise
+        if sp.issparse(X) and np.isnan((checked[0] if y else checked).data).any():
+            raise ValueError("X is sparse and holds NaN; fill missing values in, or give dense features, X.toarray()")
+        return checked
 
     def _checked(self, X: Any) -> Features:
         """Features of new rows."""

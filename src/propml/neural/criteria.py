@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from propml.losses import asl_loss, bce_loss, power_loss, propall_loss, propml_loss, rank_loss
+from propml.messages import did_you_mean
 from propml.targets import Candidates
 
 # (logits (K, B, C), candidates (K, B, C), **settings (K, 1)) -> (K, B)
@@ -39,7 +40,8 @@ def get_loss(loss: str | Loss) -> tuple[Loss, float]:
     if callable(loss):
         return loss, 1.0
     if loss not in LOSSES:
-        raise ValueError(f"loss is {loss!r}; choose one of {', '.join(LOSSES)}, or give a function")
+        known = f"choose one of {', '.join(LOSSES)}, or give a function"
+        raise ValueError(f"loss is {loss!r}; {did_you_mean(loss, LOSSES, known)}")
     return LOSSES[loss]
 
 
