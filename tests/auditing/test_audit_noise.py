@@ -88,6 +88,19 @@ def test_a_rare_clean_label_of_which_scores_tell_nothing_keeps_its_candidates_am
     assert (dropped > 0).sum() > 100
 
 
+@pytest.mark.parametrize("n", [60, 100, 200])
+def test_a_handful_of_candidates_stays_among_noisy_labels(n):
+    """Models that saw two or three rows of a label score all others low, whatever is true."""
+    scores, truth, rng = world(n, levels=np.array([-6.0, -2.0, -1.5, -2.0]))
+    few = rng.choice(n, 4, replace=False)
+    truth[:, 0], scores[:, 0] = np.isin(np.arange(n), few), -6 + 0.1 * rng.normal(size=n)
+    scores[few, 0] -= 1
+    truth[:, 1] |= ~truth.any(axis=1)
+    _, told = verdicts(scores, proposed(truth, rng, rate=np.array([0.0, 0.3, 0.3, 0.3])))
+    dropped = told.label[told.verdict == "drop"]
+    assert (dropped == 0).sum() == 0 < (dropped > 0).sum()
+
+
 def test_a_stated_share_is_taken():
     scores, truth, rng = world()
     candidates = proposed(truth, rng, rate=0.2)

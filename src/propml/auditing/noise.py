@@ -19,7 +19,7 @@ scores.
 * ``"auto"``: the cautious end. One rate for all labels, the tenth percentile of their bounds, less five points; above
   0.2 only where scores tell rows apart well: for a quarter of the labels, odds of being a candidate that are e² times
   higher at the top than at the bottom. Labels with a higher bound than others get more, by the 0.3rd power of its
-  odds, and no label more than its own bound less five points.
+  odds, and no label more than its own bound less five points; of fewer than five candidates none is called false.
 * ``"uniform"``: one rate for all labels, the lower quartile of the bounds.
 * ``"by-label"``: each label's bound is its rate. Right where every label is surely false in many rows.
 * ``"confusions"``: false labels look like true ones, so no row tells them apart; P(true) is c, the score itself.
@@ -50,7 +50,7 @@ AUTO_QUANTILE, AUTO_MARGIN, AUTO_POWER = 0.1, 0.05, 0.3
 # The log odds ratio of top and bottom, in the upper quartile of the labels, from which higher rates are believed.
 CONTRAST, UNCONTRASTED_RATE = 2.0, 0.2
 UNIFORM_QUANTILE = 0.25
-# Labels with fewer candidates say nothing about the rate of all labels.
+# Labels with fewer candidates say nothing about the rate of all labels, nor about their own.
 FEW_CANDIDATES = 5
 # Rows and cells that calibration and bounds are computed from: more would not move them.
 MOST_ROWS, MOST_CELLS = 50_000, 300_000
@@ -234,7 +234,7 @@ def _rates(noise: str, bottom: Extremes, highest: float, enough: np.ndarray) -> 
     moved = AUTO_POWER * (own - np.median(own[enough] if enough.any() else own))
     # The margin holds for each label too: scores that tell its rows apart badly leave a bound as high as its share of
     # candidates, and all of them would seem false.
-    own_most = np.maximum(bounds - AUTO_MARGIN, UNNOTICED_RATE)
+    own_most = np.where(enough, np.maximum(bounds - AUTO_MARGIN, UNNOTICED_RATE), UNNOTICED_RATE)
     rate = np.minimum(expit(logit(np.clip(shared, UNNOTICED_RATE, highest)) + moved), own_most)
     return np.clip(rate, SMALLEST_RATE, LARGEST_RATE), bool(shared > UNNOTICED_RATE)
 
