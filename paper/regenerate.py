@@ -2,8 +2,8 @@
 
 That is the generated parts of ``README.md`` and of three pages of ``docs/``, the diagrams, and the CSV files in their
 one form. The numbers stand in ``results/results-long.csv`` and ``results/ground.csv``, ``audit*.csv``,
-``ground_choice.csv`` and ``head_choice.csv``, and in the paper's published tables. A generated part stands between two
-comments that name it.
+``ground_choice.csv``, ``head_choice.csv``, ``threshold_choice.csv``, and in the paper's published tables. A generated
+part stands between two comments that name it.
 
     python paper/regenerate.py --add results/artificial    # takes new runs in: what `propml benchmark run` has written
     python paper/regenerate.py --check                     # writes nothing, and says what differs
@@ -30,6 +30,7 @@ from ground_choice import choice_table
 from head_choice import head_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
 from scipy.stats import binomtest
+from threshold_choice import threshold_table
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
@@ -47,7 +48,7 @@ DOCS = HERE.parent / "docs"
 # Which parts stand where.
 PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
-    DOCS / "classifier.md": ("ground-summary", "choice"),
+    DOCS / "classifier.md": ("ground-summary", "choice", "thresholds"),
     DOCS / "vision.md": ("vision", "vision-paper", "vision-quick", "head-choice"),
     DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }
@@ -75,6 +76,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "claims": _claims_table(),
         "choice": choice_table(HERE / "ground_choice.csv"),
         "head-choice": head_table(HERE / "head_choice.csv"),
+        "thresholds": threshold_table(HERE / "threshold_choice.csv"),
         **audit_parts(HERE / "audit.csv"),
         **further_parts(HERE),
     }

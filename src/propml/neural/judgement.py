@@ -45,7 +45,7 @@ def middle_threshold(scores: np.ndarray, states: np.ndarray, weight: np.ndarray 
 
     The best candidate of a row is nearly always true, its best excluded label surely false: the cut that separates them
     sits between true and false *candidates* too, while the cut that predicts candidates best marks the false ones as
-    well. ``paper/chosen.py`` prints its Hamming loss beside that of the best threshold that knows the truth.
+    well. ``paper/threshold_choice.py`` has its Hamming loss beside that of the best threshold that knows the truth.
     """
     inside = np.where(states > 0, scores, -np.inf).max(axis=1)
     outside = np.where(states == 0, scores, -np.inf).max(axis=1)

@@ -1,0 +1,121 @@
+"""What it costs to choose the threshold without clean labels: beside the best one that true labels could have found.
+
+    PROPML_DATA=… python paper/threshold_choice.py [--rows 1000] [--jobs 2] [--out paper/threshold_choice.csv]
+
+``ProPMLClassifier()`` learns from the candidates of four fifths of the rows of each dataset, with each kind of noise of
+``ground_choice.py``. On the other rows OF1 and Hamming loss are measured at the thresholds ``"auto"``, ``"f1"`` and
+``"hamming"``, and at the best threshold for these very rows. ``regenerate.py`` puts the means of each dataset into
+``docs/classifier.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from unittest import mock
+
+import joblib
+import numpy as np
+import torch
+from ground_choice import CODE, DATASETS, MODULES, NOISES
+from kept import age_text
+
+from propml import ProPMLClassifier
+from propml.benchmark.provenance import age_of, fingerprint
+from propml.benchmark.reporting.formats import markdown_table
+from propml.corruption import corrupt
+from propml.datasets import load
+from propml.methods.propml import CUTS
+from propml.metrics import f1_scores, hamming_loss
+from propml.neural import fitting
+from propml.neural.judgement import f1_threshold
+
+COLUMNS = [f"{metric} {cut}" for metric in ("OF1", "Hamming loss") for cut in (*CUTS, "best")]
+# Each metric at the thresholds that are meant for it.
+SHOWN = [name for name in COLUMNS if name not in ("OF1 hamming", "Hamming loss f1")]
+
+
+def main() -> None:
+    """Fit, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1000, help="rows of each dataset, drawn at random (default: 1000)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--out", type=Path, default=Path("threshold_choice.csv"), help="every setting")
+    arguments = parser.parse_args()
+    settings = [(name, noise) for name in DATASETS for noise in NOISES]
+    work = joblib.Parallel(n_jobs=arguments.jobs, verbose=5)
+    found = work(joblib.delayed(on_setting)(name, *noise, arguments.rows) for name, noise in settings)
+    with arguments.out.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"{CODE}{fingerprint(MODULES)}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["dataset", "noise", *COLUMNS])
+        for (name, (noise, _)), values in zip(settings, found, strict=True):
+            writer.writerow([name, noise, *(f"{value:.3f}" for value in values)])
+    print(threshold_table(arguments.out))
+
+
+def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> list[float]:
+    """The values of ``COLUMNS``, in percent, on a fifth of the rows."""
+    torch.set_num_threads(1)
+    data = load(name).drop_unlabelled()
+    rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
+    X, truth = data.X[rows], np.asarray(data.truth)[rows]
+    candidates = corrupt(noise, X, truth, **level)
+    test, train = np.split(np.arange(len(rows)), [len(rows) // 5])
+    train = train[candidates.sizes()[train] > 0]
+    model, cuts = ProPMLClassifier(random_state=0), {}
+    choose = fitting._threshold
+
+    def all_of_them(*given: Any) -> float:
+        """Every threshold from the same opinions; the model takes its own."""
+        *opinions, _, weight = given
+        cuts.update({cut: choose(*opinions, cut, weight) for cut in CUTS})
+        return cuts["auto"]
+
+    with mock.patch.object(fitting, "_threshold", all_of_them):
+        model.fit(X[train], candidates[train])
+    return at_thresholds(model.decision_function(X[test]) + cuts["auto"], truth[test], cuts)
+
+
+def at_thresholds(scores: np.ndarray, truth: np.ndarray, cuts: dict[str, float]) -> list[float]:
+    """OF1 and Hamming loss (percent) of each cut, and the best that any cut could give."""
+    predicted = [(scores > cuts[cut]).astype(int) for cut in CUTS]
+    best = (scores > f1_threshold(scores, truth)).astype(int)
+    f1 = [f1_scores(truth, each).OF1 for each in (*predicted, best)]
+    losses = [hamming_loss(truth, each) for each in predicted]
+    return [100 * float(value) for value in (*f1, *losses, _least_hamming_loss(scores, truth))]
+
+
+def _least_hamming_loss(scores: np.ndarray, truth: np.ndarray) -> float:
+    labels = truth.ravel()[np.argsort(-scores, axis=None, kind="stable")] > 0
+    # With the k highest scores predicted: what is true below them, and false among them.
+    wrong = labels.sum() + np.concatenate([[0], np.cumsum(np.where(labels, -1, 1))])
+    return float(wrong.min() / labels.size)
+
+
+def threshold_table(path: Path) -> str:
+    """Means over the kinds of noise by dataset, from the CSV."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    code = lines.pop(0).removeprefix(CODE)
+    rows = list(csv.DictReader(lines))
+    means = {
+        name: [fmean(float(row[column]) for row in rows if row["dataset"] == name) for column in SHOWN]
+        for name in dict.fromkeys(row["dataset"] for row in rows)
+    }
+    means["mean"] = [fmean(values) for values in zip(*means.values(), strict=True)]
+    heads = [f'{metric}, "{cut}"' if cut in CUTS else f"{metric}, {cut}" for metric, cut in _apart(SHOWN)]
+    table = markdown_table(
+        ["dataset", *heads], [[name, *(f"{value:.1f}" for value in values)] for name, values in means.items()]
+    )
+    return f"{table}\n\n{age_text([age_of(code, MODULES)])}"
+
+
+def _apart(names: list[str]) -> list[list[str]]:
+    return [name.rsplit(" ", 1) for name in names]
+
+
+if __name__ == "__main__":
+    main()
