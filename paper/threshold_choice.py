@@ -106,15 +106,14 @@ def threshold_table(path: Path) -> str:
         for name in dict.fromkeys(row["dataset"] for row in rows)
     }
     means["mean"] = [fmean(values) for values in zip(*means.values(), strict=True)]
-    heads = [f'{metric}, "{cut}"' if cut in CUTS else f"{metric}, {cut}" for metric, cut in _apart(SHOWN)]
+    heads = [
+        f'{metric}, "{cut}"' if cut in CUTS else f"{metric}, {cut}"
+        for metric, cut in (name.rsplit(" ", 1) for name in SHOWN)
+    ]
     table = markdown_table(
         ["dataset", *heads], [[name, *(f"{value:.1f}" for value in values)] for name, values in means.items()]
     )
     return f"{table}\n\n{age_text([age_of(code, MODULES)])}"
-
-
-def _apart(names: list[str]) -> list[list[str]]:
-    return [name.rsplit(" ", 1) for name in names]
 
 
 if __name__ == "__main__":
