@@ -101,14 +101,15 @@ def test_available_memory_is_positive():
 
 @pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
 def test_the_stack_computes_what_each_network_would(hidden):
-    shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3)
+    shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3, columns=8)
     generators = [torch.Generator().manual_seed(i) for i in range(4)]
     stack = StackedMLP(shape, Recipe(hidden), generators)
+    assert not stack.first[:, 5:].any()
     with torch.no_grad():
         for parameter in stack.parameters():
             parameter.normal_()
     X = torch.randn(2, 9, 5)
-    logits = stack(torch.bmm(X, stack.first))
+    logits = stack(torch.bmm(torch.nn.functional.pad(X, (0, 3)), stack.first))
     for k in range(shape.members):
         hidden_state, layers = X[k // shape.per_fold], stack.member(k)
         for i, (weight, bias) in enumerate(layers):
@@ -120,7 +121,7 @@ def test_the_stack_computes_what_each_network_would(hidden):
 
 @pytest.mark.parametrize("dropout", [0.3, 0.5])
 def test_dropout_in_place_is_dropout_with_its_gradient(dropout):
-    shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3)
+    shape = StackShape(folds=2, seeds=2, settings=3, features=5, labels=3, columns=5)
     generators = [torch.Generator().manual_seed(i) for i in range(4)]
     stack = StackedMLP(shape, Recipe((6, 4), dropout=dropout), generators)
     X = torch.randn(2, 9, 5)
@@ -263,6 +264,11 @@ def sparse():
     return matrix
 
 
+def filled_up(weight, rows):
+    """With as many rows as batches have columns."""
+    return torch.nn.functional.pad(weight, (0, 0, 0, rows.n_columns - rows.n_features))
+
+
 @pytest.mark.parametrize("kind", [SparseRows, lambda X: PaddedRows(X, CPU)])
 def test_sparse_rows_multiply_like_dense_ones(kind, sparse):
     rows, dense = kind(sparse), DenseRows(torch.as_tensor(sparse.toarray()))
@@ -270,7 +276,7 @@ def test_sparse_rows_multiply_like_dense_ones(kind, sparse):
     products = []
     for each in (rows, dense):
         weight = torch.linspace(-1, 1, 2 * 11 * 4).view(2, 11, 4).requires_grad_()
-        value = each.product(index, weight)
+        value = each.product(index, filled_up(weight, each))
         value.square().sum().backward()
         products.append((value.detach(), weight.grad))
     torch.testing.assert_close(products[0], products[1])
@@ -279,10 +285,24 @@ def test_sparse_rows_multiply_like_dense_ones(kind, sparse):
 @pytest.mark.parametrize("kind", [SparseRows, lambda X: PaddedRows(X, CPU)])
 def test_no_rows_are_multiplied_to_no_rows(kind, sparse):
     weight = torch.ones(2, 11, 4, requires_grad=True)
-    value = kind(sparse).product(torch.empty((2, 0), dtype=torch.int64), weight)
+    rows = kind(sparse)
+    value = rows.product(torch.empty((2, 0), dtype=torch.int64), filled_up(weight, rows))
     assert value.shape == (2, 0, 4)
     value.sum().backward()
     assert not weight.grad.any()
+
+
+def test_columns_that_fill_a_batch_up_are_nobodys():
+    """Networks on the rows that a GPU is given, here on the CPU: 7 features in 8 columns."""
+    X, candidates, folds = problem()
+    X = X * (X > 0)
+    recipe = replace(RECIPE, weight_decay=0.1, input_dropout=0.0)
+    kinds = PaddedRows(sp.csr_array(X.astype(np.float32)), CPU), DenseRows(torch.as_tensor(X, dtype=torch.float32))
+    padded, dense = (train_fleet(rows, candidates, folds, recipe, SETTINGS) for rows in kinds)
+    for own, other in zip(padded.layers(1, 0, 1), dense.layers(1, 0, 1), strict=True):
+        np.testing.assert_allclose(own[0], other[0], atol=1e-4)
+    held = [fleet.held_logits(rows, folds, [0])[0] for fleet, rows in zip((padded, dense), kinds, strict=True)]
+    np.testing.assert_allclose(*held, atol=1e-3)
 
 
 @pytest.mark.parametrize("n_rows", [2, 5, 9])
@@ -303,7 +323,7 @@ def test_input_dropout_silences_and_scales(kind, sparse):
     generators = [torch.Generator().manual_seed(i) for i in range(2)]
     kept = rows.drawn_mask(0.5, generators)
     index = torch.arange(30).expand(2, -1)
-    identity = torch.eye(11).expand(2, -1, -1)
+    identity = filled_up(torch.eye(11).expand(2, -1, -1), rows)
     plain, dropped = rows.product(index, identity), rows.product(index, identity, kept)
     stays = dropped != 0
     torch.testing.assert_close(dropped[stays], 2 * plain[stays])

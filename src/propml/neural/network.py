@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from propml.neural.rows import keep_scale
 
@@ -64,6 +65,7 @@ class StackShape:
     settings: int
     features: int
     labels: int
+    columns: int  # of the batches: features, and zeros that fill them up
 
     @property
     def per_fold(self) -> int:
@@ -101,8 +103,8 @@ class StackedMLP(nn.Module):
         return drawn.repeat_interleave(self.shape.settings, dim=0)
 
     def _side_by_side(self, drawn: Tensor) -> Tensor:
-        """(folds·seeds, D, H) → (folds, D, members per fold · H): the members of a fold as one wide layer."""
-        members = self._stacked(drawn)
+        """(folds·seeds, D, H) → (folds, columns, members per fold · H): the members of a fold as one wide layer."""
+        members = self._stacked(pad(drawn, (0, 0, 0, self.shape.columns - drawn.shape[1])))
         d, h = members.shape[1:]
         wide = members.view(self.shape.folds, self.shape.per_fold, d, h).permute(0, 2, 1, 3)
         return wide.reshape(self.shape.folds, d, self.shape.per_fold * h)
@@ -128,7 +130,7 @@ class StackedMLP(nn.Module):
         """The weights ``(in, out)`` and biases of member ``k``, layer by layer."""
         fold, place = divmod(k, self.shape.per_fold)
         own = slice(place * self.first_width, (place + 1) * self.first_width)
-        layers = [(self.first[fold, :, own], self.biases[0][k, 0])]
+        layers = [(self.first[fold, : self.shape.features, own], self.biases[0][k, 0])]
         layers += [(w[k], b[k, 0]) for w, b in zip(self.weights, list(self.biases)[1:], strict=True)]
         return layers
 

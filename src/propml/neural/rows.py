@@ -28,6 +28,7 @@ class Rows(Protocol):
     """Features that can be multiplied batch by batch."""
 
     n_features: int
+    n_columns: int  #: of the batches, which weights have as many rows as; those past the features are 0
 
     def product(self, index: Tensor, weight: Tensor, kept: Tensor | None = None) -> Tensor:
         """``(F, B, W)``: rows ``index`` (F, B) of the features times ``weight`` (F, D, W).
@@ -76,7 +77,7 @@ class DenseRows:
     """Features as one dense tensor ``(n, D)``, which may be encoded by their bins."""
 
     def __init__(self, X: Tensor, bins: QuantileBins | None = None) -> None:
-        self.n_features = X.shape[1] + (0 if bins is None else bins.n_added)
+        self.n_features = self.n_columns = X.shape[1] + (0 if bins is None else bins.n_added)
         self.X, self.bins = X, bins
         if bins is not None and len(X) * self.n_features <= ENCODED_ONCE:
             self.X, self.bins = bins(X), None
@@ -93,10 +94,14 @@ class DenseRows:
 
 
 class PaddedRows:
-    """Sparse features on a GPU: column numbers and values of each row, padded with zeros to the longest row."""
+    """Sparse features on a GPU: column numbers and values of each row, padded with zeros to the longest row.
+
+    Batches have some columns of zeros more, so that every row starts at a multiple of 16 bytes: a GPU's fast products
+    of matrices want that.
+    """
 
     def __init__(self, X: sp.csr_array, device: torch.device) -> None:
-        self.n_features = X.shape[1]
+        self.n_features, self.n_columns = X.shape[1], -(-X.shape[1] // 8) * 8
         lengths = np.diff(X.indptr)
         width = max(int(lengths.max(initial=0)), 1)
         place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], lengths)
@@ -110,7 +115,7 @@ class PaddedRows:
         values = self.values[index]
         if kept is not None:
             values = values * gathered(kept, index)
-        batch = torch.zeros(*index.shape, self.n_features, device=values.device)
+        batch = torch.zeros(*index.shape, self.n_columns, device=values.device)
         return torch.bmm(batch.scatter_add_(2, self.columns[index], values), weight)
 
     def drawn_mask(self, rate: float, generators: list[torch.Generator]) -> Tensor:
@@ -123,7 +128,7 @@ class SparseRows:
 
     def __init__(self, X: sp.csr_array) -> None:
         self.X = X
-        self.n_features = X.shape[1]
+        self.n_features = self.n_columns = X.shape[1]
 
     def product(self, index: Tensor, weight: Tensor, kept: Tensor | None = None) -> Tensor:
         n_folds, n_rows = index.shape

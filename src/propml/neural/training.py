@@ -62,7 +62,8 @@ class StackTrainer:
         self.rows, self.candidates, self.folds, self.recipe, self.loss = rows, candidates, folds, recipe, loss
         self.bfloat16 = bfloat16
         self.targets = candidates if targets is None else targets
-        shape = StackShape(len(folds), len(seeds), len(settings), rows.n_features, candidates.shape[1])
+        counts = len(folds), len(seeds), len(settings)
+        shape = StackShape(*counts, rows.n_features, candidates.shape[1], rows.n_columns)
         streams = [(fold.name, seed) for fold in folds for seed in seeds]
         starts = [torch.Generator().manual_seed(_mixed(1, *stream)) for stream in streams]
         self.stack = StackedMLP(shape, recipe, starts).to(device)
