@@ -4,11 +4,12 @@
 
 Tried: layers of the networks, their multiple of the balanced λ, whether ranking networks count candidates by their
 plausibility, and at which quantile of predictions for excluded labels that begins; ensemble weights chosen on held-out
-candidates, with and without some members, with rare labels counting more or not, or equal; how much of the noise floor
-is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the members' opinions on
-held-out and on test rows are then put together in every way that is tried. Printed, and by ``regenerate.py`` put into
-``docs/classifier.md``: for each dataset what the others chose, its average precision there (percent), what the
-classifier's own settings reach, the networks alone, and the best that its true labels could have chosen.
+candidates, with and without some members, with rare labels and plausible candidates counting more or not, or equal; how
+much of the noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the
+members' opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
+``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others chose, its average precision there
+(percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
+chosen.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from propml.methods import propml_arguments
 from propml.metrics import average_precision
 from propml.neural import linear
 from propml.neural.criteria import average_precision_loss
+from propml.neural.fitting import plausibility_of
 from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
 from propml.neural.members import RARITY, chosen_weights
 from propml.neural.saving import ensemble_from_state
@@ -55,15 +57,16 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 # Members whose weights are chosen on held-out candidates, by default all; or all with equal weights.
 MEMBERS = ("ProPML", "ranking", "linear", "forest")
-# Who is weighed, and to what power rare labels count more; None: all have equal weights.
-WEIGHTS: dict[str, tuple[tuple[str, ...], float] | None] = {
-    "chosen": (MEMBERS, RARITY),
+# Who is weighed, to what power rare labels count more, and whether plausible candidates do; None: equal weights.
+WEIGHTS: dict[str, tuple[tuple[str, ...], float, bool] | None] = {
+    "chosen": (MEMBERS, RARITY, True),
     "equal": None,
-    "labels alike": (MEMBERS, 0.0),
-    "rarity 1": (MEMBERS, 1.0),
-    "no forest": (MEMBERS[:3], RARITY),
-    "no linear": (("ProPML", "ranking", "forest"), RARITY),
-    "networks": (MEMBERS[:2], RARITY),
+    "candidates alike": (MEMBERS, RARITY, False),
+    "labels alike": (MEMBERS, 0.0, True),
+    "rarity 1": (MEMBERS, 1.0, True),
+    "no forest": (MEMBERS[:3], RARITY, True),
+    "no linear": (("ProPML", "ranking", "forest"), RARITY, True),
+    "networks": (MEMBERS[:2], RARITY, True),
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 AUTO, MOST_ENTRIES, UPPER = propml_arguments.EFFORTS["auto"], linear.MOST_ENTRIES, linear.UPPER
@@ -114,9 +117,10 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
             weights = np.ones(len(members))
             if weighed is not None:
                 some = [place for place, member in enumerate(members) if member.name in weighed[0]]
-                own = [members[place] for place in some]
+                own, marks = [members[place] for place in some], candidates[train]
+                plausible = plausibility_of(own, marks, None) if weighed[2] else None
                 weights[:] = 0
-                weights[some] = chosen_weights(own, candidates[train], average_precision_loss, rarity=weighed[1])
+                weights[some] = chosen_weights(own, marks, average_precision_loss, None, plausible, weighed[1])
             for share, quantile in itertools.product(SHARES, QUANTILES):
                 values.append(of_option(weights, share, quantile, held, opinions, candidates[train], truth[test]))
     return np.array(values)

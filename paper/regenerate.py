@@ -30,7 +30,7 @@ from ground_choice import choice_table
 from head_choice import head_table
 from kept import GROUND, GROUND_METHODS, GROUND_METRICS, RESULTS, Numbers, files, load_numbers, of_runs, older, sections
 from scipy.stats import binomtest
-from threshold_choice import threshold_table
+from threshold_choice import rule_table, threshold_table
 
 from propml.benchmark.comparison import compare_means
 from propml.benchmark.figures import critical_difference_stack, lambda_metrics, noise_curves, save
@@ -48,7 +48,7 @@ DOCS = HERE.parent / "docs"
 # Which parts stand where.
 PAGES = {
     HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
-    DOCS / "classifier.md": ("ground-summary", "choice", "thresholds"),
+    DOCS / "classifier.md": ("ground-summary", "choice", "thresholds", "threshold-rule"),
     DOCS / "vision.md": ("vision", "vision-paper", "vision-quick", "head-choice"),
     DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }
@@ -77,6 +77,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "choice": choice_table(HERE / "ground_choice.csv"),
         "head-choice": head_table(HERE / "head_choice.csv"),
         "thresholds": threshold_table(HERE / "threshold_choice.csv"),
+        "threshold-rule": rule_table(HERE / "threshold_choice.csv"),
         **audit_parts(HERE / "audit.csv"),
         **further_parts(HERE),
     }

@@ -21,8 +21,9 @@ from propml.corruption import svm_confusions
 from propml.datasets import digits_mosaic
 from propml.losses import propml_loss
 from propml.metrics import average_precision, hamming_loss
+from propml.neural import fitting
 from propml.neural.encoding import FeatureScaler
-from propml.neural.judgement import candidate_sigmoid, middle_threshold
+from propml.neural.judgement import HALF_WAY, candidate_sigmoid, middle_threshold
 
 QUICK = {"hidden": (32,), "cv": 3, "epochs": 20, "random_state": 0}
 
@@ -130,7 +131,9 @@ def test_thresholds_are_good_for_what_they_say(mosaic):
     f1, hamming, both = (
         ProPMLClassifier(**settings, threshold=cut).fit(X, candidates) for cut in ("f1", "hamming", "auto")
     )
-    np.testing.assert_allclose(both.threshold_, (f1.threshold_ + hamming.threshold_) / 2)
+    labels = (f1.fit_held_out_logits(X, candidates) > 0).sum(axis=1).mean()
+    share = labels / (labels + HALF_WAY)
+    np.testing.assert_allclose(both.threshold_, share * f1.threshold_ + (1 - share) * hamming.threshold_, rtol=1e-6)
 
     def of1(model):
         predicted = model.predict(X_test)
@@ -143,6 +146,21 @@ def test_thresholds_are_good_for_what_they_say(mosaic):
     )
     assert of1(f1) > best - 0.05
     assert hamming_loss(truth, hamming.predict(X_test)) <= hamming_loss(truth, f1.predict(X_test))
+
+
+@pytest.mark.parametrize("noise", [True, False])
+def test_ensemble_weights_know_of_noise_where_it_is_taken_away(noise, mosaic, monkeypatch):
+    X, candidates, _, _ = mosaic
+    choose, given = fitting.chosen_weights, []
+
+    def recorded(members, states, criterion, weight, plausible):
+        given.append(plausible)
+        return choose(members, states, criterion, weight, plausible)
+
+    monkeypatch.setattr(fitting, "chosen_weights", recorded)
+    ProPMLClassifier(hidden=(16,), epochs=5, random_state=0, noise=noise).fit(X, candidates)
+    assert [plausible is not None for plausible in given] == [noise]
+    assert not noise or (given[0].shape == candidates.shape and (given[0] <= 1).all())
 
 
 @pytest.mark.parametrize("loss", ["propml", "bce", "asl", "propall", "power", "rank"])

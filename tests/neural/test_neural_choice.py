@@ -18,9 +18,16 @@ from propml.neural.criteria import (
 )
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
-from propml.neural.fitting import fit_scaler
+from propml.neural.fitting import fit_scaler, plausibility_of
 from propml.neural.forest import fit_forest
-from propml.neural.judgement import candidate_sigmoid, f1_threshold, middle_threshold, noise_floor, true_logits
+from propml.neural.judgement import (
+    balanced_threshold,
+    candidate_sigmoid,
+    f1_threshold,
+    middle_threshold,
+    noise_floor,
+    true_logits,
+)
 from propml.neural.linear import PENALTY, _System, fit_linear, is_solvable, linear_models
 from propml.neural.members import Member, chosen_weights
 from propml.neural.path import lambda_path
@@ -322,6 +329,17 @@ def test_equal_scores_fall_on_one_side_of_the_f1_threshold():
     assert f1_threshold(scores, np.array([[1.0, 0.0, 0.0]])) == pytest.approx(0.5)
 
 
+def test_the_default_threshold_follows_the_number_of_labels():
+    """With as many labels a row as ``HALF_WAY`` it lies half-way; rows count by their weight."""
+    scores = np.zeros((2, 24))
+    scores[0, :4], scores[1, :12] = 1.0, 1.0
+    few, many = (balanced_threshold(scores[[row]], f1=0.5, middle=2.5) for row in (0, 1))
+    assert (few, many) == (1.5, 1.0)  # shares of 4/8 and 12/16
+    assert balanced_threshold(scores, 0.5, 2.5) == pytest.approx(2.5 - 2 * 8 / 12)
+    assert balanced_threshold(scores, 0.5, 2.5, weight=np.array([2.0, 0.0])) == few
+    assert balanced_threshold(-scores - 1, 0.5, 2.5) == 2.5  # no label is predicted
+
+
 def test_the_threshold_lies_between_best_candidates_and_best_excluded_labels():
     scores = np.array([[3.0, 1.0, -1.0], [5.0, 0.0, 1.0]])
     assert middle_threshold(scores, np.array([[1, 1, 0], [1, 0, 0]])) == pytest.approx((4.0 + 0.0) / 2)
@@ -406,6 +424,11 @@ def test_two_members_that_know_half_each_share_the_weight():
 def test_candidates_may_count_differently():
     loss = average_precision_loss(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1]]), torch.tensor([1.0, 1, 3]))
     assert loss.item() == pytest.approx(1 - (1 + 3 * 2 / 3) / 4)
+    scores, marks = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]), torch.tensor([[1, 0, 1], [1, 0, 1]])
+    loss = average_precision_loss(
+        scores.expand(2, -1, -1), marks.expand(2, -1, -1), torch.tensor([[1.0, 1, 3], [1, 1, 0]])
+    )
+    torch.testing.assert_close(loss, torch.tensor([[1 - (1 + 3 * 2 / 3) / 4, 1 - 2 / 3]]).expand(2, -1))
 
 
 def test_of_two_members_the_one_that_finds_the_rare_label_is_heard():
@@ -415,6 +438,44 @@ def test_of_two_members_the_one_that_finds_the_rare_label_is_heard():
     rare[:10] = [1, 3.1, 2.4]
     assert chosen_weights(members_with(common, rare), states, average_precision_loss, rarity=0) == [1, 0]
     assert chosen_weights(members_with(common, rare), states, average_precision_loss) == [0, 1]
+
+
+def noisy_label():
+    """Label 0 is proposed in half of the rows, whatever they are; each of the others is true in a tenth of them.
+
+    One member finds the rows that propose label 0 and misses what is true, the other knows what is true and no more.
+    """
+    rows = np.arange(400)
+    states = np.zeros((400, 11), dtype=np.int8)
+    states[:, 0] = rows // 10 % 2
+    states[rows, 1 + rows % 10] = 1
+    noise, honest = np.zeros((400, 11), np.float32), np.full((400, 11), -3.0, np.float32)
+    noise[:, 0], honest[:, 0] = 6 * states[:, 0] - 3, -4.0
+    noise[rows, 1 + rows % 10], honest[rows, 1 + rows % 10] = -0.1, 3.0
+    return states, noise, honest
+
+
+def test_a_label_that_is_proposed_everywhere_is_less_plausible():
+    states, _, honest = noisy_label()
+    honest[:, 0] = 0.0
+    honest[0] = np.nan
+    plausible = plausibility_of(members_with(honest), states, None)
+    assert np.isnan(plausible[0]).all()
+    # The floor of label 0 is its P(candidate) c, and half of it goes: (c - c/2) / (1 - c/2) / c = 1 / (2 - c).
+    slope, offset = candidate_sigmoid(honest[1:], states[1:])
+    assert plausible[1:, 0] == pytest.approx(1 / (2 - 1 / (1 + np.exp(-offset))))
+    assert slope > 0
+    assert plausible[1:, 0].max() < 0.8
+    assert (plausible[1:, 1:][states[1:, 1:] > 0] > 0.95).all()
+    assert plausibility_of(members_with(np.full_like(honest, np.nan)), states, None) is None
+
+
+def test_who_predicts_noise_is_heard_where_nobody_says_that_it_is_noise():
+    states, noise, honest = noisy_label()
+    plausible = np.broadcast_to(np.where(np.arange(11) == 0, 0.0, 1.0), states.shape)
+    members = members_with(noise, honest)
+    assert chosen_weights(members, states, average_precision_loss)[0] > 0
+    assert chosen_weights(members, states, average_precision_loss, None, plausible) == [0, 1]
 
 
 def test_rows_of_weight_0_and_rows_nobody_held_out_choose_nothing():

@@ -97,8 +97,8 @@ class ProPMLClassifier(CandidateClassifier):
     learning_rate, weight_decay, ema : float
         Adam, decoupled decay, and the decay of the running mean of the weights (0: none).
     threshold : {"auto", "f1", "hamming"} or float
-        What the cut is good for: F1, the Hamming loss, or both ("auto": half-way between them). A number is a
-        probability to cut at.
+        What the cut is good for: F1, the Hamming loss, or both ("auto": between them, the nearer to F1 the more labels
+        a row has). A number is a probability to cut at.
     device : str
         "auto" takes a GPU where there is one.
     bfloat16 : bool

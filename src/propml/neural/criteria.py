@@ -49,7 +49,7 @@ def average_precision_loss(logits: Tensor, candidates: Tensor, counts: Tensor | 
     """1 − average precision of each row's ranking, with the candidates in the place of true labels.
 
     It looks at the order of labels only, so it can compare networks whose λ gives them different offsets, which
-    held-out BCE cannot. ``counts`` (C,) says how much a candidate of each label counts, by default all alike. Rows
+    held-out BCE cannot. ``counts`` (C,) or (B, C) says how much each candidate counts, by default all alike. Rows
     whose known labels are all candidates, or all not, have value 0.
 
     >>> average_precision_loss(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1]]))  # 1 - (1/1 + 2/3) / 2
@@ -60,7 +60,7 @@ def average_precision_loss(logits: Tensor, candidates: Tensor, counts: Tensor | 
     hits = (candidates > 0).gather(-1, order).to(logits.dtype)
     rank = torch.arange(1, logits.shape[-1] + 1, device=logits.device)
     n_candidates = hits.sum(dim=-1)
-    counted = hits if counts is None else hits * counts[order]
+    counted = hits if counts is None else hits * counts.expand_as(logits).gather(-1, order)
     precision = (hits.cumsum(dim=-1) / rank * counted).sum(dim=-1) / counted.sum(dim=-1).clamp(min=1e-12)
     ranked = (n_candidates > 0) & (n_candidates < known.sum(dim=-1))
     return torch.where(ranked, 1 - precision, 0.0)

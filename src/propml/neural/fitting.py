@@ -15,7 +15,15 @@ from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
 from propml.neural.forest import fit_forest
-from propml.neural.judgement import SHARE, candidate_sigmoid, f1_threshold, middle_threshold, noise_floor, true_logits
+from propml.neural.judgement import (
+    SHARE,
+    balanced_threshold,
+    candidate_sigmoid,
+    f1_threshold,
+    middle_threshold,
+    noise_floor,
+    true_logits,
+)
 from propml.neural.linear import fit_linear, is_solvable, linear_models
 from propml.neural.members import Choice, Member, average_opinion, chosen_weights, train_networks
 from propml.neural.rows import make_rows
@@ -129,11 +137,10 @@ def fit_ensemble(
     rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
     row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
     others: list[Member] = []
-    plausible = None
+    judged = None
     if plan.linear and is_solvable(X, states.shape[1], 4 * len(folds)):  # two models, one of them by halves too
         linear, held, judged = linear_models(scaled, states, folds, weight)
         others.append(Member.of("linear", linear, held))
-        plausible = None if judged is None else torch.as_tensor(judged, device=plan.device)
     if plan.trees:
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
         others.append(Member.of("forest", forest, held))
@@ -148,14 +155,15 @@ def fit_ensemble(
             seeds=plan.seeds,
             criterion=plan.criterion,
             start=plan.start,
-            plausible=plausible,
+            plausible=None if judged is None else torch.as_tensor(judged, device=plan.device),
             example_weight=row_weight,
             **plan.training,
         )
         members += own
         fleets.append(fleet)
     members += others
-    weights = chosen_weights(members, states, plan.criterion, weight)
+    plausible = plausibility_of(members, states, weight) if plan.noise else None
+    weights = chosen_weights(members, states, plan.criterion, weight, plausible)
     heard = [(member, share) for member, share in zip(members, weights, strict=True) if share]
     opinion = average_opinion(heard)
     ensemble = Ensemble(
@@ -173,6 +181,27 @@ def fit_ensemble(
     )
 
 
+def plausibility_of(members: Sequence[Member], states: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    """How likely each candidate is true, in the members' equal opinion; NaN for rows that no fold held out."""
+    opinion = average_opinion([(member, 1 / len(members)) for member in members])
+    seen = np.isfinite(opinion[:, 0])
+    if not seen.any():
+        return None
+    _, _, logits, floor = _calibrated(opinion[seen], states[seen], None if weight is None else weight[seen])
+    plausible = np.full(states.shape, np.nan)
+    plausible[seen] = (true_logits(logits, SHARE * floor).sigmoid() / logits.sigmoid()).numpy()
+    return plausible
+
+
+def _calibrated(
+    scores: np.ndarray, states: np.ndarray, weight: np.ndarray | None
+) -> tuple[float, float, torch.Tensor, torch.Tensor]:
+    """Slope and offset of the sigmoid, the logits of P(candidate) that they give, and each label's noise floor."""
+    slope, offset = candidate_sigmoid(scores, states, weight)
+    logits = torch.from_numpy(slope * scores + offset).double()
+    return slope, offset, logits, torch.from_numpy(noise_floor(logits.numpy()))
+
+
 def _judgement(
     opinion: np.ndarray, states: np.ndarray, plan: Plan, weight: np.ndarray | None
 ) -> tuple[float, float, np.ndarray, float]:
@@ -180,10 +209,8 @@ def _judgement(
     seen = np.isfinite(opinion[:, 0])
     if not seen.any():
         return 1.0, 0.0, np.zeros(states.shape[1]), 0.0
-    scores, marks, counted = opinion[seen], states[seen], None if weight is None else weight[seen]
-    slope, offset = candidate_sigmoid(scores, marks, counted)
-    logits = torch.from_numpy(slope * scores + offset).double()
-    floor = torch.from_numpy(noise_floor(logits.numpy()))
+    marks, counted = states[seen], None if weight is None else weight[seen]
+    slope, offset, logits, floor = _calibrated(opinion[seen], marks, counted)
     rate = SHARE * floor if plan.noise else torch.zeros_like(floor)
     judged = true_logits(logits, rate).numpy()
     threshold = _threshold(judged, logits, floor, marks, plan.cut, counted)
@@ -199,10 +226,11 @@ def _threshold(
     weight: np.ndarray | None,
 ) -> float:
     """The cut on the logits of P(true)."""
+    middle = middle_threshold(judged, states, weight)
     if cut == "hamming":
-        return middle_threshold(judged, states, weight)
+        return middle
     # An excluded label is false; a candidate is true with P(true) / P(candidate), by the full floor: the cautious end.
     true = true_logits(logits, floor).sigmoid().numpy()
     plausible = np.where(states > 0, true / torch.sigmoid(logits).numpy(), np.where(states < 0, true, 0.0))
     best = f1_threshold(judged, np.clip(plausible, 0, 1), weight)
-    return best if cut == "f1" else (best + middle_threshold(judged, states, weight)) / 2
+    return best if cut == "f1" else balanced_threshold(judged, best, middle, weight)

@@ -145,13 +145,15 @@ def chosen_weights(
     states: np.ndarray,
     criterion: Criterion,
     weight: np.ndarray | None = None,
+    plausible: np.ndarray | None = None,
     rarity: float = RARITY,
 ) -> list[float]:
     """The members' weights, which sum to 1, chosen on held-out candidates by greedy selection with replacement.
 
     In each of 20 rounds the member is added that makes the average best by the criterion; its weight is how often that
     happened (Caruana et al.: *Ensemble selection from libraries of models*, ICML 2004). By average precision,
-    candidates of rare labels count more (:data:`RARITY`). Where nothing was held out, members weigh the same.
+    candidates of rare labels count more (:data:`RARITY`), and each as much as it is ``plausible`` (n, C), if that is
+    given. Where nothing was held out, members weigh the same.
     """
     held = [member.held for member in members]
     seen = np.flatnonzero(np.isfinite([opinion[:, 0] for opinion in held]).all(axis=0))
@@ -163,7 +165,8 @@ def chosen_weights(
     candidates = torch.from_numpy(states[seen]).expand(len(members), -1, -1)
     if criterion is average_precision_loss:
         share = np.maximum((states[seen] > 0).mean(axis=0), 1 / len(seen))
-        criterion = partial(criterion, counts=torch.as_tensor(share**-rarity, dtype=opinions.dtype))
+        counts = share**-rarity if plausible is None else share**-rarity * plausible[seen]
+        criterion = partial(criterion, counts=torch.as_tensor(counts, dtype=opinions.dtype))
     counted = torch.ones(len(seen)) if weight is None else torch.as_tensor(weight[seen], dtype=torch.float32)
     alone = (criterion(opinions, candidates) * counted).sum(dim=1)
     added, total = np.zeros(len(members)), torch.zeros_like(opinions[0])
