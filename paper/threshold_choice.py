@@ -2,11 +2,11 @@
 
     PROPML_DATA=… python paper/threshold_choice.py [--rows 1000] [--jobs 2] [--out paper/threshold_choice.csv]
 
-``ProPMLClassifier()`` learns from the candidates of four fifths of the rows of each dataset, with each kind of noise of
-``ground_choice.py``. On the other rows OF1 and Hamming loss are measured at the thresholds ``"auto"``, ``"f1"`` and
-``"hamming"``, at the best threshold for these very rows, and at other rules for ``"auto"``: always half-way between the
-two others, or half-way where a row has so many labels. ``regenerate.py`` puts the means of each dataset into
-``docs/classifier.md``, and which rule the other datasets choose.
+``ProPMLClassifier()`` learns from the candidates of four fifths of the rows of each dataset, with the kinds of noise of
+``ground_choice.py`` and four further levels. On the other rows OF1 and Hamming loss are measured at the thresholds
+``"auto"``, ``"f1"`` and ``"hamming"``, at the best threshold for these very rows, and at other rules for ``"auto"``:
+always half-way between the two others, or half-way where a row has so many labels. ``regenerate.py`` puts the means of
+each dataset into ``docs/classifier.md``, and which rule the other datasets choose.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from propml.metrics import f1_scores, hamming_loss
 from propml.neural import fitting
 from propml.neural.judgement import balanced_threshold, f1_threshold
 
+LEVELS = (*NOISES, ("flips", {"rate": 0.1}), ("flips", {"rate": 0.4}), ("svm", {"ratio": 0.5}), ("svm", {"ratio": 1.5}))
 METRICS = ("OF1", "Hamming loss")
 # Labels a row with which the default threshold lies half-way between the two others.
 HALF_WAYS = {f"{labels} labels": labels for labels in (1, 2, 3, 4, 6, 8)}
@@ -53,15 +54,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--out", type=Path, default=Path("threshold_choice.csv"), help="every setting")
     arguments = parser.parse_args()
-    settings = [(name, noise) for name in DATASETS for noise in NOISES]
+    settings = [(name, noise) for name in DATASETS for noise in LEVELS]
     work = joblib.Parallel(n_jobs=arguments.jobs, verbose=5)
     found = work(joblib.delayed(on_setting)(name, *noise, arguments.rows) for name, noise in settings)
     with arguments.out.open("w", encoding="utf-8", newline="") as file:
         file.write(f"{CODE}{fingerprint(MODULES)}\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["dataset", "noise", *COLUMNS])
-        for (name, (noise, _)), values in zip(settings, found, strict=True):
-            writer.writerow([name, noise, *(f"{value:.3f}" for value in values)])
+        for (name, (noise, level)), values in zip(settings, found, strict=True):
+            kind = " ".join([noise, *map(str, level.values())])
+            writer.writerow([name, kind, *(f"{value:.3f}" for value in values)])
     print(threshold_table(arguments.out), rule_table(arguments.out), sep="\n\n")
 
 

@@ -332,10 +332,10 @@ def test_equal_scores_fall_on_one_side_of_the_f1_threshold():
 def test_the_default_threshold_follows_the_number_of_labels():
     """With as many labels a row as ``HALF_WAY`` it lies half-way; rows count by their weight."""
     scores = np.zeros((2, 24))
-    scores[0, :4], scores[1, :12] = 1.0, 1.0
+    scores[0, :3], scores[1, :9] = 1.0, 1.0
     few, many = (balanced_threshold(scores[[row]], f1=0.5, middle=2.5) for row in (0, 1))
-    assert (few, many) == (1.5, 1.0)  # shares of 4/8 and 12/16
-    assert balanced_threshold(scores, 0.5, 2.5) == pytest.approx(2.5 - 2 * 8 / 12)
+    assert (few, many) == (1.5, 1.0)  # shares of 3/6 and 9/12
+    assert balanced_threshold(scores, 0.5, 2.5) == pytest.approx(2.5 - 2 * 6 / 9)
     assert balanced_threshold(scores, 0.5, 2.5, weight=np.array([2.0, 0.0])) == few
     assert balanced_threshold(-scores - 1, 0.5, 2.5) == 2.5  # no label is predicted
 

@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 QUANTILE = 0.1
 SHARE = 0.5
 # With so many labels a row, the default threshold lies half-way between those for F1 and for the Hamming loss.
-HALF_WAY = 4.0
+HALF_WAY = 3.0
 # Below the floor a label keeps this part of its probability: its order among others, not more.
 BELOW = 1e-3
 
@@ -92,8 +92,8 @@ def balanced_threshold(
     Where rows have many labels, the best candidate and the best excluded label of a row are extremes, and most true
     labels lie below the middle of them. ``paper/threshold_choice.py`` judges ``HALF_WAY``, leaving datasets out.
 
-    >>> balanced_threshold(np.array([[3.0, 2.0, -1.0]]), f1=0.0, middle=3.0)  # two labels above 0
-    2.0
+    >>> balanced_threshold(np.array([[3.0, 2.0, 1.0, -1.0]]), f1=0.0, middle=3.0)  # three labels above 0
+    1.5
     """
     labels = float(np.average((scores > f1).sum(axis=1), weights=weight))
     share = labels / (labels + half_way)
