@@ -162,8 +162,9 @@ def fit_ensemble(
         members += own
         fleets.append(fleet)
     members += others
-    plausible = plausibility_of(members, states, weight) if plan.noise else None
-    weights = chosen_weights(members, states, plan.criterion, weight, plausible)
+    weights = chosen_weights(
+        members, states, plan.criterion, weight, plausibility_of(members, states, weight) if plan.noise else None
+    )
     heard = [(member, share) for member, share in zip(members, weights, strict=True) if share]
     opinion = average_opinion(heard)
     ensemble = Ensemble(
