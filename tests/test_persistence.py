@@ -29,7 +29,8 @@ def test_two_fits_of_the_same_data_and_seed_are_the_same_file(model, tmp_path):
     model.save(tmp_path / "a")
     clone(model).fit(sp.csr_array(X), Y).save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    np.testing.assert_array_equal(propml.load(tmp_path / "a").predict_proba(X), model.predict_proba(X))
+    # Not the last bit: products depend on where in memory their arrays begin.
+    np.testing.assert_allclose(propml.load(tmp_path / "a").predict_proba(X), model.predict_proba(X), rtol=1e-13)
 
 
 def test_an_array_of_another_shape_or_with_gaps_is_refused_when_it_is_loaded(model, tmp_path):
