@@ -70,6 +70,7 @@ WEIGHTS: dict[str, tuple[tuple[str, ...], float, bool] | None] = {
 }
 SHARES, QUANTILES = (0.0, 0.25, 0.5, 0.75), (0.1, 0.25)
 AUTO, MOST_ENTRIES, UPPER = propml_arguments.EFFORTS["auto"], linear.MOST_ENTRIES, linear.UPPER
+CHOSEN = ("networks", "weights", "share", "quantile")
 OPTIONS = list(itertools.product(NETWORKS, WEIGHTS, SHARES, QUANTILES))
 OURS = (next(iter(NETWORKS)), "chosen", SHARE, QUANTILE)
 # The first line of the CSV is this with the fingerprint of what made it.
@@ -84,7 +85,10 @@ def main() -> None:
     parser.add_argument("--datasets", default=",".join(DATASETS))
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
-        "--out", type=Path, default=Path("ground_choice.csv"), help="every combination on every setting"
+        "--out",
+        type=Path,
+        default=Path("ground_choice.csv"),
+        help="a row for every combination, a column for every setting",
     )
     arguments = parser.parse_args()
     settings = [(name, noise) for name in arguments.datasets.split(",") for noise in NOISES]
@@ -93,10 +97,9 @@ def main() -> None:
     with arguments.out.open("w", encoding="utf-8", newline="") as file:
         file.write(f"{CODE}{fingerprint(MODULES)}\n")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dataset", "noise", "networks", "weights", "share", "quantile", "average_precision"])
-        for (name, (noise, _)), values in zip(settings, found, strict=True):
-            pairs = zip(OPTIONS, values, strict=True)
-            writer.writerows([name, noise, *option, f"{value:.3f}"] for option, value in pairs)
+        writer.writerow([*CHOSEN, *(f"{name} {noise}" for name, (noise, _) in settings)])
+        for option, values in zip(OPTIONS, np.transpose(found), strict=True):
+            writer.writerow([*option, *(f"{value:.3f}" for value in values)])
     print(choice_table(arguments.out))
 
 
@@ -159,14 +162,12 @@ def choice_table(path: Path) -> str:
     """The table of what was chosen without each dataset, and what it cost there, from the CSV."""
     lines = path.read_text(encoding="utf-8").splitlines()
     code = lines.pop(0).removeprefix(CODE) if lines[0].startswith(CODE) else ""
-    rows = list(csv.DictReader(lines))
-    # Rows come setting by setting, each with all combinations in their order.
-    values = {
-        name: np.reshape(
-            [float(r["average_precision"]) for r in rows if r["dataset"] == name], (-1, len(OPTIONS))
-        ).mean(0)
-        for name in dict.fromkeys(row["dataset"] for row in rows)
-    }
+    head, *rows = csv.reader(lines)
+    settings, measured = head[len(CHOSEN) :], np.array([row[len(CHOSEN) :] for row in rows], dtype=float)
+    if [row[: len(CHOSEN)] for row in rows] != [[str(value) for value in option] for option in OPTIONS]:
+        raise ValueError(f"{path.name} holds other combinations than those that are tried today; run ground_choice.py")
+    owner = np.array([setting.split()[0] for setting in settings])
+    values = {name: measured[:, owner == name].mean(axis=1) for name in dict.fromkeys(owner.tolist())}
     ours, alone = OPTIONS.index(OURS), OPTIONS.index(ALONE)
     table, numbers = [], []
     for name, mine in values.items():

@@ -137,10 +137,11 @@ def fit_ensemble(
     rows, candidates = make_rows(scaled, plan.device, bins), torch.as_tensor(states, device=plan.device)
     row_weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32, device=plan.device)
     others: list[Member] = []
-    judged = None
+    plausible = None
     if plan.linear and is_solvable(X, states.shape[1], 4 * len(folds)):  # two models, one of them by halves too
         linear, held, judged = linear_models(scaled, states, folds, weight)
         others.append(Member.of("linear", linear, held))
+        plausible = None if judged is None else torch.as_tensor(judged, device=plan.device)
     if plan.trees:
         forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
         others.append(Member.of("forest", forest, held))
@@ -155,7 +156,7 @@ def fit_ensemble(
             seeds=plan.seeds,
             criterion=plan.criterion,
             start=plan.start,
-            plausible=None if judged is None else torch.as_tensor(judged, device=plan.device),
+            plausible=plausible,
             example_weight=row_weight,
             **plan.training,
         )
