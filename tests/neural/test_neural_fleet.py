@@ -320,8 +320,7 @@ def test_a_few_sparse_rows_are_learned_like_dense_ones(n_rows, sparse):
 )
 def test_input_dropout_silences_and_scales(kind, sparse):
     rows = kind(sparse)
-    generators = [torch.Generator().manual_seed(i) for i in range(2)]
-    kept = rows.drawn_mask(0.5, generators)
+    kept = torch.stack([keep_mask(rows.mask_shape, 0.5, torch.Generator().manual_seed(i)) for i in range(2)])
     index = torch.arange(30).expand(2, -1)
     identity = filled_up(torch.eye(11).expand(2, -1, -1), rows)
     plain, dropped = rows.product(index, identity), rows.product(index, identity, kept)
@@ -334,13 +333,16 @@ def test_input_dropout_silences_and_scales(kind, sparse):
 
 def test_masks_of_many_rows_need_little_memory():
     rows = DenseRows(torch.zeros(3 * MASK_ROWS, 2))
-    assert rows.drawn_mask(0.5, [torch.Generator()]).shape == (1, MASK_ROWS, 2)
+    assert rows.mask_shape == (MASK_ROWS, 2)
 
 
 def test_keep_mask_has_the_asked_rate_and_mean_one():
     mask = keep_mask((200, 200), 0.3, torch.Generator().manual_seed(0))
     assert (mask == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
     assert mask.mean().item() == pytest.approx(1.0, abs=0.02)
+    old = torch.full((200, 200), 7.0)
+    keep_mask((200, 200), 0.3, torch.Generator().manual_seed(0), out=old)
+    assert torch.equal(old, mask)
 
 
 @pytest.mark.parametrize(

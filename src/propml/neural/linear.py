@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
+import torch
 
 from propml.folds import Fold, row_blocks
 from propml.neural.ensemble import Networks
@@ -67,7 +67,7 @@ def linear_models(
         system, marks = _System(X[fold.train], own), states[fold.train]
         targets = plausibility(system.left_out(marks > 0, marks >= 0), marks)
         coefficients, bias = system.solve(np.maximum(targets, 0), marks >= 0)
-        held[fold.held] = np.asarray(X[fold.held] @ coefficients) + bias
+        held[fold.held] = _product(X[fold.held], coefficients) + bias
         models.append([(coefficients.astype(np.float32), bias.astype(np.float32))])
         if plausible is not None:
             plausible[number, fold.train] = targets
@@ -100,23 +100,23 @@ class _System:
         # Weighted least squares are plain ones on rows that are multiplied by the roots of their weights.
         self.root = np.ones(n) if weight is None else np.sqrt(weight * (n / weight.sum()))
         self.rows = sp.diags_array(self.root) @ X if sp.issparse(X) else self.root[:, None] * X
-        self.centre = np.asarray(X.T @ self.root**2).ravel() / n
+        self.centre = _product(X.T, self.root**2) / n
         squares = float((self.rows.multiply(self.rows) if sp.issparse(X) else self.rows**2).sum()) / n
         self.penalty = PENALTY * max(squares - float(self.centre @ self.centre), 1e-12)
         self.by_rows = n < d
         self.factor = None if min(n, d) > LARGEST_SYSTEM else self._factorised()
 
-    def _factorised(self) -> np.ndarray:
+    def _factorised(self) -> torch.Tensor:
         """The lower Cholesky factor; products of centred rows are written out, so that a sparse X stays sparse."""
         if self.by_rows:
-            across = np.outer(np.asarray(self.rows @ self.centre).ravel(), self.root)
-            matrix = _dense(self.rows @ self.rows.T).astype(np.float64) - across - across.T
+            across = np.outer(_product(self.rows, self.centre), self.root)
+            matrix = _product(self.rows, self.rows.T) - across - across.T
             matrix += float(self.centre @ self.centre) * np.outer(self.root, self.root)
         else:
-            matrix = _dense(self.rows.T @ self.rows).astype(np.float64)
+            matrix = _product(self.rows.T, self.rows)
             matrix -= len(self.root) * np.outer(self.centre, self.centre)
         matrix[np.diag_indices_from(matrix)] += self.penalty
-        return scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True)
+        return torch.linalg.cholesky(torch.from_numpy(matrix))
 
     def solve(self, targets: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights and bias for targets ``(n, C)``; one that is not known is taken for the label's mean."""
@@ -124,10 +124,9 @@ class _System:
         mean = (targets * known * share).sum(axis=0) / np.maximum((known * share).sum(axis=0), 1e-12)
         right = self.root[:, None] * np.where(known, targets - mean, 0.0)
         if self.by_rows and self.factor is not None:
-            dual = scipy.linalg.cho_solve((self.factor, True), right)
-            solution = self._transposed(dual)
+            solution = self._transposed(torch.cholesky_solve(torch.from_numpy(right), self.factor).numpy())
         elif self.factor is not None:
-            solution = scipy.linalg.cho_solve((self.factor, True), self._transposed(right))
+            solution = torch.cholesky_solve(torch.from_numpy(self._transposed(right)), self.factor).numpy()
         else:
             solution = self._approached(self._transposed(right))
         return solution, mean - self.centre @ solution
@@ -142,28 +141,28 @@ class _System:
             for own, other in ((half, ~half), (~half, half)):
                 part = _System(self.X[other], None if self.weight is None else self.weight[other])
                 coefficients, bias = part.solve(targets[other], known[other])
-                predicted[own] = np.asarray(self.X[own] @ coefficients) + bias
+                predicted[own] = _product(self.X[own], coefficients) + bias
             return predicted
         coefficients, bias = self.solve(targets, known)
         leverage = np.clip(self._leverage(), 0, 1 - 1e-9)[:, None]
-        fitted = np.asarray(self.X @ coefficients) + bias
+        fitted = _product(self.X, coefficients) + bias
         return (fitted - leverage * np.where(known, targets, fitted)) / (1 - leverage)
 
     def _leverage(self) -> np.ndarray:
         """How much each row pulls its own prediction."""
         assert self.factor is not None
         if self.by_rows:
-            inverse, _ = scipy.linalg.lapack.dpotri(self.factor, lower=1)
-            return 1 - self.penalty * np.diag(inverse)
+            return 1 - self.penalty * torch.cholesky_inverse(self.factor).diagonal().numpy()
         leverage = np.empty(len(self.root))
         for block in row_blocks(*self.rows.shape):
             centred = _dense(self.rows[block]) - np.outer(self.root[block], self.centre)
-            leverage[block] = (scipy.linalg.solve_triangular(self.factor, centred.T, lower=True) ** 2).sum(axis=0)
+            solved = torch.linalg.solve_triangular(self.factor, torch.from_numpy(centred.T), upper=False)
+            leverage[block] = solved.square().sum(dim=0).numpy()
         return leverage
 
     def _transposed(self, values: np.ndarray) -> np.ndarray:
         """The centred rows, transposed, times values ``(n, C)``."""
-        return np.asarray(self.rows.T @ values) - np.outer(self.centre, self.root @ values)
+        return _product(self.rows.T, values) - np.outer(self.centre, self.root @ values)
 
     def _approached(self, right: np.ndarray) -> np.ndarray:
         """The solution by conjugate gradients, all labels at once, to a ten thousandth of the right side."""
@@ -173,7 +172,7 @@ class _System:
         for _ in range(STEPS):
             if (square <= enough).all():
                 break
-            product = np.asarray(self.rows.T @ np.asarray(self.rows @ direction)) + self.penalty * direction
+            product = _product(self.rows.T, _product(self.rows, direction)) + self.penalty * direction
             product -= len(self.root) * np.outer(self.centre, self.centre @ direction)
             step = square / np.maximum((direction * product).sum(axis=0), 1e-300)
             solution += step * direction
@@ -181,6 +180,17 @@ class _System:
             before, square = square, (residual**2).sum(axis=0)
             direction = residual + square / np.maximum(before, 1e-300) * direction
         return solution
+
+
+def _product(left: Any, right: Any) -> np.ndarray:
+    """``left @ right``, dense and in double precision.
+
+    Dense matrices are torch's, as the networks are: NumPy's and SciPy's threads, each of a pool of their own, go on
+    waiting for work for a while, which costs the next pool as much as a small product takes.
+    """
+    if sp.issparse(left):
+        return _dense(left @ right).astype(np.float64, copy=False)
+    return torch.matmul(torch.from_numpy(left).double(), torch.from_numpy(right).double()).numpy()
 
 
 def _dense(matrix: Any) -> np.ndarray:

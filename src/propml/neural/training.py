@@ -89,8 +89,11 @@ class StackTrainer:
         self.order = torch.zeros(room, dtype=torch.long, device=device)
         self.share = torch.zeros(room, device=device)
         self.at = torch.zeros(1, dtype=torch.long, device=device)
-        self.masks: list[Tensor] = []
-        self.input_mask: Tensor | None = None
+        widths = recipe.hidden if recipe.dropout > 0 else ()
+        n_masks = min(len(candidates), MASK_ROWS)
+        self.masks = [torch.zeros(len(streams), n_masks, width, device=device) for width in widths]
+        over_features = (len(folds), *rows.mask_shape)
+        self.input_mask = torch.zeros(over_features, device=device) if recipe.input_dropout > 0 else None
         self.total = torch.zeros(shape.members, device=device)
         self.optimiser = self._optimiser()
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -197,23 +200,10 @@ class StackTrainer:
             counts = torch.tensor([[len(part)] for part in parts])
             self.share[f] = (torch.arange(self.per_step) < counts) / counts.clamp(min=1)
         self.share.mul_(self.weight[self.order])
-        fresh: list[Tensor] = []
-        if self.recipe.dropout > 0:
-            n = min(len(self.candidates), MASK_ROWS)
-            for width in self.recipe.hidden:
-                drawn = [keep_mask((n, width), self.recipe.dropout, _own(g, draw)) for g in self.mask_generators]
-                fresh.append(torch.stack(drawn))
-        if self.recipe.input_dropout > 0:
-            sources = [_own(g, draw) for g in self.input_generators]
-            fresh.append(self.rows.drawn_mask(self.recipe.input_dropout, sources))
-        held = [*self.masks, self.input_mask] if self.input_mask is not None else self.masks
-        if held:
-            for old, new in zip(held, fresh, strict=True):
-                old.copy_(new)
-            return
-        if self.recipe.input_dropout > 0:
-            self.input_mask = fresh.pop()
-        self.masks = fresh
+        for mask in self.masks:
+            _draw(mask, self.recipe.dropout, self.mask_generators, draw)
+        if self.input_mask is not None:
+            _draw(self.input_mask, self.recipe.input_dropout, self.input_generators, draw)
 
     def _step(self) -> None:
         index = self.order.index_select(1, self.at).squeeze(1)
@@ -266,9 +256,10 @@ def padded(parts: Sequence[np.ndarray], length: int) -> np.ndarray:
     return matrix
 
 
-def _own(generator: torch.Generator, draw: bool) -> torch.Generator:
-    """The stream itself, or a copy of it where its numbers are not to be used up."""
-    return generator if draw else generator.clone_state()
+def _draw(masks: Tensor, rate: float, generators: Sequence[torch.Generator], draw: bool) -> None:
+    """New dropout masks, in place, each from its own stream, or from a copy where its numbers are not to be used up."""
+    for mask, generator in zip(masks, generators, strict=True):
+        keep_mask(tuple(mask.shape), rate, generator if draw else generator.clone_state(), out=mask)
 
 
 def _mixed(*numbers: int) -> int:
