@@ -7,7 +7,7 @@ plausibility, and at which quantile of predictions for excluded labels that begi
 candidates, with and without some members, with rare labels and plausible candidates counting more or not, or equal; how
 much of the noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the
 members' opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
-``regenerate.py`` put into ``docs/classifier.md``: for each dataset what the others chose, its average precision there
+``regenerate.py`` put into ``paper/README.md``: for each dataset what the others chose, its average precision there
 (percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
 chosen.
 """
@@ -36,7 +36,7 @@ from propml.neural import linear
 from propml.neural.criteria import average_precision_loss
 from propml.neural.fitting import plausibility_of
 from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
-from propml.neural.members import RARITY, chosen_weights
+from propml.neural.members import RARITY, RARITY_ALONE, chosen_weights
 from propml.neural.saving import ensemble_from_state
 
 DATASETS = ("birds", "cal500", "chd-49", "enron", "foodtruck", "genbase", "medical", "scene", "yeast")
@@ -61,9 +61,9 @@ MEMBERS = ("ProPML", "ranking", "linear", "forest")
 WEIGHTS: dict[str, tuple[tuple[str, ...], float, bool] | None] = {
     "chosen": (MEMBERS, RARITY, True),
     "equal": None,
-    "candidates alike": (MEMBERS, RARITY, False),
-    "labels alike": (MEMBERS, 0.0, True),
-    "rarity 1": (MEMBERS, 1.0, True),
+    "candidates alike": (MEMBERS, RARITY_ALONE, False),
+    "rarity 0": (MEMBERS, 0.0, True),
+    "rarity 1/2": (MEMBERS, 0.5, True),
     "no forest": (MEMBERS[:3], RARITY, True),
     "no linear": (("ProPML", "ranking", "forest"), RARITY, True),
     "networks": (MEMBERS[:2], RARITY, True),

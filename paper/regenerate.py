@@ -47,8 +47,20 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 # Which parts stand where.
 PAGES = {
-    HERE / "README.md": ("older", "real-world", "artificial", "vision", "ground", "lambda", "ranks", "claims"),
-    DOCS / "classifier.md": ("ground-summary", "choice", "thresholds", "threshold-rule"),
+    HERE / "README.md": (
+        "older",
+        "real-world",
+        "artificial",
+        "vision",
+        "ground",
+        "choice",
+        "thresholds",
+        "threshold-rule",
+        "lambda",
+        "ranks",
+        "claims",
+    ),
+    DOCS / "classifier.md": ("ground-summary",),
     DOCS / "vision.md": ("vision", "vision-paper", "vision-quick", "head-choice"),
     DOCS / "audit.md": ("audit", "audit-noise", "audit-deleted", "audit-votes", "audit-missing", "audit-review"),
 }

@@ -6,7 +6,7 @@
 ``ground_choice.py`` and four further levels. On the other rows OF1 and Hamming loss are measured at the thresholds
 ``"auto"``, ``"f1"`` and ``"hamming"``, at the best threshold for these very rows, and at other rules for ``"auto"``:
 always half-way between the two others, or half-way where a row has so many labels. ``regenerate.py`` puts the means of
-each dataset into ``docs/classifier.md``, and which rule the other datasets choose.
+each dataset into ``paper/README.md``, and which rule the other datasets choose.
 """
 
 from __future__ import annotations

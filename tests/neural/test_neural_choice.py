@@ -440,6 +440,18 @@ def test_of_two_members_the_one_that_finds_the_rare_label_is_heard():
     assert chosen_weights(members_with(common, rare), states, average_precision_loss) == [0, 1]
 
 
+def test_every_label_counts_alike_where_plausibilities_are_known():
+    states = np.zeros((40, 4), dtype=np.int8)
+    states[:, 0] = states[:20, 1] = 1
+    common, rare = (np.tile(np.float32([3, 0, 2, 1]), (40, 1)) for _ in range(2))
+    # In rows of both labels one has them first and third, (1 + 2/3 c) / (1 + c), the other fourth and first,
+    # (1/2 + c) / (1 + c), which is better from c = 3/2 on. Label 1 is in half of the rows: c is 2, or its root.
+    common[:20], rare[:20] = [3, 1, 2, 0], [0, 90, 60, 30]
+    members = members_with(common, rare)
+    assert chosen_weights(members, states, average_precision_loss)[0] > 0.9
+    assert chosen_weights(members, states, average_precision_loss, None, np.ones(states.shape)) == [0, 1]
+
+
 def noisy_label():
     """Label 0 is proposed in half of the rows, whatever they are; each of the others is true in a tenth of them.
 

@@ -22,9 +22,10 @@ from propml.neural.rows import Rows
 # Rounds of the choice of weights, and held-out rows that it looks at, at most. Ten rounds choose as well as twenty.
 ROUNDS = 20
 WEIGHING_ROWS = 1000
-# A candidate counts its label's share of rows to minus this power: labels that are proposed everywhere, rightly or
-# falsely, would otherwise decide which members are heard. ``paper/ground_choice.py`` judges it, leaving datasets out.
-RARITY = 0.5
+# A candidate counts its label's share of rows to minus this power, so that every label counts alike: those that are
+# proposed everywhere, rightly or falsely, would otherwise decide which members are heard. ``paper/ground_choice.py``
+# judges it, leaving datasets out. Where nothing says how plausible candidates are, rare ones count half-way more.
+RARITY, RARITY_ALONE = 1.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,14 @@ def chosen_weights(
     criterion: Criterion,
     weight: np.ndarray | None = None,
     plausible: np.ndarray | None = None,
-    rarity: float = RARITY,
+    rarity: float | None = None,
 ) -> list[float]:
     """The members' weights, which sum to 1, chosen on held-out candidates by greedy selection with replacement.
 
     In each of 20 rounds the member is added that makes the average best by the criterion; its weight is how often that
     happened (Caruana et al.: *Ensemble selection from libraries of models*, ICML 2004). By average precision,
-    candidates of rare labels count more (:data:`RARITY`), and each as much as it is ``plausible`` (n, C), if that is
-    given. Where nothing was held out, members weigh the same.
+    candidates of rare labels count more (``rarity``; by default :data:`RARITY` or :data:`RARITY_ALONE`), and each as
+    much as it is ``plausible`` (n, C), if that is given. Where nothing was held out, members weigh the same.
     """
     held = [member.held for member in members]
     seen = np.flatnonzero(np.isfinite([opinion[:, 0] for opinion in held]).all(axis=0))
@@ -165,6 +166,8 @@ def chosen_weights(
     candidates = torch.from_numpy(states[seen]).expand(len(members), -1, -1)
     if criterion is average_precision_loss:
         share = np.maximum((states[seen] > 0).mean(axis=0), 1 / len(seen))
+        if rarity is None:
+            rarity = RARITY_ALONE if plausible is None else RARITY
         counts = share**-rarity if plausible is None else share**-rarity * plausible[seen]
         criterion = partial(criterion, counts=torch.as_tensor(counts, dtype=opinions.dtype))
     counted = torch.ones(len(seen)) if weight is None else torch.as_tensor(weight[seen], dtype=torch.float32)
