@@ -1,6 +1,6 @@
 """The settings of ``ProPMLClassifier()``: chosen on all datasets but one, judged on the one left out.
 
-    PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--jobs 2] [--out paper/ground_choice.csv]
+    PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--noise "class-flips 0.3"] [--out paper/ground_choice.csv]
 
 Tried: layers of the networks, their multiple of the balanced λ, whether ranking networks count candidates by their
 plausibility, and at which quantile of predictions for excluded labels that begins; ensemble weights chosen on held-out
@@ -83,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=600, help="rows of each dataset, drawn at random (default: 600)")
     parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--noise", help='one kind in the place of all, such as "class-flips 0.3"; or "real"')
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
         "--out",
@@ -91,7 +92,13 @@ def main() -> None:
         help="a row for every combination, a column for every setting",
     )
     arguments = parser.parse_args()
-    settings = [(name, noise) for name in arguments.datasets.split(",") for noise in NOISES]
+    noises = NOISES
+    if arguments.noise:
+        kind, _, rate = arguments.noise.partition(" ")
+        if (kind, bool(rate)) not in {("real", False), ("none", False), ("flips", True), ("class-flips", True)}:
+            parser.error(f'--noise is {arguments.noise!r}; give "real", "none", "flips RATE" or "class-flips RATE"')
+        noises = ((kind, {"rate": float(rate)} if rate else {}),)
+    settings = [(name, noise) for name in arguments.datasets.split(",") for noise in noises]
     work = joblib.Parallel(n_jobs=arguments.jobs, verbose=5)
     found = work(joblib.delayed(on_setting)(name, *noise, arguments.rows) for name, noise in settings)
     with arguments.out.open("w", encoding="utf-8", newline="") as file:
@@ -109,7 +116,8 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
     data = load(name).drop_unlabelled()
     rows = np.random.default_rng(0).permutation(len(data.truth))[:most]
     X, truth = data.X[rows], np.asarray(data.truth)[rows]
-    candidates = corrupt(noise, X, truth, **level).to_matrix()
+    candidates = data.candidates[rows] if noise == "real" else corrupt(noise, X, truth, **level)
+    candidates = candidates.to_matrix()
     test, train = np.split(np.arange(len(rows)), [len(rows) // 5])
     train = train[candidates[train].any(axis=1)]
     values = []
