@@ -2,14 +2,14 @@
 
     PROPML_DATA=… python paper/ground_choice.py [--rows 600] [--noise "class-flips 0.3"] [--out paper/ground_choice.csv]
 
-Tried: layers of the networks, their multiple of the balanced λ, whether ranking networks count candidates by their
-plausibility, and at which quantile of predictions for excluded labels that begins; ensemble weights chosen on held-out
-candidates, with and without some members, with rare labels and plausible candidates counting more or not, or equal; how
-much of the noise floor is taken away, and its quantile. Every setting (dataset × noise × networks) is fitted once; the
-members' opinions on held-out and on test rows are then put together in every way that is tried. Printed, and by
-``regenerate.py`` put into ``paper/README.md``: for each dataset what the others chose, its average precision there
-(percent), what the classifier's own settings reach, the networks alone, and the best that its true labels could have
-chosen.
+Tried: layers of the networks, their multiple of the balanced λ, how trees grow, whether ranking networks count
+candidates by their plausibility, and at which quantile of predictions for excluded labels that begins; ensemble
+weights chosen on held-out candidates, with and without some members, with rare labels and plausible candidates
+counting more or not, or equal; how much of the noise floor is taken away, and its quantile. Every setting (dataset ×
+noise × networks) is fitted once; the members' opinions on held-out and on test rows are then put together in every
+way that is tried. Printed, and by ``regenerate.py`` put into ``paper/README.md``: for each dataset what the others
+chose, its average precision there (percent), what the classifier's own settings reach, the networks alone, and the
+best that its true labels could have chosen.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from propml.metrics import average_precision
 from propml.neural import linear
 from propml.neural.criteria import average_precision_loss
 from propml.neural.fitting import plausibility_of
+from propml.neural.forest import Trees
 from propml.neural.judgement import QUANTILE, SHARE, candidate_sigmoid, noise_floor, true_logits
 from propml.neural.members import RARITY, RARITY_ALONE, chosen_weights
 from propml.neural.saving import ensemble_from_state
@@ -54,6 +55,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "all candidates alike": {"plausibility": False},
     "noise at 0.5": {"upper": 0.5},
     "noise at 0.9": {"upper": 0.9},
+    "trees as usual": {"trees": Trees(100)},
+    "leaves of one row": {"trees": Trees(100, columns=4.0)},
+    "fewer columns": {"trees": Trees(100, leaf=2)},
 }
 # Members whose weights are chosen on held-out candidates, by default all; or all with equal weights.
 MEMBERS = ("ProPML", "ranking", "linear", "forest")
@@ -140,7 +144,9 @@ def on_setting(name: str, noise: str, level: dict[str, float], most: int) -> np.
 def opinions_of(arguments: dict[str, Any], X: Any, candidates: np.ndarray, train: np.ndarray, test: np.ndarray) -> Any:
     """All members, whatever their weights, and their standardised opinions on the test rows."""
     own = dict(arguments)
-    propml_arguments.EFFORTS["auto"] = AUTO._replace(lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])})
+    propml_arguments.EFFORTS["auto"] = AUTO._replace(
+        lams={"ProPML": own.pop("multiple", AUTO.lams["ProPML"])}, trees=own.pop("trees", AUTO.trees)
+    )
     linear.MOST_ENTRIES = MOST_ENTRIES if own.pop("plausibility", True) else 0
     linear.UPPER = own.pop("upper", UPPER)
     model = ProPMLClassifier(forest=True, random_state=0, **own)

@@ -19,7 +19,7 @@ from propml.neural.criteria import (
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks, Standard
 from propml.neural.fitting import fit_scaler, plausibility_of
-from propml.neural.forest import fit_forest
+from propml.neural.forest import Trees, fit_forest
 from propml.neural.judgement import (
     balanced_threshold,
     candidate_sigmoid,
@@ -375,7 +375,7 @@ def test_an_ensemble_survives_being_taken_apart():
     bins = QuantileBins.of(scaler.transform(X), 3)
     members = [[layer(4 + bins.n_added, 3), layer(3, 2)] for _ in range(2)]
     states = (rng.random((20, 2)) < 0.5).astype(np.int8)
-    forest, _ = fit_forest(scaler.transform(X), states, None, trees=5, seed=0)
+    forest, _ = fit_forest(scaler.transform(X), states, None, trees=Trees(5), seed=0)
     rate = np.array([0.1, 0.0], dtype=np.float32)
     standards = [Standard(1.0, 3.0), Standard(0.1, 2.0)]
     ensemble = Ensemble(scaler, bins, [Networks(members), forest], standards, [0.3, 0.7], 2.0, 0.4, rate, 0.5)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.ensemble import RandomForestRegressor
 
-from propml.neural.forest import SMALLEST, fit_forest
+from propml.neural.forest import SMALLEST, Trees, fit_forest
 
 
 @pytest.fixture(scope="module")
@@ -16,12 +16,20 @@ def problem():
     return X, (X[:, :3] + 0.3 * rng.normal(size=(120, 3)) > 0).astype(np.int8)
 
 
+@pytest.mark.parametrize(
+    ("trees", "grown"),
+    [
+        (Trees(20), {"max_features": "sqrt"}),
+        (Trees(20, leaf=3, columns=2.0), {"min_samples_leaf": 3, "max_features": 4}),
+        (Trees(20, columns=9.0), {"max_features": 6}),  # no more columns than there are
+    ],
+)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_arrays_predict_as_the_trees_do(problem, sparse):
+def test_arrays_predict_as_the_trees_do(problem, sparse, trees, grown):
     X, states = problem
     features = sp.csr_array(np.where(X > 0, X, 0)) if sparse else X
-    forest, _ = fit_forest(features, states, None, trees=20, seed=3)
-    fitted = RandomForestRegressor(20, max_features="sqrt", random_state=3).fit(features, states.astype(float))
+    forest, _ = fit_forest(features, states, None, trees=trees, seed=3)
+    fitted = RandomForestRegressor(20, random_state=3, **grown).fit(features, states.astype(float))
     dense = features.toarray() if sparse else features
     share = np.clip(fitted.predict(features), SMALLEST, 1 - SMALLEST)
     # Leaves are kept in half precision.
@@ -30,7 +38,7 @@ def test_arrays_predict_as_the_trees_do(problem, sparse):
 
 def test_out_of_bag_opinions_are_those_of_scikit_learn(problem):
     X, states = problem
-    _, held = fit_forest(X, states, None, trees=60, seed=0)
+    _, held = fit_forest(X, states, None, trees=Trees(60), seed=0)
     fitted = RandomForestRegressor(60, max_features="sqrt", oob_score=True, random_state=0).fit(X, states.astype(float))
     share = np.clip(fitted.oob_prediction_, SMALLEST, 1 - SMALLEST)
     np.testing.assert_allclose(1 / (1 + np.exp(-held)), share, atol=1e-5)
@@ -38,7 +46,7 @@ def test_out_of_bag_opinions_are_those_of_scikit_learn(problem):
 
 def test_rows_that_every_tree_saw_have_no_opinion():
     X = np.arange(4.0, dtype=np.float32)[:, None]
-    _, held = fit_forest(X, np.eye(4, dtype=np.int8), None, trees=1, seed=0)
+    _, held = fit_forest(X, np.eye(4, dtype=np.int8), None, trees=Trees(1), seed=0)
     assert np.isnan(held).any()
     assert np.isfinite(held).any()
 
@@ -46,5 +54,5 @@ def test_rows_that_every_tree_saw_have_no_opinion():
 def test_unknown_entries_count_as_the_labels_mean():
     X = np.zeros((6, 1), dtype=np.float32)
     states = np.array([[1], [1], [0], [0], [-1], [-1]], dtype=np.int8)
-    forest, _ = fit_forest(X, states, None, trees=200, seed=0)
+    forest, _ = fit_forest(X, states, None, trees=Trees(200), seed=0)
     assert torch.sigmoid(forest(torch.zeros(1, 1))).item() == pytest.approx(0.5, abs=0.05)

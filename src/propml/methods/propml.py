@@ -266,7 +266,7 @@ class ProPMLClassifier(CandidateClassifier):
             network_choices(self, candidates, cv, networks),
             get_criterion(self.criterion),
             make_seeds(seed, effort.n_models if self.n_models == "auto" else positive_int("n_models", self.n_models)),
-            effort.trees if forest else 0,
+            effort.trees if forest else None,
             together and cv is not None,
             positive_int("bins", self.bins) if self.bins != 0 else 0,
             bool(noise),

@@ -12,6 +12,7 @@ from propml.losses import propml_loss, rank_loss
 from propml.methods.base import number_within, positive_int
 from propml.neural.criteria import SPREAD, get_loss, lam_grid
 from propml.neural.ensemble import Networks
+from propml.neural.forest import Trees
 from propml.neural.members import Choice
 from propml.neural.network import Recipe
 from propml.targets import Candidates
@@ -26,14 +27,16 @@ class Effort(NamedTuple):
     steps: int  # at most
     patience: int  # steps without progress
     n_models: int  # networks per fold
-    trees: int
+    trees: Trees
     lams: dict[str, float]  # members that learn with the paper's loss, each with its multiple of the balanced λ
 
 
 EFFORTS = {
-    "fast": Effort(100, 20, 1, 50, {"ProPML": 3.0}),
-    "auto": Effort(1000, 20, 1, 100, {"ProPML": 3.0}),
-    "best": Effort(2000, 200, 4, 400, {"ProPML": 3.0, "ProPML λ/3": 1.0, "ProPML λ/9": 1 / 3}),
+    "fast": Effort(100, 20, 1, Trees(50), {"ProPML": 3.0}),
+    "auto": Effort(1000, 20, 1, Trees(100, leaf=2, columns=4.0), {"ProPML": 3.0}),
+    "best": Effort(
+        2000, 200, 4, Trees(400, leaf=2, columns=4.0), {"ProPML": 3.0, "ProPML λ/3": 1.0, "ProPML λ/9": 1 / 3}
+    ),
 }
 # Below so many rows nothing is held out: there is too little to judge by.
 FEWEST_ROWS = 10

@@ -14,7 +14,7 @@ from propml.neural.criteria import Criterion
 from propml.neural.encoding import FeatureScaler, QuantileBins
 from propml.neural.ensemble import Ensemble, Networks
 from propml.neural.fleet import Fleet
-from propml.neural.forest import fit_forest
+from propml.neural.forest import Trees, fit_forest
 from propml.neural.judgement import (
     SHARE,
     balanced_threshold,
@@ -43,8 +43,8 @@ class Plan:
     ----------
     choices : sequence of Choice
         The kinds of networks, each with the settings of its loss.
-    trees : int
-        Trees of the forest; 0 for no forest.
+    trees : Trees or None
+        Of the forest, whose splits look at more columns where features are mostly zero; None for no forest.
     linear : bool
         Whether ridge regression is averaged in; it is left out where it would take long.
     bins : int
@@ -62,7 +62,7 @@ class Plan:
     choices: Sequence[Choice]
     criterion: Criterion
     seeds: Sequence[int]
-    trees: int
+    trees: Trees | None
     linear: bool
     bins: int
     noise: bool
@@ -142,8 +142,10 @@ def fit_ensemble(
         linear, held, judged = linear_models(scaled, states, folds, weight)
         others.append(Member.of("linear", linear, held))
         plausible = None if judged is None else torch.as_tensor(judged, device=plan.device)
-    if plan.trees:
-        forest, held = fit_forest(scaled, states, weight, trees=plan.trees, seed=plan.seeds[0])
+    if plan.trees is not None:
+        # Of mostly-zero columns few say anything about the rows of a node, so a split looks at more of them.
+        trees = plan.trees if scaler.keeps_zeros else plan.trees._replace(columns=1.0)
+        forest, held = fit_forest(scaled, states, weight, trees=trees, seed=plan.seeds[0])
         others.append(Member.of("forest", forest, held))
     members: list[Member] = []
     fleets = []

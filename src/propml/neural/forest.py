@@ -6,7 +6,7 @@ opinions cost nothing, since each tree leaves a third of the rows out (out-of-ba
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,14 @@ from torch import Tensor, nn
 
 # Shares of trees are cut to [0.005, 0.995] before they become logits.
 SMALLEST = 0.005
+
+
+class Trees(NamedTuple):
+    """How many trees, and how they grow; ``paper/ground_choice.py`` judges it, leaving datasets out."""
+
+    number: int
+    leaf: int = 1  # rows of a leaf, at least
+    columns: float = 1.0  # that a split looks at: so many times the root of their number
 
 
 class Forest(nn.Module):
@@ -63,7 +71,7 @@ class Forest(nn.Module):
 
 
 def fit_forest(
-    X: Any, states: np.ndarray, weight: np.ndarray | None, *, trees: int, seed: int
+    X: Any, states: np.ndarray, weight: np.ndarray | None, *, trees: Trees, seed: int
 ) -> tuple[Forest, np.ndarray]:
     """A forest and its out-of-bag logits ``(n, C)``; NaN for rows that every tree saw.
 
@@ -73,7 +81,13 @@ def fit_forest(
     known = states >= 0
     mean = (states > 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     targets = np.where(known, states > 0, mean).astype(np.float64)
-    model = RandomForestRegressor(trees, max_features="sqrt", n_jobs=-1, random_state=seed % 2**32)
+    model = RandomForestRegressor(
+        trees.number,
+        min_samples_leaf=trees.leaf,
+        max_features=min(max(1, int(trees.columns * X.shape[1] ** 0.5)), X.shape[1]),
+        n_jobs=-1,
+        random_state=seed % 2**32,
+    )
     features = _narrow(X) if sp.issparse(X) else np.asarray(X, dtype=np.float32)
     equal = weight is None or np.allclose(weight, weight[0])  # equal weights draw other rows than none do
     model.fit(features, targets if targets.shape[1] > 1 else targets[:, 0], sample_weight=None if equal else weight)
