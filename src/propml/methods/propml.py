@@ -86,8 +86,8 @@ class ProPMLClassifier(CandidateClassifier):
     criterion : {"average_precision", "bce", "one_error"} or callable
         How held-out candidates are judged; see :mod:`propml.neural.criteria`.
     effort : {"fast", "auto", "best"}
-        How much time to take: "fast" trains for at most 100 steps; "best" for up to 2000, with four networks per fold,
-        three λ and four times the trees.
+        How much time to take: "fast" trains for at most 100 steps, with half the trees, grown to single rows; "best"
+        for up to 2000, with four networks per fold, three λ and four times the trees.
     n_models : "auto" or int
         Networks of different seeds per fold, averaged.
     epochs, batch_size : "auto" or int
