@@ -6,6 +6,8 @@ import scipy.sparse as sp
 import torch
 from sklearn.ensemble import RandomForestRegressor
 
+from propml import ProPMLClassifier
+from propml.neural import fitting
 from propml.neural.forest import SMALLEST, Trees, fit_forest
 
 
@@ -56,3 +58,25 @@ def test_unknown_entries_count_as_the_labels_mean():
     states = np.array([[1], [1], [0], [0], [-1], [-1]], dtype=np.int8)
     forest, _ = fit_forest(X, states, None, trees=Trees(200), seed=0)
     assert torch.sigmoid(forest(torch.zeros(1, 1))).item() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("effort", "zeros", "expected"),
+    [
+        ("auto", False, Trees(100, leaf=2)),
+        ("auto", True, Trees(100, leaf=2, columns=4.0)),
+        ("fast", True, Trees(50)),
+    ],
+)
+def test_splits_look_at_more_columns_where_features_are_mostly_zero(problem, monkeypatch, effort, zeros, expected):
+    X, states = problem
+    grown = []
+
+    def spy(*arguments, trees, seed):
+        grown.append(trees)
+        return fit_forest(*arguments, trees=trees, seed=seed)
+
+    monkeypatch.setattr(fitting, "fit_forest", spy)
+    features = np.where(X > 1, 1.0, 0.0) if zeros else X
+    ProPMLClassifier(hidden=(4,), epochs=2, effort=effort, random_state=0).fit(features, states)
+    assert grown == [expected]
